@@ -1,0 +1,73 @@
+"""Errors as a designed interface: one class a failure; place, expected, seen, and what to do next.
+
+Every failure that a user can cause or cure is an `OrchestratorError`. Nothing below the CLI exits
+the process or prints: it raises. A Python exception of any other kind is a bug of ours (exit 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the `orchestrator` command."""
+
+    OK = 0
+    USER_ERROR = 1
+    BUG = 3
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A place in a text file; `line` and `column` count from 1, 0 means the file as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class OrchestratorError(Exception):
+    """A failure told to the user as: place, what is wrong, expected, seen, what to do next.
+
+    Subclasses name the failure; they add no behaviour. `what` is one sentence without a full stop.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        place: Place | None = None,
+        expected: str | None = None,
+        seen: str | None = None,
+        hint: str | None = None,
+        details: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.place = place
+        self.expected = expected
+        self.seen = seen
+        self.hint = hint
+        self.details = details
+
+    def render(self) -> str:
+        """The text for a terminal: several lines, no trailing newline, no colour."""
+        head = f"{self.place}: error: {self.what}" if self.place else f"error: {self.what}"
+        lines = [head]
+        for label, text in (
+            ("expected", self.expected),
+            ("seen", self.seen),
+            ("do", self.hint),
+        ):
+            if text:
+                lines.append(f"  {label + ':':<10}{text}")
+        if self.details:
+            lines.extend("  | " + line for line in self.details.rstrip().splitlines())
+        return "\n".join(lines)
