@@ -1,0 +1,183 @@
+"""Runs the pinned tree's own torchgen, in a process of its own.
+
+Called as `python torchgen_worker.py <tree> <request.json>` with the tree first on
+PYTHONPATH, so that `import torchgen` is the pinned one and nothing of it enters the orchestrator.
+It must not import the orchestrator.
+
+The request is a list of {"operators": [...], "calls": [...], "keys": [...], "output": folder}:
+
+operators   what gets registered; whole native function groups without a selected member are
+            dropped before torchgen's generators run (the selector alone leaves 96 % of the text)
+calls       operators that need a typed entry point `at::_ops::X::call`
+keys        dispatch keys to write a `Register<key>.cpp` for
+
+One call serves many apps, since parsing native_functions.yaml costs as much as writing for ten.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from torchgen import gen
+from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup
+from torchgen.selective_build.selector import SelectiveBuilder
+from torchgen.utils import FileManager, Target
+
+
+def _parse(tree: Path) -> Any:
+    native = tree / "aten/src/ATen/native"
+    return gen.parse_native_yaml(
+        str(native / "native_functions.yaml"), str(native / "tags.yaml"), {DispatchKey.MPS}
+    )
+
+
+def _full_name(function: NativeFunction) -> str:
+    return f"{function.namespace}::{function.func.name}"
+
+
+def _members(group: NativeFunction | NativeFunctionsGroup) -> list[NativeFunction]:
+    return [group] if isinstance(group, NativeFunction) else list(group.functions())
+
+
+def _selector(operators: list[str]) -> SelectiveBuilder:
+    return SelectiveBuilder.from_yaml_dict(
+        {
+            "operators": {
+                name: {
+                    "is_root_operator": True,
+                    "is_used_for_training": False,
+                    "include_all_overloads": False,
+                }
+                for name in operators
+            }
+        }
+    )
+
+
+class _Request:
+    def __init__(self, parsed: Any, templates: Path, request: dict[str, Any]) -> None:
+        self.parsed = parsed
+        self.operators = set(request["operators"])
+        self.calls = set(request["calls"])
+        self.keys = [DispatchKey.parse(key) for key in request["keys"]]
+        self.output = Path(request["output"])
+        self.output.mkdir(parents=True, exist_ok=True)
+        self.selector = _selector(sorted(self.operators))
+        self.files = FileManager(
+            install_dir=str(self.output), template_dir=str(templates), dry_run=False
+        )
+        functions = parsed.native_functions
+        self.groups = [
+            group
+            for group in gen.get_grouped_native_functions(functions)
+            if any(_full_name(f) in self.operators for f in _members(group))
+        ]
+        self.functions = [f for f in functions if _full_name(f) in self.operators]
+
+    def write(self) -> None:
+        self.write_kernels()
+        self.write_schema()
+        self.write_backend_select()
+        self.write_operators()
+
+    def write_kernels(self) -> None:
+        gen.gen_source_files(
+            native_functions=[],
+            grouped_native_functions=self.groups,
+            structured_native_functions=[],
+            view_groups=[],
+            selector=self.selector,
+            static_dispatch_idx=[],
+            backend_indices=self.parsed.backend_indices,
+            core_fm=_Discard(),
+            cpu_fm=_Only(self.files, {f"Register{key}.cpp" for key in self.keys}),
+            cpu_vec_fm=_Discard(),
+            cuda_fm=_Discard(),
+            dispatch_keys=self.keys,
+            functions_keys={
+                DispatchKey.CPU,
+                DispatchKey.CompositeImplicitAutograd,
+                DispatchKey.CompositeExplicitAutograd,
+                DispatchKey.CompositeExplicitAutogradNonFunctional,
+            },
+            rocm=False,
+            force_schema_registration=False,
+            per_operator_headers=True,
+            skip_dispatcher_op_registration=False,
+        )
+
+    def write_schema(self) -> None:
+        aten, other = gen.get_native_function_schema_registrations(
+            native_functions=self.functions, schema_selector=self.selector
+        )
+        self.files.write(
+            "RegisterSchema.cpp",
+            lambda: {"aten_schema_registrations": aten, "schema_registrations": other},
+        )
+
+    def write_backend_select(self) -> None:
+        relevant = [f for f in self.functions if gen.needs_backend_select(f, self.selector)]
+        define = gen.ComputeBackendSelect(Target.DEFINITION, self.selector)
+        register = gen.ComputeBackendSelect(Target.REGISTRATION, self.selector)
+        self.files.write(
+            "RegisterBackendSelect.cpp",
+            lambda: {
+                "ops_headers": [f"#include <ATen/ops/{f.root_name}_ops.h>" for f in relevant],
+                "backend_select_method_definitions": [d for d in map(define, relevant) if d],
+                "backend_select_function_registrations": [r for r in map(register, relevant) if r],
+            },
+        )
+
+    def write_operators(self) -> None:
+        called = sorted(
+            (f for f in self.parsed.native_functions if _full_name(f) in self.calls),
+            key=lambda f: str(f.func.name),
+        )
+        compute = gen.ComputeOperators(Target.DEFINITION, static_dispatch_backend_indices=[])
+        self.files.write(
+            "Operators.cpp",
+            lambda: {
+                "operator_headers": sorted({f"#include <ATen/ops/{f.root_name}_ops.h>" for f in called}),
+                "static_dispatch_extra_headers": [],
+                "definitions": [compute(f) for f in called],
+            },
+        )
+
+
+class _Discard:
+    """A FileManager that writes nothing."""
+
+    def write(self, *_args: object, **_kwargs: object) -> None: ...
+
+    def write_with_template(self, *_args: object, **_kwargs: object) -> None: ...
+
+    def write_sharded(self, *_args: object, **_kwargs: object) -> None: ...
+
+
+class _Only(_Discard):
+    """A FileManager that writes the named files and drops the others."""
+
+    def __init__(self, inner: FileManager, names: set[str]) -> None:
+        self.inner = inner
+        self.names = names
+        # torchgen's definitions substitute templates through the file manager that they are given
+        self.substitute_with_template = inner.substitute_with_template
+
+    def write_with_template(self, *args: Any, **kwargs: Any) -> None:
+        if args[0] in self.names:
+            self.inner.write_with_template(*args, **kwargs)
+
+
+def main(arguments: list[str]) -> int:
+    tree, request = map(Path, arguments)
+    value = _parse(tree)
+    for one in json.loads(request.read_text()):
+        _Request(value, tree / "aten/src/ATen/templates", one).write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

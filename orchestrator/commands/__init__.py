@@ -1,0 +1,52 @@
+"""The verbs of the command line, one module each, registered by hand.
+
+The registry holds what `orchestrator --help` prints; a verb's module is imported only when the verb
+is used, so that help and quick verbs do not pay for the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final, Protocol, cast
+
+from orchestrator.context import Context
+
+
+class CommandModule(Protocol):
+    """What a verb's module offers.
+
+    NAME     the verb
+    HELP     what it does, a few sentences, for its own `--help`
+    EXAMPLE  command lines that show it, one a line
+    """
+
+    NAME: str
+    HELP: str
+    EXAMPLE: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the verb's own options and arguments."""
+
+    def run(self, arguments: argparse.Namespace, context: Context) -> int:
+        """Do it; returns the exit code. Failures are raised as `OrchestratorError`."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A registered verb: its module, by name, and its line in `orchestrator --help`."""
+
+    module: str
+    help: str
+
+    def load(self) -> CommandModule:
+        """Import the verb's module."""
+        return cast(CommandModule, import_module(f"orchestrator.commands.{self.module}"))
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "clean": Command("clean", "remove what builds have made, and only that"),
+    "doctor": Command("doctor", "tell what is present, what is missing, and how to get it"),
+}

@@ -1,0 +1,1 @@
+"""Effects on this machine: folders that we own, locks, processes."""

@@ -1,0 +1,130 @@
+"""Folders that are ours to delete: each carries a marker file, written before anything else in it.
+
+`clean` removes a folder only where the marker is, so a mistyped cache path never costs a user's
+files. The idea is that of CACHEDIR.TAG (https://bford.info/cachedir/); the name is our own because
+`dist` holds deliverables, which a backup should not leave out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import Final, Literal
+
+from orchestrator.errors import OrchestratorError
+
+Kind = Literal["state", "dist", "cache"]
+
+MARKER: Final = ".made-by-orchestrator"
+_WORDS: Final = "A folder of libtorch-orchestrator ({kind}). `orchestrator clean` may remove it.\n"
+
+
+class FolderNotOursError(OrchestratorError):
+    """A folder that holds something and does not carry our marker."""
+
+
+class FolderIsLinkError(OrchestratorError):
+    """A symbolic link where a folder of ours would be removed."""
+
+
+def ensure_folder(path: Path, kind: Kind) -> Path:
+    """Make a folder that carries our marker, with its parents; returns the path.
+
+    An empty folder is taken over, and a symbolic link to a folder is followed. A folder that holds
+    something else raises `FolderNotOursError`. The folder never appears without its marker.
+    """
+    if is_ours(path):
+        return path
+    if not path.exists():
+        _create(path, kind)
+    if not is_ours(path):
+        _take_over(path, kind)
+    return path
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a folder carries our marker."""
+    return (path / MARKER).is_file()
+
+
+def remove_folder(path: Path) -> int:
+    """Remove a folder that carries our marker; returns the bytes freed.
+
+    Symbolic links inside are removed, never followed. The marker goes last, so that an interrupted
+    removal can be done again. Raises `FolderIsLinkError`, `FolderNotOursError`.
+    """
+    if path.is_symlink():
+        raise FolderIsLinkError(
+            f"{path} is a symbolic link, and links are not followed",
+            seen=f"a link to {path.readlink()}",
+            hint="remove the link by hand",
+        )
+    if not is_ours(path):
+        raise FolderNotOursError(
+            f"{path} does not carry our marker, so it is not removed",
+            expected=f"a file {MARKER} in it",
+            hint="remove it by hand, if nothing in it is wanted",
+        )
+    freed = sum(_remove(entry) for entry in os.scandir(path) if entry.name != MARKER)
+    freed += (path / MARKER).stat().st_size
+    (path / MARKER).unlink()
+    path.rmdir()
+    return freed
+
+
+def _create(path: Path, kind: Kind) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stage = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        stage.chmod(0o777 & ~_umask())
+        _mark(stage, kind)
+        stage.rename(path)
+    except OSError as error:
+        shutil.rmtree(stage)
+        # Another process made it meanwhile.
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+
+
+def _take_over(path: Path, kind: Kind) -> None:
+    others = [name for name in os.listdir(path) if not name.startswith(MARKER)]
+    if others:
+        raise FolderNotOursError(
+            f"{path} holds files and does not carry our marker",
+            expected="a folder of ours, or an empty one",
+            seen=", ".join(sorted(others)[:3]) + (", ..." if len(others) > 3 else ""),
+            hint="choose another folder, or empty this one",
+        )
+    _mark(path, kind)
+
+
+def _mark(folder: Path, kind: Kind) -> None:
+    stage = folder / f"{MARKER}.{os.getpid()}"
+    stage.write_text(_WORDS.format(kind=kind), encoding="utf-8")
+    stage.replace(folder / MARKER)
+
+
+def _umask() -> int:
+    # The only way to read it is to set it.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _remove(entry: os.DirEntry[str]) -> int:
+    if not entry.is_dir(follow_symlinks=False):
+        status = entry.stat(follow_symlinks=False)
+        os.unlink(entry.path)
+        # A file with another name elsewhere frees nothing.
+        return status.st_size if status.st_nlink == 1 else 0
+    mode = entry.stat(follow_symlinks=False).st_mode
+    if not mode & stat.S_IWUSR:
+        # Unpacked sources are read-only.
+        os.chmod(entry.path, mode | stat.S_IRWXU)
+    freed = sum(_remove(inner) for inner in os.scandir(entry.path))
+    os.rmdir(entry.path)
+    return freed

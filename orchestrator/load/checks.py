@@ -1,0 +1,204 @@
+"""What declarations must hold beyond their own form: names that exist, files that are there.
+
+Every check returns its faults; none raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.load.declared import App, Toolchain
+from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, System
+from orchestrator.values.names import did_you_mean
+
+# The packages that each platform's targets can be put in.
+PACKAGES: Final[Mapping[System, tuple[PackageKind, ...]]] = {
+    "linux": ("tar", "deb"),
+    "android": ("aar", "tar"),
+    "ios": ("xcframework", "tar"),
+    "ios-simulator": ("xcframework", "tar"),
+}
+_FORMATS: Final[Mapping[System, str]] = {
+    "linux": "elf",
+    "android": "elf",
+    "ios": "macho",
+    "ios-simulator": "macho",
+}
+# Compilers that serve some systems only.
+_SYSTEMS: Final[Mapping[str, tuple[System, ...]]] = {
+    "ndk": ("android",),
+    "xcode": ("ios", "ios-simulator"),
+}
+
+
+class AppNameError(OrchestratorError):
+    """An app's folder has a name that no label can write."""
+
+
+class UnknownTargetError(OrchestratorError):
+    """A target that no toolchain offers."""
+
+
+class RepeatedError(OrchestratorError):
+    """A list has an entry twice."""
+
+
+class DuplicateModelError(OrchestratorError):
+    """Two models of an app have one name."""
+
+
+class DuplicatePackageError(OrchestratorError):
+    """Two apps have one package name."""
+
+
+class MissingModelError(OrchestratorError):
+    """A model's file is not there."""
+
+
+class BudgetTargetError(OrchestratorError):
+    """A budget for an ABI that the app is not built for."""
+
+
+class PackageTargetError(OrchestratorError):
+    """A package that none of the app's targets can be put in."""
+
+
+class ToolchainNameError(OrchestratorError):
+    """A toolchain's ABI is not its file's name."""
+
+
+class ToolchainSystemError(OrchestratorError):
+    """A toolchain's parts do not go together."""
+
+
+def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorError]:
+    """Faults of one toolchain; `stem` is its file's name without .yaml."""
+    config, places = toolchain.config, toolchain.places
+    if config.abi != stem:
+        yield ToolchainNameError(
+            "the ABI is not the file's name",
+            place=places.value(("abi",)),
+            expected=stem,
+            seen=config.abi,
+            hint=f"rename the file to {config.abi}.yaml, or write `abi: {stem}`",
+        )
+    if config.format != _FORMATS[config.system]:
+        yield ToolchainSystemError(
+            f"{config.system} has no {config.format} objects",
+            place=places.value(("format",)),
+            expected=_FORMATS[config.system],
+            seen=config.format,
+        )
+    for kind, systems in _SYSTEMS.items():
+        if getattr(config.compiler, kind) is not None and config.system not in systems:
+            yield ToolchainSystemError(
+                f"the {kind} compiler does not build for {config.system}",
+                place=places.key(("compiler", kind)),
+                expected=f"system {' or '.join(systems)}",
+                seen=config.system,
+            )
+
+
+def check_apps(
+    apps: Mapping[str, App], toolchains: Mapping[str, Toolchain], known: Collection[str]
+) -> Iterator[OrchestratorError]:
+    """Faults of all apps; `known` names the ABIs that have a file, whether or not it is right."""
+    owners: dict[str, App] = {}
+    for app in apps.values():
+        yield from _name(app)
+        yield from _models(app)
+        yield from _targets(app, known)
+        yield from _packages(app, toolchains)
+        first = owners.setdefault(app.package_name, app)
+        if first is not app:
+            yield DuplicatePackageError(
+                "two apps have one package name",
+                place=app.places.value(("package_name",)),
+                seen=f"`{app.package_name}`, which is also //apps/{first.name}'s",
+                hint="give one of them another `package_name`",
+            )
+
+
+def _name(app: App) -> Iterator[OrchestratorError]:
+    if not re.fullmatch(NAME, app.name):
+        yield AppNameError(
+            "the app's folder has a name that no label can write",
+            place=app.place,
+            expected=PATTERN_WORDS[NAME],
+            seen=app.name,
+        )
+
+
+def _models(app: App) -> Iterator[OrchestratorError]:
+    first: dict[str, int] = {}
+    for number, model in enumerate(app.config.models):
+        place = app.places.value(("models", number, "file"))
+        if not app.model_path(model).is_file():
+            yield MissingModelError(
+                "the model's file is not there",
+                place=place,
+                seen=model.file,
+                hint="export it, or correct the path; it is relative to the app's folder",
+            )
+        if first.setdefault(model.name, number) != number:
+            yield DuplicateModelError(
+                f"two models are called `{model.name}`",
+                place=app.places.value(("models", number, "name")),
+                seen=f"`{app.config.models[first[model.name]].file}` has that name too",
+                hint="give one of them a `name` of its own",
+            )
+
+
+def _targets(app: App, known: Collection[str]) -> Iterator[OrchestratorError]:
+    targets = app.config.targets
+    yield from _repeated(app, "targets", targets)
+    for number, abi in enumerate(targets):
+        if abi not in known:
+            yield UnknownTargetError(
+                f"no toolchain offers {abi}",
+                place=app.places.value(("targets", number)),
+                expected=", ".join(sorted(known)) or "an ABI; toolchains/ has none",
+                seen=abi,
+                hint=did_you_mean(abi, known, f"declare it in toolchains/{abi}.yaml"),
+            )
+    for abi in app.config.budgets:
+        if abi not in targets:
+            yield BudgetTargetError(
+                f"a budget for {abi}, which is not a target of this app",
+                place=app.places.key(("budgets", abi)),
+                expected=", ".join(targets),
+                seen=abi,
+                hint=did_you_mean(abi, targets, "remove it, or add the target"),
+            )
+
+
+def _packages(app: App, toolchains: Mapping[str, Toolchain]) -> Iterator[OrchestratorError]:
+    wanted = app.config.packages or ()
+    yield from _repeated(app, "packages", wanted)
+    if not all(abi in toolchains for abi in app.config.targets):
+        return
+    systems = {toolchains[abi].config.system for abi in app.config.targets}
+    possible = sorted({kind for system in systems for kind in PACKAGES[system]})
+    for number, kind in enumerate(wanted):
+        if kind not in possible:
+            yield PackageTargetError(
+                f"none of the app's targets can be put in a package of kind {kind}",
+                place=app.places.value(("packages", number)),
+                expected=", ".join(possible),
+                seen=kind,
+            )
+
+
+def _repeated(app: App, key: str, values: Sequence[str]) -> Iterator[OrchestratorError]:
+    counts = Counter(values)
+    for value in sorted(value for value, count in counts.items() if count > 1):
+        last = len(values) - 1 - values[::-1].index(value)
+        yield RepeatedError(
+            f"`{value}` is in `{key}` twice",
+            place=app.places.value((key, last)),
+            hint="keep one of them",
+        )

@@ -1,0 +1,68 @@
+"""The declarations in memory: apps, toolchains, and the workspace that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.errors import Place
+from orchestrator.load.yaml import PlaceIndex
+from orchestrator.values.config import (
+    AppConfig,
+    ModelConfig,
+    Optimize,
+    SelectionPolicy,
+    ToolchainConfig,
+    WorkspaceConfig,
+)
+
+
+@dataclass(frozen=True)
+class App:
+    """An app: its declaration, and what it gets from the workspace's defaults.
+
+    folder  `<root>/apps/<name>`; models' files and traces are relative to it
+    place   its app.yaml
+    """
+
+    name: str
+    folder: Path
+    config: AppConfig
+    place: Place
+    optimize: Optimize
+    selection: SelectionPolicy
+    package_name: str
+    places: PlaceIndex = field(compare=False, repr=False)
+
+    def model_path(self, model: ModelConfig) -> Path:
+        """The model's .ptl file."""
+        return self.folder / model.file
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A toolchain's declaration; `place` is its file."""
+
+    config: ToolchainConfig
+    place: Place
+    places: PlaceIndex = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """All declarations; `apps` by name and `toolchains` by ABI, both sorted.
+
+    cache  the user's cache folder, as `cache_folder` finds it
+    """
+
+    root: Path
+    config: WorkspaceConfig
+    cache: Path
+    apps: Mapping[str, App]
+    toolchains: Mapping[str, Toolchain]
+
+    @property
+    def targets(self) -> Mapping[str, tuple[str, ...]]:
+        """ABIs by app, as labels are resolved with."""
+        return {name: app.config.targets for name, app in self.apps.items()}

@@ -1,0 +1,214 @@
+"""Plain data to a declared model, with every fault told at its place in the file.
+
+pydantic finds the faults; here they become our errors: its location becomes file:line:column, its
+words ours, and an unknown key is answered with the nearest known one or with where it belongs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.keys import fields_at, sections_with
+from orchestrator.load.yaml import PlaceIndex
+from orchestrator.values.config import PATTERN_WORDS
+from orchestrator.values.names import did_you_mean
+
+MOST_ERRORS: Final = 10
+
+M = TypeVar("M", bound=BaseModel)
+
+_TYPES: Final = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "float_type": "a number",
+    "int_type": "an integer",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+_BOUNDS: Final = {
+    "greater_than_equal": ("ge", "at least {}"),
+    "less_than": ("lt", "less than {}"),
+}
+
+
+class UnknownKeyError(OrchestratorError):
+    """A key that nothing in this file has."""
+
+
+class MisplacedKeyError(OrchestratorError):
+    """A key that belongs in another section of the file."""
+
+
+class MissingKeyError(OrchestratorError):
+    """A required key is not there."""
+
+
+class BadValueError(OrchestratorError):
+    """A value is not what its key takes."""
+
+
+class DeclarationErrors(OrchestratorError):
+    """Several faults, told together; the first `MOST_ERRORS` of them, in the order of places."""
+
+    def __init__(self, errors: Sequence[OrchestratorError]) -> None:
+        super().__init__(f"{len(errors)} errors in the workspace's files")
+        self.errors = tuple(sorted(errors, key=lambda error: error.place or Place("")))
+
+    def render(self) -> str:
+        """The errors one after another, and how many there are."""
+        shown = [error.render() for error in self.errors[:MOST_ERRORS]]
+        left = len(self.errors) - len(shown)
+        more = f", {left} of them not shown" if left else ""
+        return "\n".join([*shown, f"{self.what}{more}"])
+
+
+def raise_all(errors: Sequence[OrchestratorError]) -> None:
+    """Raise one error as it is, several as `DeclarationErrors`, none not at all."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise DeclarationErrors(errors)
+
+
+def validated(
+    model: type[M], data: Any, places: PlaceIndex
+) -> tuple[M | None, list[OrchestratorError]]:
+    """The value that the data declares, or None and the faults."""
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        return None, _translated(model, error.errors(include_url=False), places)
+
+
+def _translated(
+    model: type[BaseModel], details: list[ErrorDetails], places: PlaceIndex
+) -> list[OrchestratorError]:
+    errors: list[OrchestratorError] = []
+    types: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    for detail in details:
+        if detail["type"] in _TYPES:
+            # A union says once for each of its types that the value is none of them.
+            types.setdefault(places.find(detail["loc"]).path, []).append(detail)
+        elif not _is_echo(detail):
+            errors.append(_error(model, detail, places))
+    errors.extend(_wrong_type(group, places) for group in types.values())
+    return errors
+
+
+def _is_echo(detail: ErrorDetails) -> bool:
+    """Whether a fault only follows from another one, which is told by itself."""
+    if detail["type"] == "default_factory_not_called":
+        return True
+    # A list of which no entry is valid counts as empty.
+    return detail["type"] == "too_short" and bool(detail["input"])
+
+
+def _error(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> OrchestratorError:
+    if detail["type"] == "extra_forbidden":
+        return _unknown_key(model, detail["loc"], places)
+    if detail["type"] == "missing":
+        return _missing_key(model, detail["loc"], places)
+    return _bad_value(detail, places)
+
+
+def _unknown_key(
+    model: type[BaseModel], loc: Sequence[str | int], places: PlaceIndex
+) -> OrchestratorError:
+    key, place = str(loc[-1]), places.key(loc)
+    known = fields_at(model, places.find(loc[:-1]).path)
+    belongs = sections_with(model, key)
+    if belongs:
+        where = " or ".join(f"under `{part}`" if part else "at the top level" for part in belongs)
+        return MisplacedKeyError(
+            f"key `{key}` is in the wrong place",
+            place=place,
+            expected="one of " + ", ".join(known),
+            hint=f"`{key}` belongs {where}",
+        )
+    return UnknownKeyError(
+        f"unknown key `{key}`",
+        place=place,
+        expected="one of " + ", ".join(known),
+        hint=did_you_mean(key, known),
+    )
+
+
+def _missing_key(
+    model: type[BaseModel], loc: Sequence[str | int], places: PlaceIndex
+) -> MissingKeyError:
+    key = str(loc[-1])
+    found = places.find(loc[:-1])
+    field = fields_at(model, found.path).get(key)
+    return MissingKeyError(
+        f"key `{key}` is missing",
+        place=found.place,
+        expected=field.description if field else None,
+        hint=f"add `{key}: ...` here",
+    )
+
+
+def _wrong_type(group: Sequence[ErrorDetails], places: PlaceIndex) -> BadValueError:
+    detail = group[0]
+    wanted = list(dict.fromkeys(_TYPES[each["type"]] for each in group))
+    value = detail["input"]
+    quotable = wanted == ["text"] and isinstance(value, bool | int | float | datetime.date)
+    return BadValueError(
+        f"{_subject(detail, places)} has the wrong type",
+        place=places.value(detail["loc"]),
+        expected=" or ".join(wanted),
+        seen=_shown(value),
+        hint="put it in quotes" if quotable else None,
+    )
+
+
+def _bad_value(detail: ErrorDetails, places: PlaceIndex) -> BadValueError:
+    kind, context = detail["type"], detail.get("ctx", {})
+    what, expected, hint = "is not valid", str(detail["msg"]), None
+    if kind == "literal_error":
+        choices = str(context["expected"]).replace("'", "")
+        expected = choices
+        hint = did_you_mean(str(detail["input"]), choices.replace(" or ", ", ").split(", "))
+    elif kind == "string_pattern_mismatch":
+        expected = PATTERN_WORDS[context["pattern"]]
+    elif kind in ("too_short", "string_too_short"):
+        what, expected = "is empty", "at least one entry" if kind == "too_short" else "text"
+    elif kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        expected = words.format(context[key])
+    elif "expected" in context:
+        what, expected = f"is refused: {detail['msg']}", str(context["expected"])
+    return BadValueError(
+        f"{_subject(detail, places)} {what}",
+        place=places.value(detail["loc"]),
+        expected=expected,
+        seen=str(context.get("seen") or _shown(detail["input"])),
+        hint=hint,
+    )
+
+
+def _subject(detail: ErrorDetails, places: PlaceIndex) -> str:
+    """What a fault is about: the innermost key on the way to it."""
+    names = [part for part in places.find(detail["loc"]).path if isinstance(part, str)]
+    return f"`{names[-1]}`" if names else "the file"
+
+
+def _shown(value: object) -> str:
+    """A value as its file may have written it; only the kind of a list or a mapping."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, datetime.date):
+        return f"{value.isoformat()} (a date)"
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,221 @@
+"""The workspace as its files declare it: `WORKSPACE`, `apps/*/app.yaml`, `toolchains/*.yaml`.
+
+`load_workspace` reads all of them and raises all of their faults together. Places show paths
+relative to the workspace's root, with `/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.checks import check_apps, check_toolchain
+from orchestrator.load.declared import App, Toolchain, Workspace
+from orchestrator.load.validate import raise_all, validated
+from orchestrator.load.yaml import PlaceIndex, load_located
+from orchestrator.values.config import AppConfig, ToolchainConfig, WorkspaceConfig
+
+__all__ = [
+    "App",
+    "Toolchain",
+    "Workspace",
+    "cache_folder",
+    "expand",
+    "find_root",
+    "load_config",
+    "load_workspace",
+]
+
+FILE: Final = "WORKSPACE"
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class NoWorkspaceError(OrchestratorError):
+    """No WORKSPACE in a folder or in any above it."""
+
+
+class UnreadableFileError(OrchestratorError):
+    """A declaration is not a text file."""
+
+
+class MisnamedFileError(OrchestratorError):
+    """A file that would be a declaration under another name."""
+
+
+class UnsetVariableError(OrchestratorError):
+    """A path needs an environment variable that is not set."""
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder at or above `start` that holds WORKSPACE; else `NoWorkspaceError`."""
+    for folder in (start, *start.parents):
+        if (folder / FILE).is_file():
+            return folder
+    raise NoWorkspaceError(
+        "there is no workspace here",
+        expected=f"a file {FILE} in this folder or in one above it",
+        seen=str(start),
+        hint="change to a workspace, or name one with --workspace DIR",
+    )
+
+
+def load_config(root: Path) -> tuple[WorkspaceConfig, PlaceIndex]:
+    """WORKSPACE alone, for commands that need nothing else."""
+    config, places, errors = _load(WorkspaceConfig, root, root / FILE)
+    raise_all(errors)
+    assert config
+    return config, places
+
+
+def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
+    """Every declaration under `root`, checked against each other and against the disk.
+
+    Raises one error for each fault, several as `DeclarationErrors`.
+    """
+    config, places = load_config(root)
+    errors: list[OrchestratorError] = []
+    toolchains, apps = dict[str, Toolchain](), dict[str, App]()
+    # A broken toolchain counts as known, or each of its apps would be told again.
+    known = set[str]()
+    for file in _declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors):
+        known.add(file.stem)
+        toolchain = _load_toolchain(root, file, errors)
+        if toolchain:
+            toolchains[file.stem] = toolchain
+            errors.extend(check_toolchain(file.stem, toolchain))
+    for file in _declarations(root, "apps/*/app.y*ml", r"app\.yaml", errors):
+        app = _load_app(root, file, config, errors)
+        if app:
+            apps[app.name] = app
+    errors.extend(check_apps(apps, toolchains, known))
+    raise_all(errors)
+    return Workspace(
+        root,
+        config,
+        cache_folder(config, places, root, env),
+        MappingProxyType(apps),
+        MappingProxyType(toolchains),
+    )
+
+
+def cache_folder(
+    config: WorkspaceConfig, places: PlaceIndex, root: Path, env: Mapping[str, str]
+) -> Path:
+    """The user's cache folder: ORCHESTRATOR_CACHE, else WORKSPACE's `cache`, else the XDG one.
+
+    Relative paths are relative to the workspace. Raises `UnsetVariableError`.
+    """
+    if env.get("ORCHESTRATOR_CACHE"):
+        return root / Path(env["ORCHESTRATOR_CACHE"])
+    if config.cache is not None:
+        path = expand(config.cache, root, env)
+        if path is None:
+            raise UnsetVariableError(
+                "the cache folder's path has a variable that is not set",
+                place=places.value(("cache",)),
+                seen=config.cache,
+                hint="set it, or set ORCHESTRATOR_CACHE",
+            )
+        return path
+    base = Path(env.get("XDG_CACHE_HOME", ""))
+    # The XDG specification: a relative path is invalid and ignored.
+    return (base if base.is_absolute() else _home(env) / ".cache") / "libtorch-orchestrator"
+
+
+def expand(text: str, base: Path, env: Mapping[str, str]) -> Path | None:
+    """A declared path with `~`, `$NAME` and `${NAME}` expanded, relative to `base`.
+
+    None where it has a variable that is not set or is empty.
+    """
+    names = re.findall(r"\$(?:\{(\w+)\}|(\w+))", text)
+    if any(not env.get(braced or bare) for braced, bare in names):
+        return None
+    path = re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda match: env[match[1] or match[2]], text)
+    if path == "~" or path.startswith("~/"):
+        return _home(env) / path[2:]
+    return base / path
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    return Path(env["HOME"]) if env.get("HOME") else Path.home()
+
+
+def _declarations(
+    root: Path, pattern: str, name: str, errors: list[OrchestratorError]
+) -> Iterator[Path]:
+    """The files of one kind, sorted; one with a misspelt ending is an error, not passed over."""
+    for file in sorted(root.glob(pattern)):
+        if re.fullmatch(name, file.name):
+            yield file
+        else:
+            errors.append(
+                MisnamedFileError(
+                    "the file is not read under this name",
+                    place=_place(root, file),
+                    hint=f"rename it to {file.with_suffix('.yaml').name}",
+                )
+            )
+
+
+def _place(root: Path, file: Path) -> Place:
+    return Place(file.relative_to(root).as_posix())
+
+
+def _load(
+    model: type[M], root: Path, file: Path
+) -> tuple[M | None, PlaceIndex, list[OrchestratorError]]:
+    place = _place(root, file)
+    none = PlaceIndex(place.file, None)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        data, places = load_located(text, place.file)
+    except UnicodeDecodeError as error:
+        return (
+            None,
+            none,
+            [
+                UnreadableFileError(
+                    "the file is not text",
+                    place=place,
+                    expected="UTF-8",
+                    seen=f"byte 0x{error.object[error.start]:02x} at offset {error.start}",
+                )
+            ],
+        )
+    except OrchestratorError as error:
+        return None, none, [error]
+    value, errors = validated(model, data, places)
+    return value, places, errors
+
+
+def _load_toolchain(root: Path, file: Path, errors: list[OrchestratorError]) -> Toolchain | None:
+    config, places, faults = _load(ToolchainConfig, root, file)
+    errors.extend(faults)
+    return Toolchain(config, _place(root, file), places) if config else None
+
+
+def _load_app(
+    root: Path, file: Path, workspace: WorkspaceConfig, errors: list[OrchestratorError]
+) -> App | None:
+    config, places, faults = _load(AppConfig, root, file)
+    errors.extend(faults)
+    if config is None:
+        return None
+    name = file.parent.name
+    return App(
+        name=name,
+        folder=file.parent,
+        config=config,
+        place=_place(root, file),
+        optimize=config.optimize or workspace.defaults.optimize,
+        selection=config.selection or workspace.defaults.selection,
+        package_name=config.package_name or f"{name.lower()}-libtorch",
+        places=places,
+    )

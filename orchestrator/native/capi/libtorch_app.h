@@ -1,0 +1,221 @@
+/* The C API of an app's libtorch: the only symbols that the shared library exports.
+ *
+ * Contract
+ *   - Pure C11, usable from C++. No C++ exception crosses it.
+ *   - A function that can fail returns an lta_status, or a handle that is NULL on failure. After a
+ *     failure lta_last_error() tells what was wrong; it is per thread and holds until the next
+ *     failure on that thread.
+ *   - Every lta_value that a function hands out belongs to the caller, who frees it with
+ *     lta_value_free(). A value that is put into a list, a tuple, a dict or a call is not consumed:
+ *     the container keeps its own reference. Tensors are shared by reference, never copied
+ *     silently.
+ *   - Different modules may be used by different threads at once. One module must be used by one
+ *     thread at a time. A value may move between threads, not be used by two at once.
+ *   - Models run without autograd (PyTorch's InferenceMode), on the CPU.
+ *
+ * A call, without the checks:
+ *   lta_module *module = NULL;
+ *   lta_module_load("model.ptl", &module);
+ *   int64_t shape[] = {1, 3, 96, 96};
+ *   lta_value *image = lta_tensor_copy(LTA_FLOAT32, 4, shape, NULL, pixels, sizeof pixels);
+ *   const lta_value *arguments[] = {image};
+ *   lta_value *scores = NULL;
+ *   if (lta_module_run(module, "forward", arguments, 1, &scores) != LTA_OK)
+ *     puts(lta_last_error());
+ */
+#ifndef LIBTORCH_APP_H
+#define LIBTORCH_APP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define LTA_API __attribute__((visibility("default")))
+#else
+#define LTA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised by one when a caller built against an older header could break. */
+#define LTA_API_VERSION 1
+
+typedef struct lta_module lta_module; /* a loaded model */
+typedef struct lta_value lta_value;   /* an argument or a result, of any kind */
+
+typedef enum lta_status {
+  LTA_OK = 0,
+  LTA_INVALID_ARGUMENT = 1,  /* a NULL, an index out of range, sizes that do not fit */
+  LTA_WRONG_KIND = 2,        /* the value is of another kind than the function wants */
+  LTA_LOAD_FAILED = 3,       /* not readable, not a lite-interpreter model, or damaged */
+  LTA_UNSUPPORTED_MODEL = 4, /* a model of a bytecode version that this runtime does not read */
+  LTA_MISSING_OPERATOR = 5,  /* an operator that was not selected into this library */
+  LTA_MISSING_DTYPE = 6,     /* a kernel that was selected without this dtype */
+  LTA_NO_SUCH_METHOD = 7,    /* the model has no method of that name */
+  LTA_RUN_FAILED = 8,        /* the model, or an operator in it, refused its input */
+  LTA_OUT_OF_MEMORY = 9,
+  LTA_INTERNAL = 10          /* none of the above: a bug of the library */
+} lta_status;
+
+typedef enum lta_kind {
+  LTA_KIND_NONE = 0,
+  LTA_KIND_BOOL = 1,
+  LTA_KIND_INT = 2,
+  LTA_KIND_DOUBLE = 3,
+  LTA_KIND_STRING = 4,
+  LTA_KIND_TENSOR = 5,
+  LTA_KIND_LIST = 6,
+  LTA_KIND_TUPLE = 7,
+  LTA_KIND_DICT = 8,
+  LTA_KIND_OTHER = 9 /* an object, a device, ...: it can be passed on, not looked into */
+} lta_kind;
+
+/* Numbered as PyTorch's ScalarType. */
+typedef enum lta_dtype {
+  LTA_UINT8 = 0,
+  LTA_INT8 = 1,
+  LTA_INT16 = 2,
+  LTA_INT32 = 3,
+  LTA_INT64 = 4,
+  LTA_FLOAT16 = 5,
+  LTA_FLOAT32 = 6,
+  LTA_FLOAT64 = 7,
+  LTA_COMPLEX32 = 8,
+  LTA_COMPLEX64 = 9,
+  LTA_COMPLEX128 = 10,
+  LTA_BOOL = 11,
+  LTA_QINT8 = 12,
+  LTA_QUINT8 = 13,
+  LTA_QINT32 = 14,
+  LTA_BFLOAT16 = 15,
+  LTA_QUINT4X2 = 16, /* several elements in a byte: can be looked at, not created */
+  LTA_QUINT2X4 = 17
+} lta_dtype;
+
+/* ---- The library ---- */
+
+/* LTA_API_VERSION of the library itself. */
+LTA_API uint32_t lta_api_version(void);
+/* The runtime, such as "PyTorch 1.13.1, bytecode 4 to 9". Never freed. */
+LTA_API const char *lta_version(void);
+/* 1 if an operator such as "aten::add.Tensor" can be called in this library, else 0. */
+LTA_API int lta_has_operator(const char *name);
+
+/* ---- Errors ---- */
+
+/* What the last failure on this thread was; "" if there was none. */
+LTA_API const char *lta_last_error(void);
+/* The names in the last failure, one a line: for LTA_MISSING_OPERATOR the operators, for
+ * LTA_MISSING_DTYPE the kernel tag and then the dtype, else "". */
+LTA_API const char *lta_last_error_names(void);
+/* "MISSING_OPERATOR" for LTA_MISSING_OPERATOR, and so on. */
+LTA_API const char *lta_status_name(lta_status status);
+
+/* ---- Modules ---- */
+
+/* Loads a `.ptl` file. Fails with LTA_MISSING_OPERATOR, naming all of them, where the model names
+ * operators that this library does not have. */
+LTA_API lta_status lta_module_load(const char *path, lta_module **module);
+/* The same from memory. The bytes are read during this call only; nothing keeps a pointer. */
+LTA_API lta_status lta_module_load_memory(const void *data, size_t size, lta_module **module);
+LTA_API void lta_module_free(lta_module *module);
+
+/* The methods that can be run, in the order of the model file. A name lives as long as the
+ * module; NULL for an index that is out of range. */
+LTA_API size_t lta_module_method_count(const lta_module *module);
+LTA_API const char *lta_module_method_name(const lta_module *module, size_t index);
+LTA_API int64_t lta_module_bytecode_version(const lta_module *module);
+
+/* Runs a method. `arguments` are the arguments without self; `result` is the caller's. */
+LTA_API lta_status lta_module_run(lta_module *module, const char *method,
+                                  const lta_value *const *arguments, size_t count,
+                                  lta_value **result);
+
+/* ---- Values ---- */
+
+LTA_API lta_value *lta_none(void);
+LTA_API lta_value *lta_bool(int value);
+LTA_API lta_value *lta_int(int64_t value);
+LTA_API lta_value *lta_double(double value);
+/* `size` bytes of UTF-8; they are copied. */
+LTA_API lta_value *lta_string(const char *data, size_t size);
+LTA_API lta_value *lta_tuple(const lta_value *const *items, size_t count);
+/* A list has the type of its items. `empty` is the items' kind where there are none (a model's
+ * List[Tensor] refuses an empty list of anything else) and ignored otherwise. */
+LTA_API lta_value *lta_list(lta_kind empty, const lta_value *const *items, size_t count);
+/* Likewise. Keys are int, double, bool, string or tensor. */
+LTA_API lta_value *lta_dict(lta_kind empty_key, lta_kind empty_value,
+                            const lta_value *const *keys, const lta_value *const *values,
+                            size_t count);
+LTA_API void lta_value_free(lta_value *value);
+
+/* An undefined tensor is LTA_KIND_NONE, and so is NULL. */
+LTA_API lta_kind lta_value_kind(const lta_value *value);
+LTA_API lta_status lta_value_bool(const lta_value *value, int *result);
+LTA_API lta_status lta_value_int(const lta_value *value, int64_t *result);
+LTA_API lta_status lta_value_double(const lta_value *value, double *result);
+/* `data` lives as long as the value and ends with a zero that `size` does not count. */
+LTA_API lta_status lta_value_string(const lta_value *value, const char **data, size_t *size);
+/* Items of a list, a tuple or a dict. */
+LTA_API lta_status lta_value_size(const lta_value *value, size_t *size);
+/* An item of a list or a tuple. */
+LTA_API lta_status lta_value_item(const lta_value *value, size_t index, lta_value **item);
+/* An entry of a dict, in the order of insertion; steps through all entries before it. */
+LTA_API lta_status lta_value_entry(const lta_value *value, size_t index, lta_value **key,
+                                   lta_value **item);
+
+/* ---- Tensors ---- */
+
+/* Bytes of one element; 0 for a dtype that is not one, or that packs several into a byte. */
+LTA_API size_t lta_dtype_size(lta_dtype dtype);
+/* "float32" for LTA_FLOAT32, and so on; NULL for no dtype. */
+LTA_API const char *lta_dtype_name(lta_dtype dtype);
+
+/* A tensor with a copy of `data`. `strides` are in elements, none negative; NULL is contiguous.
+ * `nbytes` must be exactly what shape and strides span. NULL `data` gives a tensor of zeros. */
+LTA_API lta_value *lta_tensor_copy(lta_dtype dtype, size_t ndim, const int64_t *shape,
+                                   const int64_t *strides, const void *data, size_t nbytes);
+/* A tensor over the caller's memory, which must live, and be aligned for its dtype, until
+ * `deleter(context)` is called: once, on any thread, when the last reference is gone. NULL
+ * `deleter`: the caller knows. A model may write into its inputs. If this call fails, `deleter` is
+ * not called. */
+LTA_API lta_value *lta_tensor_borrow(lta_dtype dtype, size_t ndim, const int64_t *shape,
+                                     const int64_t *strides, void *data, size_t nbytes,
+                                     void (*deleter)(void *context), void *context);
+/* A contiguous tensor quantised per tensor, with a copy of its integers. It needs PyTorch's
+ * operator aten::_empty_affine_quantized and fails with LTA_MISSING_OPERATOR (the status is
+ * lta_last_status()) in a library whose models do not use it. */
+LTA_API lta_value *lta_tensor_copy_quantized(lta_dtype dtype, size_t ndim, const int64_t *shape,
+                                             const void *data, size_t nbytes, double scale,
+                                             int64_t zero_point);
+/* The status of the last failure on this thread, for functions that return a handle. */
+LTA_API lta_status lta_last_status(void);
+
+typedef struct lta_tensor_info {
+  lta_dtype dtype;
+  size_t ndim;
+  const int64_t *shape;   /* ndim sizes; lives as long as the value */
+  const int64_t *strides; /* ndim strides in elements; lives as long as the value */
+  size_t numel;
+  size_t nbytes;          /* of the elements when contiguous: what lta_tensor_read() writes */
+  void *data;             /* first element; NULL if there is none, or if it is not dense */
+  int is_contiguous;
+  int is_quantized;
+} lta_tensor_info;
+
+LTA_API lta_status lta_tensor_describe(const lta_value *value, lta_tensor_info *info);
+/* Copies the elements, contiguous and in row-major order, into `nbytes` bytes (info.nbytes). */
+LTA_API lta_status lta_tensor_read(const lta_value *value, void *buffer, size_t nbytes);
+/* Scale and zero point of a tensor that is quantised per tensor. */
+LTA_API lta_status lta_tensor_quantization(const lta_value *value, double *scale,
+                                           int64_t *zero_point);
+/* Of one quantised per channel: the channels' axis, and scales and zero points as tensors. */
+LTA_API lta_status lta_tensor_channel_quantization(const lta_value *value, int64_t *axis,
+                                                   lta_value **scales, lta_value **zero_points);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* LIBTORCH_APP_H */

@@ -1,0 +1,53 @@
+// Keeps the names in "dtype 'Half' not selected for kernel tag add" alive in release builds.
+//
+// Meaning: the generated ATen/selected_mobile_ops.h includes this file. ATen/Dispatch.h includes
+// that header before it defines AT_PRIVATE_CHECK_SELECTIVE_BUILD, which raises through AT_ERROR. With
+// STRIP_ERROR_MESSAGES, AT_ERROR drops all of its arguments and only a file name is left. Here
+// AT_ERROR is redefined so that this one message calls dtype_not_selected() with tag and dtype;
+// all other messages are stripped as before. The call replaces the stripped message and its file
+// name, so the objects get smaller, and PyTorch's files stay as they are.
+//
+// Trap: only AT_ERROR's first argument is looked at, and only where it is a string literal.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+namespace lta {
+
+// Raises c10::Error with upstream's own text. Defined in selection_error.cpp, which every variant
+// links.
+[[noreturn]] void dtype_not_selected(const char* dtype, const char* kernel_tag);
+
+namespace detail {
+
+constexpr bool is_dtype_message(const char (&text)[8]) {
+  return text[0] == 'd' && text[1] == 't' && text[2] == 'y' && text[3] == 'p' &&
+      text[4] == 'e' && text[5] == ' ' && text[6] == '\'';
+}
+template <class T>
+constexpr bool is_dtype_message(const T&) {
+  return false;
+}
+
+[[noreturn]] inline void raise_dtype(
+    const char*, const char* dtype, const char*, const char* kernel_tag) {
+  dtype_not_selected(dtype, kernel_tag);
+}
+// Never called: it lets the untaken branch of every other message compile.
+template <class... Arguments>
+inline void raise_dtype(const Arguments&...) {}
+
+} // namespace detail
+} // namespace lta
+
+#ifdef STRIP_ERROR_MESSAGES
+#define LTA_FIRST(first, ...) first
+#undef AT_ERROR
+#define AT_ERROR(...)                                                   \
+  do {                                                                  \
+    if (::lta::detail::is_dtype_message(LTA_FIRST(__VA_ARGS__, 0))) {   \
+      ::lta::detail::raise_dtype(__VA_ARGS__);                          \
+    }                                                                   \
+    TORCH_CHECK(false, ::c10::str(__VA_ARGS__));                        \
+  } while (false)
+#endif

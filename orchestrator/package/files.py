@@ -1,0 +1,214 @@
+"""Folders and files that we write: all or nothing, byte-stable, and never over someone else's.
+
+Contract: a folder that we write carries `MARKER`; a package file that we write is listed with its
+sha256 in `RECORD` beside it. Only what carries the one or is listed in the other is replaced.
+Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask and the clock say, so
+that the folder's content does not tell when or by whom it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from orchestrator.errors import OrchestratorError, Place
+
+MARKER: Final = ".written-by-orchestrator"
+RECORD: Final = ".packages.json"
+# 2023-01-01: after 1980 (zip's first year), and in nobody's future.
+EPOCH: Final = 1672531200
+_MARKER_TEXT: Final = "This folder is written, replaced and removed by the orchestrator.\n"
+
+
+class ForeignFolderError(OrchestratorError):
+    """The folder to write exists and does not carry our marker."""
+
+
+class ForeignFileError(OrchestratorError):
+    """The package file to write exists and was not written by us, or was changed since."""
+
+
+class UnwritableError(OrchestratorError):
+    """The place to deliver to cannot be written: full, read-only or not permitted."""
+
+
+class DuplicateFileError(OrchestratorError):
+    """Two files claim one path of a delivery."""
+
+
+@dataclass(frozen=True, order=True)
+class File:
+    """One file to write: `path` is relative to the folder, with `/`."""
+
+    path: str
+    data: bytes
+    executable: bool = False
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def in_order(files: Iterable[File]) -> tuple[File, ...]:
+    """The files sorted by path; raises `DuplicateFileError` where two have one path."""
+    ordered = sorted(files, key=lambda file: file.path)
+    for one, other in zip(ordered, ordered[1:], strict=False):
+        if one.path == other.path:
+            raise DuplicateFileError(
+                "two files of the delivery have the same path",
+                expected="one source for each path",
+                seen=one.path,
+            )
+    return tuple(ordered)
+
+
+def write_folder(target: Path, files: Iterable[File]) -> None:
+    """Makes `target` hold exactly `files` and the marker; the old folder stays until the end.
+
+    Raises `ForeignFolderError`, `DuplicateFileError`, `UnwritableError`; then nothing has changed.
+    """
+    ordered = in_order([*files, File(MARKER, _MARKER_TEXT.encode())])
+    refuse_foreign_folder(target)
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+        try:
+            _fill(stage, ordered)
+            _swap(stage, target)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def refuse_foreign_folder(target: Path) -> None:
+    """Raises `ForeignFolderError` unless `target` is missing, empty, or ours."""
+    if not target.exists() and not target.is_symlink():
+        return
+    if target.is_dir() and not target.is_symlink():
+        if (target / MARKER).is_file() or not any(target.iterdir()):
+            return
+        seen = "a folder without it"
+    else:
+        seen = "a link" if target.is_symlink() else "a file"
+    raise ForeignFolderError(
+        "this was not written by the orchestrator, so it is not replaced",
+        place=Place(str(target)),
+        expected=f"nothing, or a folder with the file {MARKER}",
+        seen=seen,
+        hint="move it away, or deliver to another folder",
+    )
+
+
+def write_package(target: Path, data: bytes) -> None:
+    """Writes a package file and lists it in the `RECORD` beside it.
+
+    Raises `ForeignFileError` where another file is in the way, and `UnwritableError`.
+    """
+    record = target.parent / RECORD
+    known = _read_record(record)
+    digest = hashlib.sha256(data).hexdigest()
+    if target.exists() or target.is_symlink():
+        seen = _sha256_of(target)
+        if seen == digest and known.get(target.name) == digest:
+            return
+        if seen not in (known.get(target.name), digest):
+            raise ForeignFileError(
+                "this file was not written by the orchestrator, so it is not replaced",
+                place=Place(str(target)),
+                expected="no file, or the package that was written before",
+                seen=f"a file with sha256 {seen}",
+                hint="move it away, or give the app another package_name or version",
+            )
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The record goes first: a crash in between leaves a record too many, not a foreign file.
+        known[target.name] = digest
+        text = json.dumps(known, indent=1, sort_keys=True) + "\n"
+        _replace_file(record, text.encode())
+        _replace_file(target, data)
+
+
+def _read_record(record: Path) -> dict[str, str]:
+    try:
+        seen = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in seen.items()} if isinstance(seen, dict) else {}
+
+
+def _sha256_of(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as cause:
+        return f"unknown ({cause.strerror})"
+
+
+def _replace_file(target: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.new-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        _settle(Path(name), 0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _fill(stage: Path, files: Iterable[File]) -> None:
+    folders = {stage}
+    for file in files:
+        path = stage / PurePosixPath(file.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.data)
+        _settle(path, 0o755 if file.executable else 0o644)
+        folders.update(p for p in path.parents if p.is_relative_to(stage))
+    # Deepest first: a folder's time changes when something is put into it.
+    for folder in sorted(folders, key=lambda p: (-len(p.parts), p)):
+        _settle(folder, 0o755)
+
+
+def _settle(path: Path, mode: int) -> None:
+    path.chmod(mode)
+    os.utime(path, (EPOCH, EPOCH))
+
+
+def _swap(stage: Path, target: Path) -> None:
+    """Puts `stage` where `target` is; the old one comes back where that fails.
+
+    POSIX replaces no folder that holds files, so there are two renames.
+    """
+    if not target.exists():
+        stage.replace(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old-", dir=target.parent))
+    try:
+        target.replace(old)
+        try:
+            stage.replace(target)
+        except BaseException:
+            old.replace(target)
+            raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise UnwritableError(
+            "the delivery cannot be written",
+            place=Place(str(target)),
+            expected="a folder that can be written, with room",
+            seen=cause.strerror or str(cause),
+            hint="nothing was changed; free some space or change the permissions, and build again",
+        ) from cause

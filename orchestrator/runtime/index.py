@@ -1,0 +1,174 @@
+"""The runtime index: what every function of PyTorch's objects needs, as a value.
+
+Nodes are linker sections (a function or a datum with its exception table); edges are relocations.
+A COMDAT section (template, inline function) is one node for all units that hold a copy, since the
+linker keeps one.  Registrations (`TORCH_LIBRARY*`, `OperatorGenerator`) are cut out of the graph
+and listed with the operator they register, because a selective build keeps only some of them.
+
+On disk: one zstd frame; a JSON header line, then raw little-endian columns (`_COLUMNS`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from orchestrator.errors import OrchestratorError
+
+FORMAT = 1
+_COLUMNS = ("owners", "sizes", "edge_starts", "edges")
+COMDAT = -1
+
+
+class IndexUnreadable(OrchestratorError):
+    """The index file is missing, damaged, of another format, or of another source tree."""
+
+
+@dataclass(frozen=True)
+class UnitFacts:
+    """What is known of one translation unit.
+
+    path        relative to the source tree; `generated/...` for torchgen's output
+    cost        user CPU seconds to compile it when the index was made: a weight, not a promise
+    tags        kernel tags (`AT_DISPATCH_*`) its preprocessed text mentions
+    open_tags   it computes a tag's name at compile time: it needs the whole selection
+    operators   operators it registers by hand (`TORCH_SELECTIVE_NAME`, `TORCH_SELECTIVE_SCHEMA`)
+    classes     custom classes it registers; features it asks for
+    init        nodes of its static initialisers: live as soon as the unit is linked
+    """
+
+    path: str
+    cost: float
+    tags: tuple[str, ...] = ()
+    open_tags: bool = False
+    operators: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    init: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One kernel or schema registered for `operator` under `key`.
+
+    key is a dispatch key (`CPU`), `schema` for a definition, `jit` for an interpreter operator,
+    `class` for a custom class, `fallback:<key>` for a backend fallback.
+    targets are the nodes that exist only because of this registration.
+    """
+
+    operator: str
+    key: str
+    unit: int
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RuntimeIndex:
+    """See the module docstring; indices into `units` and nodes are positions in these tuples."""
+
+    pytorch: str
+    tree: str
+    units: tuple[UnitFacts, ...]
+    registrations: tuple[Registration, ...]
+    names: tuple[str, ...]
+    owners: array[int]
+    sizes: array[int]
+    edge_starts: array[int]
+    edges: array[int]
+    operator_calls: dict[int, str]
+    by_name: dict[str, int] = field(repr=False)
+
+    def targets(self, node: int) -> array[int]:
+        """The nodes that `node` refers to."""
+        return self.edges[self.edge_starts[node] : self.edge_starts[node + 1]]
+
+
+def save_index(index: RuntimeIndex) -> bytes:
+    """The file's bytes; equal indices give equal bytes."""
+    header = {
+        "format": FORMAT,
+        "pytorch": index.pytorch,
+        "tree": index.tree,
+        "units": [
+            [u.path, u.cost, u.tags, u.open_tags, u.operators, u.classes, u.features, u.init]
+            for u in index.units
+        ],
+        "registrations": [[r.operator, r.key, r.unit, r.targets] for r in index.registrations],
+        "operator_calls": sorted(index.operator_calls.items()),
+        "columns": {name: len(getattr(index, name)) for name in _COLUMNS},
+    }
+    parts = [json.dumps(header, separators=(",", ":")).encode(), b"\n"]
+    parts += ["\n".join(index.names).encode(), b"\0"]
+    parts += [_little_endian(getattr(index, name)).tobytes() for name in _COLUMNS]
+    return zstandard.ZstdCompressor(level=19).compress(b"".join(parts))
+
+
+def _little_endian(column: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        column = array("i", column)
+        column.byteswap()
+    return column
+
+
+def load_index(path: Path) -> RuntimeIndex:
+    """Read an index file.
+
+    Raises IndexUnreadable where it is missing, damaged or of another format.
+    """
+    try:
+        raw = zstandard.ZstdDecompressor().decompress(path.read_bytes())
+        head, rest = raw.split(b"\n", 1)
+        header = json.loads(head)
+        if header["format"] != FORMAT:
+            raise ValueError(f"format {header['format']}")
+        return _parse(header, rest)
+    except (OSError, ValueError, KeyError, zstandard.ZstdError) as error:
+        raise IndexUnreadable(
+            f"the runtime index {path.name} cannot be read",
+            expected=f"an index of format {FORMAT}",
+            seen=str(error),
+            hint="run: orchestrator runtime index",
+        ) from None
+
+
+def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
+    split = rest.index(b"\0")
+    names = tuple(rest[:split].decode().split("\n"))
+    columns: dict[str, array[int]] = {}
+    offset = split + 1
+    for name in _COLUMNS:
+        length = header["columns"][name] * 4
+        column = array("i", rest[offset : offset + length])
+        columns[name] = _little_endian(column)
+        offset += length
+    return RuntimeIndex(
+        pytorch=header["pytorch"],
+        tree=header["tree"],
+        units=tuple(
+            UnitFacts(
+                path,
+                cost,
+                tuple(tags),
+                open_tags,
+                tuple(operators),
+                tuple(classes),
+                tuple(features),
+                tuple(init),
+            )
+            for path, cost, tags, open_tags, operators, classes, features, init in header["units"]
+        ),
+        registrations=tuple(
+            Registration(operator, key, unit, tuple(targets))
+            for operator, key, unit, targets in header["registrations"]
+        ),
+        names=names,
+        operator_calls={int(node): name for node, name in header["operator_calls"]},
+        by_name={name: node for node, name in enumerate(names) if name},
+        **columns,
+    )

@@ -1,0 +1,229 @@
+"""Builds the runtime index from the objects of all of the runtime's units.
+
+The objects are those of an all-operators, all-dtypes build with function and data sections.  See
+`orchestrator/runtime/index.py` for what comes out.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts
+from orchestrator.runtime.objects import ObjectFacts, Reference, Section, read_object
+from orchestrator.runtime.registrations import CutSection, cut_registrations
+
+_EXCEPTION_TABLE = ".gcc_except_table"
+# `at::_ops::add_Tensor::call(...)`: the only compiled way from one kernel to another operator.
+_OPERATOR_CALL = re.compile(r"^_ZN2at4_ops(\d+)(\w+)$")
+
+
+@dataclass
+class _Node:
+    owner: int
+    size: int
+    edges: set[int]
+
+
+class _Builder:
+    """Node numbers by name: `<symbol>` for what the linker sees, `<unit>#<section>` for the rest."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.nodes: list[_Node] = []
+
+    def number(self, name: str) -> int:
+        number = self.numbers.get(name)
+        if number is None:
+            number = self.numbers[name] = len(self.nodes)
+            self.nodes.append(_Node(COMDAT, 0, set()))
+        return number
+
+
+def build_index(
+    pytorch: str,
+    tree: str,
+    units: Iterable[UnitFacts],
+    objects: Mapping[str, Path],
+) -> RuntimeIndex:
+    """The index of `units`, whose objects are at `objects[unit.path]`.
+
+    Raises ObjectUnreadable.
+    """
+    builder = _Builder()
+    ordered = sorted(units, key=lambda unit: unit.path)
+    strong: dict[str, str] = {}
+    facts_of: list[ObjectFacts] = []
+    for unit in ordered:
+        facts = read_object(objects[unit.path])
+        facts_of.append(facts)
+        for symbol, section in facts.global_symbols.items():
+            strong.setdefault(symbol, _node_name(unit.path, facts, facts.sections[section]))
+    registrations: list[Registration] = []
+    finished: list[UnitFacts] = []
+    for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
+        reader = _UnitReader(builder, strong, number, unit.path, facts)
+        registrations += reader.read()
+        finished.append(replace(unit, init=reader.init))
+    return _finish(pytorch, tree, finished, registrations, builder)
+
+
+def _node_name(unit: str, facts: ObjectFacts, section: Section) -> str:
+    del facts
+    if section.comdat and section.defines:
+        return min(section.defines)
+    if section.defines and not section.defines[0].startswith(".L"):
+        return f"{section.defines[0]}@{unit}"
+    return f"#{section.index}@{unit}"
+
+
+class _UnitReader:
+    """Adds one object's sections to the graph."""
+
+    def __init__(
+        self,
+        builder: _Builder,
+        strong: Mapping[str, str],
+        number: int,
+        unit: str,
+        facts: ObjectFacts,
+    ) -> None:
+        self.builder = builder
+        self.strong = strong
+        self.number = number
+        self.unit = unit
+        self.facts = facts
+        self.init: tuple[int, ...] = ()
+        by_text = {s.name: s for s in facts.sections.values() if s.name.startswith(".text")}
+        self.merged_into: dict[int, Section] = {}
+        self.shared = frozenset(facts.global_symbols.values())
+        for section in facts.sections.values():
+            if section.name.startswith(_EXCEPTION_TABLE):
+                owner = by_text.get(".text" + section.name.removeprefix(_EXCEPTION_TABLE))
+                if owner is not None:
+                    self.merged_into[section.index] = owner
+
+    def read(self) -> list[Registration]:
+        registrations: list[Registration] = []
+        init: list[int] = []
+        for section in self.facts.sections.values():
+            if section.name.startswith(".eh_frame") or section.name.startswith(".rodata.str"):
+                continue
+            node = self.node_of(self.merged_into.get(section.index, section))
+            entry = self.builder.nodes[node]
+            if not section.comdat:
+                entry.owner = self.number
+            cut = cut_registrations(self.facts, section)
+            references = section.references if cut is None else cut.remainder
+            if cut is not None:
+                registrations += self.registrations(section, cut)
+            first_copy = not (section.comdat and entry.size)
+            if first_copy or section.index in self.merged_into:
+                entry.size += section.size
+            entry.edges.update(self.targets(section, references))
+            entry.edges.discard(node)
+            if section.init:
+                init.append(node)
+        self.init = tuple(sorted(init))
+        return registrations
+
+    def registrations(self, section: Section, cut: CutSection) -> list[Registration]:
+        return [
+            Registration(
+                one.operator,
+                one.key,
+                self.number,
+                tuple(sorted(set(self.targets(section, one.references)))),
+            )
+            for one in cut.cuts
+        ]
+
+    def node_of(self, section: Section) -> int:
+        return self.builder.number(_node_name(self.unit, self.facts, section))
+
+    def targets(self, source: Section, references: Iterable[Reference]) -> Iterable[int]:
+        """The nodes that `references` of `source` mean.
+
+        A COMDAT's edges into its own unit's local sections (jump tables, `static` variables of
+        headers) are left out: they would make every unit with a copy seem needed, and the copy
+        that the linker keeps comes from a unit that is linked anyway.
+        """
+        for reference in references:
+            if reference.section:
+                section = self.facts.sections.get(reference.section)
+                if section is None or section.name.startswith(".rodata.str"):
+                    continue
+                section = self.merged_into.get(section.index, section)
+                if source.comdat and not section.comdat and section.index not in self.shared:
+                    continue
+                yield self.node_of(section)
+            else:
+                name = self.strong.get(reference.symbol, reference.symbol)
+                yield self.builder.number(name)
+
+
+def _finish(
+    pytorch: str,
+    tree: str,
+    units: list[UnitFacts],
+    registrations: list[Registration],
+    builder: _Builder,
+) -> RuntimeIndex:
+    """Renumber: external symbols (libc, libc++) go; nodes are sorted by name for stable bytes."""
+    names = {number: name for name, number in builder.numbers.items()}
+    kept = sorted(
+        (number for number, node in enumerate(builder.nodes) if node.size or node.edges),
+        key=lambda number: names[number],
+    )
+    new = {old: number for number, old in enumerate(kept)}
+    starts, edges = array("i", [0]), array("i")
+    for old in kept:
+        edges.extend(sorted(new[t] for t in builder.nodes[old].edges if t in new))
+        starts.append(len(edges))
+    plain = [names[old] for old in kept]
+    calls = _operator_calls(plain, {r.operator for r in registrations})
+    return RuntimeIndex(
+        pytorch=pytorch,
+        tree=tree,
+        units=tuple(
+            replace(unit, init=tuple(sorted(new[n] for n in unit.init if n in new)))
+            for unit in units
+        ),
+        registrations=tuple(
+            sorted(
+                (
+                    replace(r, targets=tuple(sorted(new[t] for t in r.targets if t in new)))
+                    for r in registrations
+                ),
+                key=lambda r: (r.operator, r.key, r.unit, r.targets),
+            )
+        ),
+        names=tuple(plain),
+        owners=array("i", [builder.nodes[old].owner for old in kept]),
+        sizes=array("i", [builder.nodes[old].size for old in kept]),
+        edge_starts=starts,
+        edges=edges,
+        operator_calls=calls,
+        by_name={name: number for number, name in enumerate(plain)},
+    )
+
+
+def _operator_calls(names: list[str], operator_names: Iterable[str]) -> dict[int, str]:
+    """Which nodes are an operator's typed entry points (`call`, `redispatch`)."""
+    structs = {
+        name.split("::", 1)[1].replace(".", "_"): name
+        for name in operator_names
+        if name.startswith("aten::")
+    }
+    found = {}
+    for number, name in enumerate(names):
+        match = _OPERATOR_CALL.match(name.split("@", 1)[0])
+        if match:
+            length = int(match[1])
+            struct, entry = match[2][:length], match[2][length:]
+            if struct in structs and entry.startswith(("4callE", "10redispatchE")):
+                found[number] = structs[struct]
+    return found

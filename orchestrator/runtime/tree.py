@@ -1,0 +1,155 @@
+"""The identity of a source tree: one digest over the files that we compile from, whatever came along.
+
+A git checkout with submodules and a distribution's archive of the same version hold different
+files, yet the same source. `TreeRules` names, as data, the files that count; only these are hashed,
+and only these are installed into the cache, so a unit that reads any other file fails at once
+instead of differing from machine to machine.
+
+The digest is what `sha256sum` would print for the files in the order of their paths (bytewise),
+hashed once more:
+
+    LC_ALL=C sort -z paths | xargs -0 sha256sum | sha256sum
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+
+
+class TreeEmpty(OrchestratorError):
+    """No file in the folder counts: it is not the source tree that was expected."""
+
+
+class TreeHasLink(OrchestratorError):
+    """A symbolic link where a file or folder that counts should be; its target could be anything."""
+
+
+@dataclass(frozen=True)
+class TreeRules:
+    """Which files count: those that match a glob of `include` and none of `exclude`.
+
+    Globs are relative, with `/`. `*` and `?` stay inside one name, `**` spans any number of
+    folders, none included.
+    """
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    @cached_property
+    def _included(self) -> re.Pattern[str]:
+        return _union(self.include)
+
+    @cached_property
+    def _excluded(self) -> re.Pattern[str]:
+        return _union(self.exclude)
+
+    def counts(self, path: str) -> bool:
+        """Whether the file at `path` (relative, with `/`) counts."""
+        return bool(self._included.fullmatch(path)) and not self._excluded.fullmatch(path)
+
+    def folders(self) -> tuple[str, ...]:
+        """The folders to walk, none inside another; `""` is the root with all below it."""
+        heads = {_head(glob) for glob in self.include if "/" in glob or glob == "**"}
+        if "" in heads:
+            return ("",)
+        return tuple(sorted(h for h in heads if not any(h.startswith(o + "/") for o in heads)))
+
+
+def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
+    """The files that count, relative to `root`, sorted.
+
+    Raises `TreeEmpty`, `TreeHasLink`.
+    """
+    found = tuple(sorted(path for path in _walk(root, rules) if rules.counts(path)))
+    if not found:
+        raise TreeEmpty(
+            "this folder is not the source tree that was expected",
+            expected="files such as " + ", ".join(rules.include[:3]),
+            seen=f"none of them in {root}",
+        )
+    return found
+
+
+def tree_digest(root: Path, rules: TreeRules) -> str:
+    """The tree's digest, 64 hexadecimal digits. Raises `TreeEmpty`, `TreeHasLink`."""
+    return digest_files(root, tree_files(root, rules))
+
+
+def digest_files(root: Path, files: Iterable[str]) -> str:
+    """The digest of `files` (relative to `root`, sorted)."""
+    total = hashlib.sha256()
+    for path in files:
+        with (root / path).open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        total.update(f"{digest}  {path}\n".encode())
+    return total.hexdigest()
+
+
+def _walk(root: Path, rules: TreeRules) -> Iterator[str]:
+    folders = rules.folders()
+    if "" not in folders and root.is_dir():
+        yield from _counting(root, "", (entry.name for entry in os.scandir(root)), rules)
+    for folder in folders:
+        _refuse_link(root, folder)
+        for here, inner, files in os.walk(root / folder):
+            inside = Path(here).relative_to(root).as_posix() + "/"
+            inside = "" if inside == "./" else inside
+            for name in inner:
+                _refuse_link(root, inside + name)
+            yield from _counting(root, inside, files, rules)
+
+
+def _counting(root: Path, inside: str, names: Iterable[str], rules: TreeRules) -> Iterator[str]:
+    for name in names:
+        path = inside + name
+        if rules.counts(path) and not (root / path).is_dir():
+            _refuse_link(root, path)
+            yield path
+
+
+def _refuse_link(root: Path, path: str) -> None:
+    if path and (root / path).is_symlink():
+        raise TreeHasLink(
+            "a symbolic link stands in the source tree",
+            expected=f"a file or folder at {path}",
+            seen=f"a link to {os.readlink(root / path)}",
+            hint="use a checkout or archive without links in these folders",
+        )
+
+
+def _head(glob: str) -> str:
+    """The folders in front of the first wildcard: `a/b` for `a/b/**/*.h`, `a` for `a/file`."""
+    names = glob.split("/")[:-1]
+    plain = []
+    for name in names:
+        if re.search(r"[*?]", name):
+            break
+        plain.append(name)
+    return "/".join(plain)
+
+
+def _union(globs: tuple[str, ...]) -> re.Pattern[str]:
+    if not globs:
+        return re.compile(r"(?!)")
+    return re.compile("|".join(f"(?:{_regex(glob)})" for glob in globs))
+
+
+def _regex(glob: str) -> str:
+    names = glob.split("/")
+    parts = []
+    for index, name in enumerate(names):
+        last = index == len(names) - 1
+        if name == "**":
+            parts.append(".*" if last else "(?:[^/]+/)*")
+        else:
+            text = "".join({"*": "[^/]*", "?": "[^/]"}.get(c, re.escape(c)) for c in name)
+            parts.append(text if last else text + "/")
+    return "".join(parts)

@@ -1,0 +1,128 @@
+"""What we know about each supported PyTorch version that its own files do not say: data, read strictly.
+
+One file a version, `data/pytorch-<version>.yaml`; supporting another version is writing another
+file. The files are ours, so a fault in one is our bug and pydantic's own error; a version without a
+file is the user's error, `RuntimeUnsupported`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Strict
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.runtime.tree import TreeRules
+
+Kind = Literal[
+    "c10",
+    "aten-core",
+    "generated",
+    "native",
+    "native-cpu-kernel",
+    "quantized",
+    "torch",
+    "serialize",
+    "third-party",
+]
+Strings = Annotated[tuple[str, ...], Strict(False)]
+
+DATA: Final = Path(__file__).parent / "data"
+
+
+class RuntimeUnsupported(OrchestratorError):
+    """WORKSPACE pins a PyTorch version for which we ship no data."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class TreeData(_Data):
+    """Globs of the files that count, see `TreeRules`."""
+
+    include: Strings
+    exclude: Strings
+
+    @property
+    def rules(self) -> TreeRules:
+        return TreeRules(self.include, self.exclude)
+
+
+class UnitSet(_Data):
+    """A set of units: named lists of build_variables.bzl, globs and files of the tree, and files
+    written by code generation, relative to the folder it writes to. `without` are globs of units
+    that are left out again."""
+
+    lists: Strings
+    globs: Strings
+    files: Strings
+    generated: Strings
+    without: Strings
+
+
+class KindRule(_Data):
+    """Units that match the glob are of this kind, unless an earlier rule matched."""
+
+    glob: str
+    kind: Kind
+
+
+class FamilyRule(_Data):
+    """Units that match the glob are of this family, unless an earlier rule matched."""
+
+    glob: str
+    family: str
+
+
+class UpstreamData(_Data):
+    """What upstream's own build of the lite interpreter compiles."""
+
+    units: UnitSet
+    families: Annotated[tuple[FamilyRule, ...], Strict(False)]
+
+
+class ConfigureData(_Data):
+    """Headers that CMake configures (path as included -> its `.in` file in the tree), and values."""
+
+    headers: Mapping[str, str]
+    values: Mapping[str, str]
+
+
+class VersionData(_Data):
+    """The facts about one version of PyTorch; the YAML file's comments explain each."""
+
+    version: str
+    tree: TreeData
+    debian_suites: Strings
+    disk_mb: int
+    units: UnitSet
+    kinds: Annotated[tuple[KindRule, ...], Strict(False)]
+    upstream: UpstreamData
+    optimised: Strings
+    configure: ConfigureData
+
+
+def supported_versions(folder: Path = DATA) -> tuple[str, ...]:
+    """The PyTorch versions for which data is shipped, sorted."""
+    return tuple(sorted(f.stem.removeprefix("pytorch-") for f in folder.glob("pytorch-*.yaml")))
+
+
+@cache
+def load_version(version: str, folder: Path = DATA) -> VersionData:
+    """The facts about PyTorch `version`. Raises `RuntimeUnsupported`."""
+    if version not in supported_versions(folder):
+        raise RuntimeUnsupported(
+            f"PyTorch {version} is not a supported runtime",
+            expected="one of " + ", ".join(supported_versions(folder)),
+            seen=version,
+            hint="change `runtime: pytorch:` in WORKSPACE",
+        )
+    text = (folder / f"pytorch-{version}.yaml").read_text(encoding="utf-8")
+    data = VersionData.model_validate(yaml.safe_load(text))
+    assert data.version == version, f"pytorch-{version}.yaml says {data.version}"
+    return data

@@ -1,0 +1,146 @@
+"""Reachability over the runtime index: which units and operators a set of roots needs.
+
+Pure.  The same walk serves the static closure (calls through the dispatcher are followed), the plan
+(they are not: the trace said which operators are called) and `why` (a path is a chain of parents).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from orchestrator.runtime.index import Registration, RuntimeIndex
+
+# Kernels under these keys serve every backend (c10/core/DispatchKey.h, alias keys), and schemas
+# and boxed operators have no key at all.
+ALWAYS_KEYS = frozenset(
+    {
+        "CompositeImplicitAutograd",
+        "CompositeExplicitAutograd",
+        "CatchAll",
+        "catchall",
+        "BackendSelect",
+        "jit",
+        "schema",
+    }
+)
+# Functional kernels generated for structured operators of backends without their own; a CPU kernel
+# shadows them (torchgen/gen.py, get_grouped_native_functions).
+NON_FUNCTIONAL = "CompositeExplicitAutogradNonFunctional"
+GENERATED = "generated/"
+ROOT = -1
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The registrations of one index that count for a set of backends, by operator name."""
+
+    by_operator: Mapping[str, tuple[Registration, ...]]
+
+    def kernels(self, operator: str) -> tuple[Registration, ...]:
+        """Every registration that a selected `operator` brings."""
+        return self.by_operator.get(operator, ())
+
+
+def registry(index: RuntimeIndex, backends: Iterable[str]) -> Registry:
+    """The registrations under `backends` and the alias keys; others are not built."""
+    keys = ALWAYS_KEYS | frozenset(backends)
+    found: dict[str, list[Registration]] = {}
+    fallback: dict[str, list[Registration]] = {}
+    for registration in index.registrations:
+        if registration.key in keys:
+            found.setdefault(registration.operator, []).append(registration)
+        elif registration.key == NON_FUNCTIONAL:
+            fallback.setdefault(registration.operator, []).append(registration)
+    for operator, registrations in fallback.items():
+        if not any(r.key == "CPU" for r in found.get(operator, ())):
+            found.setdefault(operator, []).extend(registrations)
+    return Registry({operator: tuple(found[operator]) for operator in sorted(found)})
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a walk found.
+
+    parents       node -> the node that led to it, or ROOT
+    operators     operator -> the node whose code calls it, or ROOT for a root operator
+    units         indices of the units to compile (generated ones are left out)
+    called        operators with a live typed entry point (`at::_ops::X::call`)
+    """
+
+    parents: Mapping[int, int]
+    operators: Mapping[str, int]
+    units: frozenset[int]
+    called: frozenset[str]
+
+
+def reach(
+    index: RuntimeIndex,
+    kernels: Registry,
+    *,
+    entry: Iterable[int],
+    operators: Iterable[str],
+    units: Iterable[int] = (),
+    follow_calls: bool,
+) -> Reach:
+    """Walk from the nodes `entry`, the registrations of `operators` and the initialisers of `units`.
+
+    follow_calls: an operator whose typed entry point is reached is taken as selected too.
+    """
+    walk = _Walk(index, kernels, follow_calls)
+    for unit in sorted(set(units)):
+        walk.add_unit(unit, ROOT)
+    for node in sorted(set(entry)):
+        walk.add_node(node, ROOT)
+    for operator in sorted(set(operators)):
+        walk.add_operator(operator, ROOT)
+    walk.run()
+    return Reach(walk.parents, walk.operators, frozenset(walk.units), frozenset(walk.called))
+
+
+class _Walk:
+    def __init__(self, index: RuntimeIndex, kernels: Registry, follow_calls: bool) -> None:
+        self.index = index
+        self.kernels = kernels
+        self.follow_calls = follow_calls
+        self.parents: dict[int, int] = {}
+        self.operators: dict[str, int] = {}
+        self.units: set[int] = set()
+        self.called: set[str] = set()
+        self.queue: list[int] = []
+
+    def add_node(self, node: int, parent: int) -> None:
+        if node not in self.parents:
+            self.parents[node] = parent
+            self.queue.append(node)
+
+    def add_unit(self, unit: int, parent: int) -> None:
+        if unit in self.units or self.index.units[unit].path.startswith(GENERATED):
+            return
+        self.units.add(unit)
+        for node in self.index.units[unit].init:
+            self.add_node(node, parent)
+
+    def add_operator(self, operator: str, parent: int) -> None:
+        if operator in self.operators:
+            return
+        self.operators[operator] = parent
+        for registration in self.kernels.kernels(operator):
+            self.add_unit(registration.unit, parent)
+            for node in registration.targets:
+                self.add_node(node, parent)
+
+    def run(self) -> None:
+        index, cursor = self.index, 0
+        while cursor < len(self.queue):  # breadth first: parents give shortest explanations
+            node = self.queue[cursor]
+            cursor += 1
+            if index.owners[node] >= 0:
+                self.add_unit(index.owners[node], node)
+            operator = index.operator_calls.get(node)
+            if operator is not None:
+                self.called.add(operator)
+                if self.follow_calls:
+                    self.add_operator(operator, node)
+            for target in index.targets(node):
+                self.add_node(target, node)

@@ -1,0 +1,453 @@
+"""What the declaration files say: `WORKSPACE`, `apps/<app>/app.yaml`, `toolchains/<abi>.yaml`.
+
+The models here are the one definition of those files: the loader validates against them and the
+JSON schemas under `schemas/` are generated from them, so every key carries its description. They
+are strict (no conversions, no unknown keys) and frozen. What needs more than one file, or a look at
+the disk, is checked by `orchestrator.load`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+Optimize = Literal["size", "speed", "balanced"]
+SelectionPolicy = Literal["traced", "static", "guarded"]
+PackageKind = Literal["tar", "deb", "aar", "xcframework"]
+System = Literal["linux", "android", "ios", "ios-simulator"]
+Processor = Literal["x86_64", "arm64", "armv7"]
+ObjectFormat = Literal["elf", "macho"]
+Dtype = Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+Fill = Literal["zeros", "ones", "arange", "uniform", "normal", "randint"]
+
+SHA256: Final = r"^[0-9a-f]{64}$"
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+ABI: Final = r"^[a-z0-9][a-z0-9._-]*$"
+PACKAGE: Final = r"^[a-z0-9][a-z0-9+.-]+$"
+VERSION: Final = r"^[0-9]+(\.[0-9]+)*([-+~][0-9A-Za-z.]+)?$"
+SIZE: Final = r"^([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)$"
+
+# What a pattern asks for, in the words that an error message uses.
+PATTERN_WORDS: Final[Mapping[str, str]] = {
+    SHA256: "a sha256 digest: 64 lower-case hexadecimal digits",
+    NAME: "a name of letters, digits, `.`, `_` and `-`, that begins with a letter or digit",
+    ABI: "an ABI name such as `linux-x86_64`: lower-case letters, digits, `.`, `_` and `-`",
+    PACKAGE: "a package name: two or more of lower-case letters, digits, `+`, `.` and `-`",
+    VERSION: "a version such as `1.2.0` or `1.2.0-rc1`",
+}
+
+_UNITS: Final = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+_INTEGER_BITS: Final = {"int64": 63, "int32": 31, "int16": 15, "int8": 7}
+
+
+def parse_size(text: object) -> int:
+    """Bytes in `1.5MB` (decimal), `1.5MiB` (binary) or a plain integer; a fraction is dropped.
+
+    Raises `PydanticCustomError` for anything else.
+    """
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        return text
+    match = re.fullmatch(SIZE, text) if isinstance(text, str) else None
+    if match:
+        return int(Decimal(match[1]) * _UNITS[match[2]])
+    raise PydanticCustomError(
+        "size",
+        "not a size",
+        {"expected": "a number of bytes, or a number and a unit: B, kB, MB, GB, KiB, MiB or GiB"},
+    )
+
+
+def _inner_path(text: str) -> str:
+    path = PurePosixPath(text)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise PydanticCustomError(
+            "inner_path",
+            "not a path inside the folder",
+            {"expected": "a relative path with `/` and without `..`"},
+        )
+    return text
+
+
+def _model_file(text: str) -> str:
+    if not _inner_path(text).endswith(".ptl"):
+        raise PydanticCustomError(
+            "model_file", "not a lite-interpreter file", {"expected": "a relative path to a .ptl"}
+        )
+    return text
+
+
+def _kind_of_argument(value: Any) -> str:
+    return "tensor" if isinstance(value, dict | TensorSpec) else "scalar"
+
+
+def _kind_of_inputs(value: Any) -> str:
+    return "runs" if isinstance(value, list | tuple) else "word"
+
+
+def _kind_of_run(value: Any) -> str:
+    return "command" if isinstance(value, dict | Emulator) else "word"
+
+
+T = TypeVar("T")
+# Lists in the file, tuples in memory; the entries stay strict.
+Tuple = Annotated[tuple[T, ...], Strict(False)]
+Sha256 = Annotated[str, Field(pattern=SHA256)]
+AbiName = Annotated[str, Field(pattern=ABI)]
+Text = Annotated[str, Field(min_length=1)]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": SIZE}, {"type": "integer"}]}),
+]
+
+
+class Declared(BaseModel):
+    """Base of all declared values: strict, frozen, no unknown keys."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class OneOf(Declared):
+    """Base of values of which exactly one key is given; the key tells the kind."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        cls.model_config["json_schema_extra"] = {"minProperties": 1, "maxProperties": 1}
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise PydanticCustomError(
+                "one_of",
+                "exactly one kind is wanted here" if given else "a kind is missing",
+                {
+                    "expected": "one of " + ", ".join(type(self).model_fields),
+                    "seen": " and ".join(given) or "none of them",
+                },
+            )
+        return self
+
+
+# --- WORKSPACE ---
+
+
+class GitSource(Declared):
+    """A git remote, cloned at one tag with its submodules."""
+
+    remote: Text = Field(description="URL or path that `git clone` understands.")
+    tag: Text = Field(description="The tag (or branch) to check out.")
+
+
+class DebianSource(Declared):
+    """A Debian source package, got through the machine's apt client."""
+
+    package: Text = Field(description="Name of the source package.")
+    archive: Text = Field(description="File name of its upstream archive (`*.orig.tar.*`).")
+    sha256: Sha256 = Field(description="sha256 of that archive.")
+
+
+class Source(OneOf):
+    """One way to get a source tree."""
+
+    path: Text | None = Field(
+        None,
+        description=(
+            "A folder on this machine: absolute, relative to WORKSPACE, or with `~` or `$VARIABLE`."
+            " Skipped where a variable in it is unset."
+        ),
+    )
+    git: GitSource | None = Field(None, description="A git remote and tag, with submodules.")
+    debian: DebianSource | None = Field(None, description="A Debian source package.")
+
+
+class ThirdPartyPin(Declared):
+    """A pinned header set that the runtime's units need."""
+
+    tree: Sha256 = Field(description="Digest of the files that we compile with.")
+    sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
+    include: Annotated[str, AfterValidator(_inner_path)] = Field(
+        description="The folder inside the tree that goes on the include path."
+    )
+
+
+class RuntimePin(Declared):
+    """The PyTorch source tree that variants are cut from."""
+
+    pytorch: str = Field(pattern=VERSION, description="PyTorch's version, such as `1.13.1`.")
+    tree: Sha256 = Field(description="Digest of the source files that we compile from.")
+    sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
+    third_party: Mapping[str, ThirdPartyPin] = Field(
+        default_factory=dict, description="Header sets that units need, by name."
+    )
+
+
+class Defaults(Declared):
+    """What apps get unless they say otherwise."""
+
+    optimize: Optimize = Field(
+        "balanced",
+        description=(
+            "`size`: -Os everywhere. `speed`: -O2, kernels -O3."
+            " `balanced`: speed for the kernels that the trace shows hot, size for the rest."
+        ),
+    )
+    selection: SelectionPolicy = Field(
+        "guarded",
+        description=(
+            "`traced`: what ran. `static`: all that the models could call. `guarded`: what ran,"
+            " and the static closure of the root operators that never ran."
+        ),
+    )
+    backends: Tuple[str] = Field(
+        ("CPU", "QuantizedCPU"), min_length=1, description="Dispatch keys whose kernels are kept."
+    )
+
+
+class Launcher(Declared):
+    """A program put in front of every compiler command: ccache, distcc, icecc, ..."""
+
+    command: Tuple[Text] = Field(min_length=1, description="Its argument list.")
+    env: Mapping[str, str] = Field(
+        default_factory=dict, description="Environment variables set for it."
+    )
+
+
+class WorkspaceConfig(Declared):
+    """The file WORKSPACE at the root of the monorepo."""
+
+    version: Literal[1] = Field(description="Version of this file's form.")
+    runtime: RuntimePin = Field(description="The pinned PyTorch source tree.")
+    defaults: Defaults = Field(
+        default_factory=lambda: Defaults(), description="What apps get unless they say otherwise."
+    )
+    cache: Text | None = Field(
+        None,
+        description=(
+            "The user's cache folder: absolute, relative to WORKSPACE, or with `~` or `$VARIABLE`."
+            " The variable ORCHESTRATOR_CACHE goes first."
+        ),
+    )
+    jobs: int | None = Field(None, ge=1, description="Commands run at once; default: one a core.")
+    launcher: Launcher | None = Field(None, description="Put in front of every compiler command.")
+
+
+# --- apps/<app>/app.yaml ---
+
+
+class TensorSpec(Declared):
+    """A generated input tensor; the same seed gives the same values on every machine."""
+
+    shape: Tuple[Annotated[int, Field(ge=0)]] = Field(description="Sizes; [] is a 0-d tensor.")
+    dtype: Dtype = Field("float32", description="Its element type.")
+    fill: Fill = Field(
+        description=(
+            "How it is filled. `arange`: 0, 1, 2, ... `uniform`: [low, high), default [0, 1)."
+            " `normal`: mean 0, deviation 1. `randint`: integers in [low, high), low 0 by default."
+        )
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the random fills.")
+    low: int | float | None = Field(None, description="Lower bound, included.")
+    high: int | float | None = Field(None, description="Upper bound, not included.")
+
+    @model_validator(mode="after")
+    def _fill_fits(self) -> Self:
+        problem = _fill_problem(self)
+        if problem:
+            raise PydanticCustomError("fill", problem[0], {"expected": problem[1]})
+        return self
+
+
+def _fill_problem(spec: TensorSpec) -> tuple[str, str] | None:
+    """(what is wrong, what is expected), or None where the fill suits the dtype and bounds."""
+    floating = spec.dtype.startswith("float")
+    if spec.fill in ("uniform", "normal") and not floating:
+        return f"fill `{spec.fill}` cannot make {spec.dtype}", "a float dtype, or fill `randint`"
+    if spec.fill == "randint" and floating:
+        return f"fill `randint` cannot make {spec.dtype}", "an integer dtype, or fill `uniform`"
+    bounds = [bound for bound in (spec.low, spec.high) if bound is not None]
+    if not all(math.isfinite(bound) for bound in bounds):
+        return "a bound is not a number", "finite bounds"
+    if bounds and spec.fill not in ("uniform", "randint"):
+        return f"fill `{spec.fill}` takes no bounds", "low and high with `uniform` or `randint`"
+    if spec.fill == "randint":
+        return _randint_problem(spec)
+    if bounds and not (spec.low or 0) < (1 if spec.high is None else spec.high):
+        return "the bounds leave no value", "low less than high"
+    return None
+
+
+def _randint_problem(spec: TensorSpec) -> tuple[str, str] | None:
+    low, high = 0 if spec.low is None else spec.low, spec.high
+    if not isinstance(low, int) or not isinstance(high, int):
+        return "fill `randint` needs integer bounds", "an integer high, and low where it is not 0"
+    if not low < high:
+        return "the bounds leave no value", "low less than high"
+    bits = _INTEGER_BITS.get(spec.dtype)
+    least, end = (-(2**bits), 2**bits) if bits else (0, 2 if spec.dtype == "bool" else 256)
+    if low < least or high > end:
+        return f"the bounds do not fit {spec.dtype}", f"low >= {least} and high <= {end}"
+    return None
+
+
+Scalar = bool | int | float | str
+Argument = Annotated[
+    Annotated[TensorSpec, Tag("tensor")] | Annotated[Scalar, Tag("scalar")],
+    Discriminator(_kind_of_argument),
+]
+
+
+class InputRun(Declared):
+    """One call of a model: a method and its arguments."""
+
+    method: Text = Field("forward", description="The method that is called.")
+    args: Tuple[Argument] = Field(description="Its arguments: generated tensors, or plain values.")
+
+
+Inputs = Annotated[
+    Annotated[Literal["bundled"], Tag("word")]
+    | Annotated[Annotated[Tuple[InputRun], Field(min_length=1)], Tag("runs")],
+    Discriminator(_kind_of_inputs),
+]
+
+
+def _stem(data: dict[str, Any]) -> str:
+    return PurePosixPath(data.get("file", "model")).stem
+
+
+class ModelConfig(Declared):
+    """One of the app's models."""
+
+    file: Annotated[str, AfterValidator(_model_file)] = Field(
+        description="The .ptl file, relative to the app's folder."
+    )
+    name: str = Field(
+        default_factory=_stem,
+        pattern=NAME,
+        validate_default=True,
+        description="Its name in traces and reports; default: the file's name without .ptl.",
+    )
+    inputs: Inputs = Field(
+        "bundled",
+        description="What it is traced with: the inputs inside the file, or the runs given here.",
+    )
+
+
+class AppConfig(Declared):
+    """The file apps/<app>/app.yaml."""
+
+    models: Tuple[ModelConfig] = Field(min_length=1, description="The app's models.")
+    targets: Tuple[AbiName] = Field(
+        min_length=1, description="ABIs it is built for: names of files under toolchains/."
+    )
+    optimize: Optimize | None = Field(None, description="Instead of the workspace's default.")
+    selection: SelectionPolicy | None = Field(
+        None, description="Instead of the workspace's default."
+    )
+    budgets: Mapping[str, Size] = Field(
+        default_factory=dict,
+        description="Most bytes of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",
+    )
+    packages: Annotated[Tuple[PackageKind], Field(min_length=1)] | None = Field(
+        None, description="Packages to make; default: what suits each target's platform."
+    )
+    version: str = Field("0.1.0", pattern=VERSION, description="The version of its packages.")
+    package_name: Annotated[str, Field(pattern=PACKAGE)] | None = Field(
+        None, description="The name of its packages; default: `<app>-libtorch`."
+    )
+
+
+# --- toolchains/<abi>.yaml ---
+
+
+class ZigCompiler(Declared):
+    """The clang and lld inside PyPI's ziglang."""
+
+    target: Text = Field(description="zig's target, such as `x86_64-linux-gnu.2.28`.")
+
+
+class CommandCompiler(Declared):
+    """Compilers of this machine, by name or path."""
+
+    cxx: Text = Field(description="The C++ compiler.")
+    cc: Text = Field(description="The C compiler.")
+    ar: Text | None = Field(None, description="The archiver; default: `ar`.")
+
+
+class NdkCompiler(Declared):
+    """The Android NDK at ANDROID_NDK_HOME or ANDROID_NDK_ROOT."""
+
+    api: int = Field(ge=21, description="The least Android API level (minSdk).")
+    stl: Literal["c++_static", "c++_shared"] = Field(
+        "c++_static", description="libc++ inside the library, or beside it."
+    )
+    shim: bool = Field(
+        False, description="Without an NDK, link against a stand-in; never shippable."
+    )
+
+
+class XcodeCompiler(Declared):
+    """Xcode through `xcrun`; zig with Darwin headers where there is none."""
+
+    sdk: Text = Field(description="The SDK's name for xcrun: `iphoneos`, `iphonesimulator`.")
+    minimum: str = Field(pattern=VERSION, description="The least iOS version, such as `15.0`.")
+
+
+class Compiler(OneOf):
+    """What compiles and links."""
+
+    zig: ZigCompiler | None = Field(None, description="PyPI's ziglang.")
+    command: CommandCompiler | None = Field(None, description="Compilers of this machine.")
+    ndk: NdkCompiler | None = Field(None, description="The Android NDK.")
+    xcode: XcodeCompiler | None = Field(None, description="Xcode.")
+
+
+class Emulator(Declared):
+    """A command in front of a binary of this ABI that makes it run here."""
+
+    emulator: Tuple[Text] = Field(min_length=1, description="Its argument list.")
+
+
+Run = Annotated[
+    Annotated[Literal["native", "none"], Tag("word")] | Annotated[Emulator, Tag("command")],
+    Discriminator(_kind_of_run),
+]
+
+
+class ToolchainConfig(Declared):
+    """The file toolchains/<abi>.yaml."""
+
+    abi: AbiName = Field(description="The ABI's name: the file's name without .yaml.")
+    system: System = Field(description="The operating system.")
+    processor: Processor = Field(description="The processor.")
+    format: ObjectFormat = Field(description="The object format.")
+    compiler: Compiler = Field(description="What compiles and links.")
+    compile_flags: Tuple[str] = Field((), description="Flags of every compilation.")
+    link_flags: Tuple[str] = Field((), description="Flags of every link.")
+    run: Run = Field(description="How its binaries run here: native, an emulator, or not at all.")

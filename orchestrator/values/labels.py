@@ -1,0 +1,148 @@
+"""Labels name an app (`//apps/camera`) or one of its variants (`//apps/camera:linux-x86_64`).
+
+Patterns are labels with a wildcard for the app, as Bazel users know them: `//...` and `//apps/...`
+mean every app, and an ABI may follow (`//...:linux-x86_64`). Nothing here touches the disk: which
+apps and ABIs exist is passed in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.values.names import nearest
+
+_FORM: Final = re.compile(
+    r"//(?:apps/(?P<app>[A-Za-z0-9][A-Za-z0-9._-]*)|(?P<all>(?:apps/)?\.\.\.))"
+    r"(?::(?P<abi>[a-z0-9][a-z0-9._-]*))?"
+)
+_FORMS: Final = "//apps/<app>:<abi>, //apps/<app>, //apps/... or //..."
+
+
+class LabelSyntaxError(OrchestratorError):
+    """A text is no label."""
+
+
+class UnknownAppError(OrchestratorError):
+    """A label names an app that the workspace does not have."""
+
+
+class UnknownAbiError(OrchestratorError):
+    """A label names an ABI that its app is not built for."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """An app, or one variant of it where `abi` is given."""
+
+    app: str
+    abi: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The label that a text writes; raises `LabelSyntaxError`."""
+        match = _match(text)
+        if match["all"]:
+            raise LabelSyntaxError(
+                f"`{text}` names every app, where one is wanted",
+                expected="//apps/<app>:<abi> or //apps/<app>",
+            )
+        return cls(match["app"], match["abi"])
+
+    def __str__(self) -> str:
+        return f"//apps/{self.app}" + (f":{self.abi}" if self.abi else "")
+
+    def __lt__(self, other: Label) -> bool:
+        return (self.app, self.abi or "") < (other.app, other.abi or "")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a user asks for: one app or, where `app` is None, all; one ABI or, at None, all."""
+
+    app: str | None = None
+    abi: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The pattern that a text writes; raises `LabelSyntaxError`."""
+        match = _match(text)
+        return cls(match["app"], match["abi"])
+
+    def __str__(self) -> str:
+        return f"//apps/{self.app or '...'}" + (f":{self.abi}" if self.abi else "")
+
+
+def resolve(patterns: Iterable[str], targets: Mapping[str, Sequence[str]]) -> tuple[Label, ...]:
+    """The variants that patterns name, sorted, each once.
+
+    `targets` maps every app to its ABIs. Raises `LabelSyntaxError`, `UnknownAppError`,
+    `UnknownAbiError`; a pattern that names nothing is an error too.
+    """
+    found: set[Label] = set()
+    for text in patterns:
+        found.update(_expand(Pattern.parse(text), text, targets))
+    return tuple(sorted(found))
+
+
+def _match(text: str) -> re.Match[str]:
+    match = _FORM.fullmatch(text)
+    if match:
+        return match
+    bare = text.strip("/").removeprefix("apps/")
+    likely = f"//apps/{bare}" if _FORM.fullmatch(f"//apps/{bare}") else None
+    raise LabelSyntaxError(
+        f"`{text}` is not a label",
+        expected=_FORMS,
+        hint=f"write {likely}" if likely else None,
+    )
+
+
+def _expand(pattern: Pattern, text: str, targets: Mapping[str, Sequence[str]]) -> Iterable[Label]:
+    if pattern.app is not None and pattern.app not in targets:
+        raise _unknown_app(pattern.app, text, targets)
+    apps = targets if pattern.app is None else [pattern.app]
+    wanted = None if pattern.abi is None else {pattern.abi}
+    found = [Label(app, abi) for app in apps for abi in targets[app] if not wanted or abi in wanted]
+    if not found and pattern.abi is None:
+        raise UnknownAppError(
+            f"`{text}` names nothing: the workspace has no apps",
+            hint="declare one in apps/<app>/app.yaml",
+        )
+    if not found:
+        raise _unknown_abi(pattern, text, targets)
+    return found
+
+
+def _unknown_app(app: str, text: str, targets: Mapping[str, Sequence[str]]) -> UnknownAppError:
+    like = nearest(app, targets)
+    return UnknownAppError(
+        f"`{text}` names an app that the workspace does not have",
+        expected=", ".join(sorted(targets)) or "an app; the workspace has none",
+        seen=app,
+        hint=f"did you mean //apps/{like}?" if like else f"declare it in apps/{app}/app.yaml",
+    )
+
+
+def _unknown_abi(
+    pattern: Pattern, text: str, targets: Mapping[str, Sequence[str]]
+) -> UnknownAbiError:
+    assert pattern.abi
+    apps = targets if pattern.app is None else [pattern.app]
+    known = sorted({abi for app in apps for abi in targets[app]})
+    like = nearest(pattern.abi, known)
+    who = "no app" if pattern.app is None else f"//apps/{pattern.app}"
+    verb = "is" if pattern.app is None else "is not"
+    return UnknownAbiError(
+        f"{who} {verb} built for {pattern.abi}",
+        expected=", ".join(known),
+        seen=text,
+        hint=(
+            f"did you mean {Pattern(pattern.app, like)}?"
+            if like
+            else f"add {pattern.abi} to the targets in its app.yaml"
+        ),
+    )
