@@ -1,4 +1,4 @@
-"""The `orchestrator` command: finds the verb, runs it, and turns every failure into text and a code.
+"""The `orchestrator` command: finds the verb, runs it, turns every failure into text and a code.
 
 This is the only place that reads the process's environment and arguments, and that catches all
 exceptions. Exit codes are those of `orchestrator.errors.ExitCode`. Imports are few on purpose:
@@ -66,9 +66,6 @@ def main(
         code = _run(words, env, cwd)
         sys.stdout.flush()
         return code
-    except SystemExit as stop:
-        # argparse leaves this way after it has printed help.
-        return int(stop.code or 0)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -97,10 +94,11 @@ def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Pat
 
 
 def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
-    chosen = _main_parser().parse_args(words)
-    if chosen.verb is None:
-        _main_parser().print_help()
+    chosen = _parsed(_main_parser(), words or ["--help"])
+    if chosen is None:
         return ExitCode.OK
+    if chosen.verb is None:
+        raise UsageError("no verb is given", hint=f"see `{PROGRAM} --help`")
     if chosen.verb not in COMMANDS:
         like = get_close_matches(chosen.verb, COMMANDS, n=1)
         raise UsageError(
@@ -109,8 +107,23 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
             hint=f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`",
         )
     module = COMMANDS[chosen.verb].load()
-    arguments = _verb_parser(module).parse_args(chosen.rest, namespace=chosen)
+    arguments = _parsed(_verb_parser(module), chosen.rest, chosen)
+    if arguments is None:
+        return ExitCode.OK
     return module.run(arguments, make_context(arguments, env, cwd))
+
+
+def _parsed(
+    parser: argparse.ArgumentParser,
+    words: Sequence[str],
+    namespace: argparse.Namespace | None = None,
+) -> argparse.Namespace | None:
+    """The arguments, or None where help was asked for and printed."""
+    try:
+        return parser.parse_args(words, namespace=namespace)
+    except SystemExit:
+        # argparse leaves this way after help; `_Parser` raises for everything else.
+        return None
 
 
 def _main_parser() -> argparse.ArgumentParser:

@@ -70,7 +70,7 @@ class MobileNet(nn.Module):
                 nn.init.normal_(module.bias, std=0.2)
                 nn.init.normal_(module.running_mean, std=0.2)
                 nn.init.uniform_(module.running_var, 0.5, 1.5)
-        nn.init.normal_(self.classifier.weight, std=0.3)
+        nn.init.normal_(self.classifier.weight, std=0.1)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         pooled = self.pool(self.features(images)).flatten(1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +57,7 @@ def run(export: Callable[[], Mapping[str, Export]], folder: Path) -> None:
     for name, data in files.items():
         staged = out / f".{name}.new"
         staged.write_bytes(data)
-        os.replace(staged, out / name)
+        staged.replace(out / name)
 
 
 def to_ptl(name: str, model: Export) -> bytes:
@@ -90,12 +89,16 @@ def _compare(model: Export, data: bytes) -> None:
 
 
 def _canonical(data: bytes, root: str) -> bytes:
-    """The archive without its debug records, which hold absolute paths of this machine."""
+    """The archive with what the lite loader reads, and nothing that differs between two runs.
+
+    `code/` is TorchScript text for the full interpreter: its debug records hold absolute paths, and
+    the order of a class's constants follows Python's hash seed; the archive's identity hashes both.
+    """
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
         for entry in old.infolist():
             path = entry.filename.partition("/")[2]
-            if path.endswith(".debug_pkl"):
+            if path.startswith("code/") or path == ".data/serialization_id":
                 continue
             record = zipfile.ZipInfo(f"{root}/{path}", _EPOCH)
             record.compress_type = entry.compress_type

@@ -23,7 +23,10 @@ SUGGESTIONS = 3
 
 
 class NextWord(nn.Module):
-    """Word ids [1, T] int64 to log probabilities of the next word [1, VOCABULARY]; word 0 starts."""
+    """Word ids [1, T] int64 to log probabilities of the next word [1, VOCABULARY].
+
+    Word 0 begins a text, word 1 stands for every unknown word.
+    """
 
     def __init__(self) -> None:
         super().__init__()

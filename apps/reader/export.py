@@ -52,7 +52,7 @@ class Detector(nn.Module):
         if scores.numel() > self.most:
             scores, kept = torch.topk(scores, self.most)
             positions = torch.index_select(positions, 0, kept)
-        reading, order = torch.sort(positions[:, 0] * page.size(3) + positions[:, 1])
+        _, order = torch.sort(positions[:, 0] * page.size(3) + positions[:, 1])
         return torch.index_select(positions, 0, order), torch.index_select(scores, 0, order)
 
 
@@ -69,7 +69,9 @@ class EncoderLayer(nn.Module):
         self.query_key_value = nn.Linear(WIDTH, 3 * WIDTH)
         self.mix = nn.Linear(WIDTH, WIDTH)
         self.before_feed = nn.LayerNorm(WIDTH)
-        self.feed = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
+        self.feed = nn.Sequential(
+            nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH)
+        )
 
     def attention(self, x: torch.Tensor) -> torch.Tensor:
         parts = self.query_key_value(x).reshape(1, COLUMNS, 3, HEADS, WIDTH // HEADS)

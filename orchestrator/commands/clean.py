@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.folders import is_ours, remove_folder
+from orchestrator.execute.folders import refuse_foreign, remove_folder
 from orchestrator.execute.lock import workspace_lock
 
 NAME = "clean"
@@ -32,11 +33,15 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Remove the folders and tell the bytes freed; raises what `remove_folder` raises."""
     folders = [context.dist, context.state] + ([context.cache] if arguments.cache else [])
     present = [folder for folder in folders if folder.is_symlink() or folder.exists()]
-    if is_ours(context.state) and not context.state.is_symlink():
-        # A build that runs holds the lock; its files are not pulled from under it.
-        with workspace_lock(context.state, wait=False, on_wait=print):
-            freed = {folder: remove_folder(folder) for folder in present}
-    else:
+    for folder in present:
+        refuse_foreign(folder)
+    # A build that runs holds the lock; its files are not pulled from under it.
+    guard = (
+        workspace_lock(context.state, wait=False, on_wait=print)
+        if context.state in present
+        else nullcontext()
+    )
+    with guard:
         freed = {folder: remove_folder(folder) for folder in present}
     if not arguments.quiet:
         for folder, size in freed.items():

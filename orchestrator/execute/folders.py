@@ -57,6 +57,16 @@ def remove_folder(path: Path) -> int:
     Symbolic links inside are removed, never followed. The marker goes last, so that an interrupted
     removal can be done again. Raises `FolderIsLinkError`, `FolderNotOursError`.
     """
+    refuse_foreign(path)
+    freed = sum(_remove(entry) for entry in path.iterdir() if entry.name != MARKER)
+    freed += (path / MARKER).stat().st_size
+    (path / MARKER).unlink()
+    path.rmdir()
+    return freed
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise `FolderIsLinkError` or `FolderNotOursError` where `remove_folder` would."""
     if path.is_symlink():
         raise FolderIsLinkError(
             f"{path} is a symbolic link, and links are not followed",
@@ -69,11 +79,6 @@ def remove_folder(path: Path) -> int:
             expected=f"a file {MARKER} in it",
             hint="remove it by hand, if nothing in it is wanted",
         )
-    freed = sum(_remove(entry) for entry in os.scandir(path) if entry.name != MARKER)
-    freed += (path / MARKER).stat().st_size
-    (path / MARKER).unlink()
-    path.rmdir()
-    return freed
 
 
 def _create(path: Path, kind: Kind) -> None:
@@ -91,12 +96,13 @@ def _create(path: Path, kind: Kind) -> None:
 
 
 def _take_over(path: Path, kind: Kind) -> None:
-    others = [name for name in os.listdir(path) if not name.startswith(MARKER)]
+    names = (entry.name for entry in path.iterdir())
+    others = sorted(name for name in names if not name.startswith(MARKER))
     if others:
         raise FolderNotOursError(
             f"{path} holds files and does not carry our marker",
             expected="a folder of ours, or an empty one",
-            seen=", ".join(sorted(others)[:3]) + (", ..." if len(others) > 3 else ""),
+            seen=", ".join(others[:3]) + (", ..." if len(others) > 3 else ""),
             hint="choose another folder, or empty this one",
         )
     _mark(path, kind)
@@ -115,16 +121,15 @@ def _umask() -> int:
     return mask
 
 
-def _remove(entry: os.DirEntry[str]) -> int:
-    if not entry.is_dir(follow_symlinks=False):
-        status = entry.stat(follow_symlinks=False)
-        os.unlink(entry.path)
+def _remove(path: Path) -> int:
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        path.unlink()
         # A file with another name elsewhere frees nothing.
         return status.st_size if status.st_nlink == 1 else 0
-    mode = entry.stat(follow_symlinks=False).st_mode
-    if not mode & stat.S_IWUSR:
+    if not status.st_mode & stat.S_IWUSR:
         # Unpacked sources are read-only.
-        os.chmod(entry.path, mode | stat.S_IRWXU)
-    freed = sum(_remove(inner) for inner in os.scandir(entry.path))
-    os.rmdir(entry.path)
+        path.chmod(status.st_mode | stat.S_IRWXU)
+    freed = sum(_remove(inner) for inner in path.iterdir())
+    path.rmdir()
     return freed

@@ -11,15 +11,26 @@ from pydantic.fields import FieldInfo
 
 def fields_at(model: type[BaseModel], path: Sequence[str | int]) -> dict[str, FieldInfo]:
     """The keys that the mapping at a path may have; none where there is no mapping."""
-    kinds: list[Any] = [model]
-    for part in path:
-        kinds = [inner for kind in kinds for inner in _step(kind, part)]
+    kinds = _kinds_at(model, path)
     return {name: field for kind in kinds if _is_model(kind) for name, field in _fields(kind)}
+
+
+def containers_at(model: type[BaseModel], path: Sequence[str | int]) -> tuple[str, ...]:
+    """The containers that the value at a path may be: "a list", "a mapping"."""
+    kinds = _kinds_at(model, path)
+    return tuple(sorted({"a list" if get_origin(kind) is tuple else "a mapping" for kind in kinds}))
 
 
 def sections_with(model: type[BaseModel], key: str) -> tuple[str, ...]:
     """The sections that may have a key, as `runtime`, `models[]`; "" is the file's top level."""
     return tuple(section for section, kind in _sections(model, "") if key in kind.model_fields)
+
+
+def _kinds_at(model: type[BaseModel], path: Sequence[str | int]) -> list[Any]:
+    kinds: list[Any] = [model]
+    for part in path:
+        kinds = [inner for kind in kinds for inner in _step(kind, part)]
+    return kinds
 
 
 def _fields(kind: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:

@@ -1,8 +1,8 @@
-"""JSON schemas of the declaration files, for editors: `python -m orchestrator.load.schemas --write`.
+"""JSON schemas of the declaration files, for editors that complete and check them.
 
-They are generated from the models that the loader validates with (draft 2020-12), and committed;
-a test holds that they are current. A schema says the form only: what needs a second file or the
-disk is the loader's.
+`python -m orchestrator.load.schemas --write` writes them. They are generated from the models that
+the loader validates with (draft 2020-12), and committed; a test holds that they are current. A
+schema says the form only: what needs a second file or the disk is the loader's.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.keys import fields_at, sections_with
+from orchestrator.load.keys import containers_at, fields_at, sections_with
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.values.config import PATTERN_WORDS
 from orchestrator.values.names import did_you_mean
@@ -100,7 +100,7 @@ def _translated(
             types.setdefault(places.find(detail["loc"]).path, []).append(detail)
         elif not _is_echo(detail):
             errors.append(_error(model, detail, places))
-    errors.extend(_wrong_type(group, places) for group in types.values())
+    errors.extend(_wrong_type(model, group, places) for group in types.values())
     return errors
 
 
@@ -117,7 +117,7 @@ def _error(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> 
         return _unknown_key(model, detail["loc"], places)
     if detail["type"] == "missing":
         return _missing_key(model, detail["loc"], places)
-    return _bad_value(detail, places)
+    return _bad_value(model, detail, places)
 
 
 def _unknown_key(
@@ -151,43 +151,46 @@ def _missing_key(
     return MissingKeyError(
         f"key `{key}` is missing",
         place=found.place,
-        expected=field.description if field else None,
+        expected=(field.description or "").partition(". ")[0].rstrip(".") if field else None,
         hint=f"add `{key}: ...` here",
     )
 
 
-def _wrong_type(group: Sequence[ErrorDetails], places: PlaceIndex) -> BadValueError:
+def _wrong_type(
+    model: type[BaseModel], group: Sequence[ErrorDetails], places: PlaceIndex
+) -> BadValueError:
     detail = group[0]
-    wanted = list(dict.fromkeys(_TYPES[each["type"]] for each in group))
+    containers = containers_at(model, places.find(detail["loc"]).path)
+    wanted = list(dict.fromkeys([*(_TYPES[each["type"]] for each in group), *containers]))
     value = detail["input"]
     quotable = wanted == ["text"] and isinstance(value, bool | int | float | datetime.date)
     return BadValueError(
-        f"{_subject(detail, places)} has the wrong type",
+        f"{_subject(model, detail, places)} has the wrong type",
         place=places.value(detail["loc"]),
-        expected=" or ".join(wanted),
+        expected=_either(wanted),
         seen=_shown(value),
         hint="put it in quotes" if quotable else None,
     )
 
 
-def _bad_value(detail: ErrorDetails, places: PlaceIndex) -> BadValueError:
+def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> BadValueError:
     kind, context = detail["type"], detail.get("ctx", {})
     what, expected, hint = "is not valid", str(detail["msg"]), None
     if kind == "literal_error":
-        choices = str(context["expected"]).replace("'", "")
-        expected = choices
-        hint = did_you_mean(str(detail["input"]), choices.replace(" or ", ", ").split(", "))
+        words = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+        expected = _either([*words, *containers_at(model, places.find(detail["loc"]).path)])
+        hint = did_you_mean(str(detail["input"]), words)
     elif kind == "string_pattern_mismatch":
         expected = PATTERN_WORDS[context["pattern"]]
     elif kind in ("too_short", "string_too_short"):
         what, expected = "is empty", "at least one entry" if kind == "too_short" else "text"
     elif kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        expected = words.format(context[key])
+        key, bound = _BOUNDS[kind]
+        expected = bound.format(context[key])
     elif "expected" in context:
         what, expected = f"is refused: {detail['msg']}", str(context["expected"])
     return BadValueError(
-        f"{_subject(detail, places)} {what}",
+        f"{_subject(model, detail, places)} {what}",
         place=places.value(detail["loc"]),
         expected=expected,
         seen=str(context.get("seen") or _shown(detail["input"])),
@@ -195,10 +198,17 @@ def _bad_value(detail: ErrorDetails, places: PlaceIndex) -> BadValueError:
     )
 
 
-def _subject(detail: ErrorDetails, places: PlaceIndex) -> str:
-    """What a fault is about: the innermost key on the way to it."""
-    names = [part for part in places.find(detail["loc"]).path if isinstance(part, str)]
+def _subject(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> str:
+    """What a fault is about: the innermost key on the way to it, written or left out."""
+    path, last = places.find(detail["loc"]).path, detail["loc"][-1:]
+    if last and last[0] in fields_at(model, path):
+        path += last
+    names = [part for part in path if isinstance(part, str)]
     return f"`{names[-1]}`" if names else "the file"
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _shown(value: object) -> str:

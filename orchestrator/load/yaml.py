@@ -208,13 +208,12 @@ def _syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
         error = _slow_error(text) or error
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
-        what = (error.problem or error.context or "not YAML").replace("character '\\t'", "a tab")
-        context = error.context if error.problem else None
+        words = [part for part in (error.problem, error.context) if part]
+        snippet = mark.get_snippet(indent=0) if mark and mark.buffer is not None else None
         return YamlSyntaxError(
-            f"not YAML: {what}",
+            "not YAML: " + ", ".join(words).replace("character '\\t'", "a tab"),
             place=_place(file, mark) if mark else Place(file),
-            seen=context,
-            details=mark.get_snippet(indent=0) if mark and mark.buffer is not None else None,
+            details=snippet if snippet and snippet.splitlines()[0].strip() else None,
         )
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position]

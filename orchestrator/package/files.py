@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -44,23 +45,42 @@ class DuplicateFileError(OrchestratorError):
     """Two files claim one path of a delivery."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class File:
-    """One file to write: `path` is relative to the folder, with `/`."""
+    """One file to write: `path` is relative to the folder, with `/`.
+
+    `content` is its bytes, or the file to copy them from: archives are too large to be held.
+    """
 
     path: str
-    data: bytes
+    content: bytes | Path
     executable: bool = False
 
-    @property
+    def size(self) -> int:
+        """Bytes; raises `OSError` where the file to copy is not there."""
+        if isinstance(self.content, bytes):
+            return len(self.content)
+        return self.content.stat().st_size
+
     def sha256(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
+        """Digest of the content; raises `OSError` where the file to copy cannot be read."""
+        if isinstance(self.content, bytes):
+            return hashlib.sha256(self.content).hexdigest()
+        with self.content.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def write(self, target: Path) -> None:
+        """Writes the content to `target`; raises `OSError`."""
+        if isinstance(self.content, bytes):
+            target.write_bytes(self.content)
+        else:
+            shutil.copyfile(self.content, target)
 
 
 def in_order(files: Iterable[File]) -> tuple[File, ...]:
     """The files sorted by path; raises `DuplicateFileError` where two have one path."""
     ordered = sorted(files, key=lambda file: file.path)
-    for one, other in zip(ordered, ordered[1:], strict=False):
+    for one, other in pairwise(ordered):
         if one.path == other.path:
             raise DuplicateFileError(
                 "two files of the delivery have the same path",
@@ -167,7 +187,7 @@ def _fill(stage: Path, files: Iterable[File]) -> None:
     for file in files:
         path = stage / PurePosixPath(file.path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.data)
+        file.write(path)
         _settle(path, 0o755 if file.executable else 0o644)
         folders.update(p for p in path.parents if p.is_relative_to(stage))
     # Deepest first: a folder's time changes when something is put into it.

@@ -189,9 +189,7 @@ def _rewrite(
         table.append(moved)
     if debuglink is not None:
         out += b"\0" * (-len(out) % 4)
-        table.append(
-            _Section(".gnu_debuglink", 1, 0, 0, len(out), len(debuglink), 0, 0, 4, 0)
-        )
+        table.append(_Section(".gnu_debuglink", 1, 0, 0, len(out), len(debuglink), 0, 0, 4, 0))
         out += debuglink
     return _with_table(elf, out, table)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class UnitFacts:
     open_tags   it computes a tag's name at compile time: it needs the whole selection
     operators   operators it registers by hand (`TORCH_SELECTIVE_NAME`, `TORCH_SELECTIVE_SCHEMA`)
     classes     custom classes it registers; features it asks for
+    promoted    interpreter operators that it always registers
     init        nodes of its static initialisers: live as soon as the unit is linked
     """
 
@@ -50,6 +51,7 @@ class UnitFacts:
     operators: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    promoted: tuple[str, ...] = ()
     init: tuple[int, ...] = ()
 
 
@@ -58,7 +60,7 @@ class Registration:
     """One kernel or schema registered for `operator` under `key`.
 
     key is a dispatch key (`CPU`), `schema` for a definition, `jit` for an interpreter operator,
-    `class` for a custom class, `fallback:<key>` for a backend fallback.
+    `promoted` for one that its unit always registers, `fallback:<key>` for a backend fallback.
     targets are the nodes that exist only because of this registration.
     """
 
@@ -96,8 +98,8 @@ def save_index(index: RuntimeIndex) -> bytes:
         "pytorch": index.pytorch,
         "tree": index.tree,
         "units": [
-            [u.path, u.cost, u.tags, u.open_tags, u.operators, u.classes, u.features, u.init]
-            for u in index.units
+            {name: value for name, value in asdict(unit).items() if value is not False and value != ()}
+            for unit in index.units
         ],
         "registrations": [[r.operator, r.key, r.unit, r.targets] for r in index.registrations],
         "operator_calls": sorted(index.operator_calls.items()),
@@ -151,17 +153,8 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
         pytorch=header["pytorch"],
         tree=header["tree"],
         units=tuple(
-            UnitFacts(
-                path,
-                cost,
-                tuple(tags),
-                open_tags,
-                tuple(operators),
-                tuple(classes),
-                tuple(features),
-                tuple(init),
-            )
-            for path, cost, tags, open_tags, operators, classes, features, init in header["units"]
+            UnitFacts(**{k: tuple(v) if isinstance(v, list) else v for k, v in unit.items()})
+            for unit in header["units"]
         ),
         registrations=tuple(
             Registration(operator, key, unit, tuple(targets))

@@ -67,6 +67,7 @@ def build_index(
     for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
         reader = _UnitReader(builder, strong, number, unit.path, facts)
         registrations += reader.read()
+        registrations += [Registration(name, "promoted", number, ()) for name in unit.promoted]
         finished.append(replace(unit, init=reader.init))
     return _finish(pytorch, tree, finished, registrations, builder)
 

@@ -1,4 +1,4 @@
-"""The identity of a source tree: one digest over the files that we compile from, whatever came along.
+"""The identity of a source tree: one digest over the files that we compile from.
 
 A git checkout with submodules and a distribution's archive of the same version hold different
 files, yet the same source. `TreeRules` names, as data, the files that count; only these are hashed,
@@ -24,12 +24,12 @@ from pathlib import Path
 from orchestrator.errors import OrchestratorError
 
 
-class TreeEmpty(OrchestratorError):
+class TreeEmptyError(OrchestratorError):
     """No file in the folder counts: it is not the source tree that was expected."""
 
 
-class TreeHasLink(OrchestratorError):
-    """A symbolic link where a file or folder that counts should be; its target could be anything."""
+class TreeLinkError(OrchestratorError):
+    """A symbolic link where a file or folder that counts should be."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class TreeRules:
 def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
     """The files that count, relative to `root`, sorted.
 
-    Raises `TreeEmpty`, `TreeHasLink`.
+    Raises `TreeEmptyError`, `TreeLinkError`.
     """
     found = tuple(sorted(path for path in _walk(root, rules) if rules.counts(path)))
     if not found:
-        raise TreeEmpty(
+        raise TreeEmptyError(
             "this folder is not the source tree that was expected",
             expected="files such as " + ", ".join(rules.include[:3]),
             seen=f"none of them in {root}",
@@ -79,7 +79,7 @@ def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
 
 
 def tree_digest(root: Path, rules: TreeRules) -> str:
-    """The tree's digest, 64 hexadecimal digits. Raises `TreeEmpty`, `TreeHasLink`."""
+    """The tree's digest, 64 hexadecimal digits. Raises `TreeEmptyError`, `TreeLinkError`."""
     return digest_files(root, tree_files(root, rules))
 
 
@@ -117,10 +117,10 @@ def _counting(root: Path, inside: str, names: Iterable[str], rules: TreeRules) -
 
 def _refuse_link(root: Path, path: str) -> None:
     if path and (root / path).is_symlink():
-        raise TreeHasLink(
+        raise TreeLinkError(
             "a symbolic link stands in the source tree",
             expected=f"a file or folder at {path}",
-            seen=f"a link to {os.readlink(root / path)}",
+            seen=f"a link to {(root / path).readlink()}",
             hint="use a checkout or archive without links in these folders",
         )
 

@@ -26,11 +26,11 @@ LISTS_FILE: Final = "build_variables.bzl"
 GENERATED: Final = "generated/"
 
 
-class ListsUnreadable(OrchestratorError):
+class ListsUnreadableError(OrchestratorError):
     """A list of `build_variables.bzl` is missing, or more than a sum of lists of strings."""
 
 
-class UnitMissing(OrchestratorError):
+class UnitMissingError(OrchestratorError):
     """A unit that the lists name is not in the source tree."""
 
 
@@ -66,7 +66,10 @@ class UpstreamUnit:
 
 
 def runtime_units(tree: Path, version: VersionData) -> tuple[Unit, ...]:
-    """All units that a variant may need, sorted by path. Raises `ListsUnreadable`, `UnitMissing`."""
+    """All units that a variant may need, sorted by path.
+
+    Raises `ListsUnreadableError`, `UnitMissingError`.
+    """
     rules = [(TreeRules((rule.glob,)), rule.kind) for rule in version.kinds]
     units = []
     for path in _paths(tree, version.units):
@@ -79,7 +82,7 @@ def runtime_units(tree: Path, version: VersionData) -> tuple[Unit, ...]:
 def upstream_units(tree: Path, version: VersionData) -> tuple[UpstreamUnit, ...]:
     """What upstream's selective build of the lite interpreter compiles, sorted by path.
 
-    Raises `ListsUnreadable`, `UnitMissing`.
+    Raises `ListsUnreadableError`, `UnitMissingError`.
     """
     rules = [(TreeRules((rule.glob,)), rule.family) for rule in version.upstream.families]
     units = []
@@ -94,13 +97,13 @@ def read_lists(text: str, names: tuple[str, ...], file: str = LISTS_FILE) -> dic
     """The lists of strings that `text` (Starlark) assigns to `names`.
 
     Understands literals, `+`, `sorted(...)` and names of other lists, evaluated only where they are
-    asked for. Raises `ListsUnreadable`.
+    asked for. Raises `ListsUnreadableError`.
     """
     try:
         body = ast.parse(text, file).body
     except SyntaxError as error:
         place = Place(file, error.lineno or 0, error.offset or 0)
-        raise ListsUnreadable("the lists of sources cannot be parsed", place=place) from error
+        raise ListsUnreadableError("the lists of sources cannot be parsed", place=place) from error
     assigned = {
         statement.targets[0].id: statement.value
         for statement in body
@@ -123,12 +126,12 @@ def _evaluate(node: ast.expr, assigned: dict[str, ast.expr], file: str) -> list[
         case ast.Name(id=name) if name in assigned:
             return _evaluate(assigned[name], assigned, file)
         case ast.Name(id=name):
-            raise ListsUnreadable(
+            raise ListsUnreadableError(
                 f"there is no list of sources called {name}",
                 place=Place(file),
                 hint="the source tree and the data for its version do not belong together",
             )
-    raise ListsUnreadable(
+    raise ListsUnreadableError(
         "a list of sources is more than a sum of lists of strings",
         place=Place(file, node.lineno, node.col_offset + 1),
         expected="string literals, `+`, sorted(...) and names of other lists",
@@ -143,7 +146,7 @@ def _paths(tree: Path, units: UnitSet) -> tuple[str, ...]:
     found |= set(units.files)
     missing = sorted(path for path in found if not (tree / path).is_file())
     if missing:
-        raise UnitMissing(
+        raise UnitMissingError(
             "the source tree lacks files that its own lists name",
             seen=", ".join(missing[:5]) + (", ..." if len(missing) > 5 else ""),
             hint="fetch the runtime again: orchestrator fetch --verify",

@@ -1,8 +1,8 @@
-"""What we know about each supported PyTorch version that its own files do not say: data, read strictly.
+"""What we know about each supported PyTorch version that its own files do not say.
 
-One file a version, `data/pytorch-<version>.yaml`; supporting another version is writing another
-file. The files are ours, so a fault in one is our bug and pydantic's own error; a version without a
-file is the user's error, `RuntimeUnsupported`.
+It is data, read strictly: one file a version, `data/pytorch-<version>.yaml`; supporting another
+version is writing another file. The files are ours, so a fault in one is our bug and pydantic's own
+error; a version without a file is the user's error, `RuntimeUnsupportedError`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Strings = Annotated[tuple[str, ...], Strict(False)]
 DATA: Final = Path(__file__).parent / "data"
 
 
-class RuntimeUnsupported(OrchestratorError):
+class RuntimeUnsupportedError(OrchestratorError):
     """WORKSPACE pins a PyTorch version for which we ship no data."""
 
 
@@ -87,7 +87,7 @@ class UpstreamData(_Data):
 
 
 class ConfigureData(_Data):
-    """Headers that CMake configures (path as included -> its `.in` file in the tree), and values."""
+    """Headers that CMake configures (path as included -> `.in` file in the tree), and values."""
 
     headers: Mapping[str, str]
     values: Mapping[str, str]
@@ -114,9 +114,9 @@ def supported_versions(folder: Path = DATA) -> tuple[str, ...]:
 
 @cache
 def load_version(version: str, folder: Path = DATA) -> VersionData:
-    """The facts about PyTorch `version`. Raises `RuntimeUnsupported`."""
+    """The facts about PyTorch `version`. Raises `RuntimeUnsupportedError`."""
     if version not in supported_versions(folder):
-        raise RuntimeUnsupported(
+        raise RuntimeUnsupportedError(
             f"PyTorch {version} is not a supported runtime",
             expected="one of " + ", ".join(supported_versions(folder)),
             seen=version,

@@ -21,6 +21,7 @@ ALWAYS_KEYS = frozenset(
         "catchall",
         "BackendSelect",
         "jit",
+        "promoted",
         "schema",
     }
 )

@@ -1,0 +1,68 @@
+"""A unit's projection: the selection cut down to the names that this unit mentions.
+
+Two apps whose projections of a unit are equal share its object.  The rule why nothing else of the
+selection can reach the object: the shared `selected_mobile_ops.h` only declares
+`should_include_kernel_dtype`, and the allow-list macros are expanded nowhere but in calls with the
+mentioned names (ATen/Dispatch.h, ATen/core/op_registration/op_allowlist.h).
+"""
+
+from __future__ import annotations
+
+from orchestrator.codegen.render import render
+from orchestrator.runtime.index import UnitFacts
+from orchestrator.values.selection import ALL_DTYPES, Selection
+
+# An allow list must name something: an empty TORCH_OPERATOR_WHITELIST would be an empty macro.
+NOTHING = "selected::nothing"
+
+
+def mentions_selection(unit: UnitFacts) -> bool:
+    """Whether the unit's object can depend on a selection at all (op-bearing)."""
+    return bool(
+        unit.tags or unit.open_tags or unit.operators or unit.classes or unit.features
+    )
+
+
+def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
+    """The projection header's text; None for an op-agnostic unit.
+
+    A unit that computes tag names (`open_tags`) gets the whole selection's tags.
+    """
+    if not mentions_selection(unit):
+        return None
+    if selection.everything:
+        return _render(everything=True)
+    tags = selection.kernel_dtypes if unit.open_tags else unit.tags
+    kernel_dtypes = [
+        (tag, _dtypes(selection.kernel_dtypes[tag]))
+        for tag in sorted(tags)
+        if tag in selection.kernel_dtypes
+    ]
+    return _render(
+        kernel_dtypes=kernel_dtypes,
+        lists_operators=bool(unit.operators),
+        operators=[o for o in sorted(unit.operators) if o in selection.operators] or [NOTHING],
+        lists_classes=bool(unit.classes),
+        classes=[c for c in sorted(unit.classes) if c in selection.custom_classes] or [NOTHING],
+        lists_features=bool(unit.features),
+        features=[f for f in sorted(unit.features) if f in selection.build_features] or [NOTHING],
+    )
+
+
+def _dtypes(requested: object) -> list[str]:
+    dtypes = sorted(requested)  # type: ignore[call-overload]
+    return [ALL_DTYPES] if ALL_DTYPES in dtypes else list(dtypes)
+
+
+def _render(**context: object) -> str:
+    defaults: dict[str, object] = {
+        "everything": False,
+        "kernel_dtypes": [],
+        "lists_operators": False,
+        "operators": [],
+        "lists_classes": False,
+        "classes": [],
+        "lists_features": False,
+        "features": [],
+    }
+    return render("projection.h.j2", **{**defaults, **context})

@@ -1,0 +1,133 @@
+"""Has torchgen write an app's registrations, once for each distinct request.
+
+The texts live in the user's cache under the request's digest, so that apps and later runs with the
+same request share them.  Effects: one process (the worker) and files in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from orchestrator.codegen.render import render
+from orchestrator.errors import OrchestratorError
+from orchestrator.plan.variant import RegistrationRequest
+
+# Functions that torchgen writes into every Register<key>.cpp (torchgen/dest/register_dispatch_key.py,
+# gen_registration_helpers): two of these files in one translation unit must not share them.
+HELPERS = ("create_out", "resize_out", "check_inplace", "maybe_create_proxy")
+_WORKER = Path(__file__).with_name("torchgen_worker.py")
+
+
+class TorchgenFailed(OrchestratorError):
+    """The pinned tree's torchgen failed on a request."""
+
+
+@dataclass(frozen=True)
+class GeneratedUnit:
+    """A generated registration unit: its file and the digest of all text that it includes."""
+
+    name: str
+    path: Path
+    digest: str
+
+
+def generate_registrations(
+    requests: Iterable[RegistrationRequest], tree: Path, cache: Path, env: Mapping[str, str]
+) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
+    """The registration units of each request.
+
+    Raises TorchgenFailed.
+    """
+    folders = {request: _folder(request, tree, cache) for request in sorted(set(requests), key=str)}
+    missing = {r: f for r, f in folders.items() if not (f / "complete").is_file()}
+    if missing:
+        _run_worker(missing, tree, cache, env)
+    return {request: _units(request, folder) for request, folder in folders.items()}
+
+
+def _folder(request: RegistrationRequest, tree: Path, cache: Path) -> Path:
+    value = {
+        "request": asdict(request),
+        "tree": tree.name,
+        "worker": _WORKER.read_text(),
+        "helpers": HELPERS,
+    }
+    digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return cache / "registrations" / digest[:2] / digest
+
+
+def _run_worker(
+    missing: Mapping[RegistrationRequest, Path], tree: Path, cache: Path, env: Mapping[str, str]
+) -> None:
+    staging = cache / "staging" / f"torchgen-{os.getpid()}"
+    staging.mkdir(parents=True)
+    try:
+        staged = {request: staging / folder.name for request, folder in missing.items()}
+        request_file = staging / "request.json"
+        request_file.write_text(
+            json.dumps(
+                [
+                    {
+                        "operators": request.operators,
+                        "calls": request.calls,
+                        "keys": [*request.shared_keys, *request.own_keys],
+                        "output": str(folder),
+                    }
+                    for request, folder in staged.items()
+                ]
+            )
+        )
+        done = subprocess.run(
+            [sys.executable, str(_WORKER), str(tree), str(request_file)],
+            env={**env, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise TorchgenFailed(
+                "torchgen failed to write the registrations",
+                hint="orchestrator fetch --verify checks the source tree",
+                details="\n".join(done.stderr.splitlines()[-12:]),
+            )
+        for request, folder in missing.items():
+            _write_units(request, staged[request])
+            (staged[request] / "complete").touch()
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            if not (folder / "complete").is_file():
+                shutil.rmtree(folder, ignore_errors=True)
+                staged[request].replace(folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _write_units(request: RegistrationRequest, folder: Path) -> None:
+    (folder / "registrations.cpp").write_text(
+        render("registrations.cpp.j2", keys=request.shared_keys, helpers=HELPERS)
+    )
+
+
+def _units(request: RegistrationRequest, folder: Path) -> tuple[GeneratedUnit, ...]:
+    shared = ["Schema", "BackendSelect", *request.shared_keys]
+    texts = [folder / "registrations.cpp", folder / "Operators.cpp"]
+    texts += [folder / f"Register{key}.cpp" for key in shared]
+    units = [GeneratedUnit("registrations", texts[0], _files_digest(texts))]
+    for key in request.own_keys:
+        path = folder / f"Register{key}.cpp"
+        units.append(GeneratedUnit(f"registrations-{key}", path, _files_digest([path])))
+    return tuple(units)
+
+
+def _files_digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,83 @@
+"""`orchestrator fetch`: gets the pinned source trees, verifies them, and tells where they are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.execute.folders import ensure_folder
+from orchestrator.load.workspace import load_workspace
+from orchestrator.runtime.source import (
+    FetchedRuntime,
+    disk_faults_told,
+    fetch_runtime,
+    read_marker,
+)
+from orchestrator.runtime.versions import load_version
+from orchestrator.values.config import RuntimePin
+
+NAME = "fetch"
+HELP = """\
+Gets the PyTorch source tree that WORKSPACE pins, and its third-party headers, by the first of the
+listed ways that works here; verifies them; and unpacks them once into the user's cache folder. What
+is there already is not fetched again. An interrupted fetch leaves nothing behind."""
+EXAMPLE = """\
+./orchestrate fetch
+./orchestrate fetch --verify
+PYTORCH_SOURCE=~/src/pytorch ./orchestrate fetch --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --verify and --json."""
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="hash what is there again, and fetch again what was damaged",
+    )
+    parser.add_argument("--json", action="store_true", help="print an object for machines")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Fetch and print; raises what `load_workspace` and `fetch_runtime` raise."""
+    pin = load_workspace(context.root, context.env).config.runtime
+    with disk_faults_told(context.cache, load_version(pin.pytorch).disk_mb):
+        ensure_folder(context.cache, "cache")
+    progress = _quiet if arguments.quiet else _tell
+    fetched = fetch_runtime(pin, context, progress, verify=arguments.verify)
+    trees = _trees(pin, fetched)
+    if arguments.json:
+        print(json.dumps({"pytorch": fetched.version, "trees": trees}, indent=2))
+    else:
+        for tree in trees:
+            print(f"{tree['name']:<16}{tree['folder']}")
+            print(f"{'':<16}tree {tree['digest']}")
+            print(f"{'':<16}{tree['files']:,} files, {tree['bytes']:,} bytes, by {tree['way']}")
+    return ExitCode.OK
+
+
+def _trees(pin: RuntimePin, fetched: FetchedRuntime) -> list[dict[str, Any]]:
+    """The trees' names, folders and markers, PyTorch's first."""
+    folders = {f"pytorch {fetched.version}": fetched.tree}
+    for name, include in sorted(fetched.third_party.items()):
+        depth = len(Path(pin.third_party[name].include).parts)
+        folders[name] = include.parents[depth - 1]
+    trees = []
+    for name, folder in folders.items():
+        marker = read_marker(folder)
+        assert marker, "fetched just now"
+        trees.append({"name": name, "folder": str(folder), **asdict(marker)})
+    return trees
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _quiet(text: str) -> None:
+    """Nothing: --quiet."""

@@ -1,0 +1,220 @@
+"""The zip archive that a `.ptl` is: opened, checked as a whole, its small records read.
+
+Contract: `open_archive(file, name)` yields an `Archive` or raises one of the errors here, whatever
+the bytes are; memory stays bounded by the limits below, not by what the file claims. The layout is
+PyTorch's (`caffe2/serialize/inline_container.cc`): every record lies in one top folder, tensors are
+stored as they are, and only text is compressed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from orchestrator.errors import OrchestratorError, Place
+
+# Far above what PyTorch writes, and small enough for any machine that builds.
+MAX_RECORDS = 100_000
+MAX_INFLATED_BYTES = 256 * 2**20
+MAX_PICKLE_BYTES = 32 * 2**20
+
+_ZIP_MAGIC = b"PK\x03\x04"
+# flatbuffers puts a schema's identifier after the root offset; this one is PyTorch's
+# (torch/csrc/jit/mobile/file_format.h).
+_FLATBUFFER_MAGIC = b"PTMF"
+_CHUNK = 2**20
+# What miniz, and so the runtime, can unpack.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# What zipfile raises for damaged bytes is not documented; these were all seen or are in its source.
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+_EXPORT_HINT = "export it again with module._save_for_lite_interpreter(path)"
+
+
+class NotAModelError(OrchestratorError):
+    """The file is not a zip archive, so it cannot be a `.ptl`."""
+
+
+class FlatbufferModelError(OrchestratorError):
+    """The file is a lite model in the flatbuffer format, which the pinned runtime does not read."""
+
+
+class DamagedModelError(OrchestratorError):
+    """The file began as a model but is truncated or damaged."""
+
+
+class OversizedModelError(OrchestratorError):
+    """The archive claims more than any model needs: a zip bomb, or not a model."""
+
+
+class OddRecordPathError(OrchestratorError):
+    """A record's path leaves the archive's own folder, or appears twice."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An open archive whose records were all read once and found whole.
+
+    `names` are the records' paths below the archive's top folder, sorted.
+    """
+
+    place: Place
+    names: tuple[str, ...]
+    _zip: zipfile.ZipFile
+    _root: str
+
+    def read(self, name: str) -> bytes:
+        """A record's bytes; raises `OversizedModelError` above `MAX_PICKLE_BYTES`."""
+        path = f"{self._root}/{name}"
+        size = self._zip.getinfo(path).file_size
+        if size > MAX_PICKLE_BYTES:
+            raise _oversized(self.place, f"{name} with {size} bytes", f"{MAX_PICKLE_BYTES} bytes")
+        return self._zip.read(path)
+
+
+@contextmanager
+def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
+    """The archive in an open, seekable file; see the module for what is raised."""
+    _check_magic(file, place)
+    try:
+        archive = zipfile.ZipFile(file)
+    except _ZIP_ERRORS as error:
+        raise _damaged(place, f"no readable table of contents ({_reason(error)})") from error
+    with archive:
+        entries = archive.infolist()
+        size = file.seek(0, 2)
+        _check_sizes(entries, size, place)
+        root, names = _check_paths(entries, place)
+        for entry in entries:
+            _check_contents(archive, entry, place)
+        yield Archive(place, names, archive, root)
+
+
+def _check_magic(file: BinaryIO, place: Place) -> None:
+    head = file.read(8)
+    file.seek(0)
+    if head.startswith(_ZIP_MAGIC):
+        return
+    if head[4:8] == _FLATBUFFER_MAGIC:
+        raise FlatbufferModelError(
+            "this model is in the flatbuffer format",
+            place=place,
+            expected="a .ptl in the zip format",
+            seen="the flatbuffer mark PTMF",
+            hint=f"{_EXPORT_HINT}, without _use_flatbuffer=True",
+        )
+    raise NotAModelError(
+        "this is not a .ptl model",
+        place=place,
+        expected="a zip archive, as torch.jit writes it",
+        seen=f"a file that begins with {head[:4].hex(' ')}" if head else "an empty file",
+        hint=_EXPORT_HINT,
+    )
+
+
+def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -> None:
+    if len(entries) > MAX_RECORDS:
+        raise _oversized(place, f"{len(entries)} records", f"{MAX_RECORDS} records")
+    for entry in entries:
+        if entry.compress_type not in _METHODS:
+            raise _damaged(place, f"compression method {entry.compress_type}")
+    packed = sum(entry.compress_size for entry in entries)
+    if packed > file_size:
+        # Overlapping records let a small file unpack to a huge one.
+        raise _oversized(
+            place, f"{packed} packed bytes in a file of {file_size}", "the file's size"
+        )
+    inflated = sum(e.file_size for e in entries if e.compress_type != zipfile.ZIP_STORED)
+    if inflated > MAX_INFLATED_BYTES:
+        raise _oversized(
+            place, f"{inflated} bytes of compressed text", f"{MAX_INFLATED_BYTES} bytes"
+        )
+
+
+def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, tuple[str, ...]]:
+    roots: set[str] = set()
+    names: set[str] = set()
+    for entry in entries:
+        path = entry.filename
+        root, _, name = path.partition("/")
+        # orig_filename still has what zipfile cut off at a NUL or changed in a separator.
+        plain = path == entry.orig_filename and "\\" not in path and path.isprintable()
+        if not plain or not name or PurePosixPath(path).is_absolute() or _has_dots(path):
+            raise _odd_path(place, repr(entry.orig_filename[:120]), "a path inside one top folder")
+        roots.add(root)
+        if len(roots) > 1:
+            raise _odd_path(place, f"the folders {', '.join(sorted(roots))}", "one top folder")
+        if name in names:
+            raise _odd_path(place, f"two records named {name}", "one record of each name")
+        names.add(name)
+    if not names:
+        raise _damaged(place, "an archive without a record")
+    return roots.pop(), tuple(sorted(names))
+
+
+def _has_dots(path: str) -> bool:
+    return any(part in ("", ".", "..") for part in path.split("/"))
+
+
+def _check_contents(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, place: Place) -> None:
+    """Reads a record through, in pieces, so that its length and checksum are known to be right."""
+    length = 0
+    try:
+        with archive.open(entry) as record:
+            while piece := record.read(_CHUNK):
+                length += len(piece)
+    except _ZIP_ERRORS as error:
+        raise _damaged(place, f"record {entry.filename}: {_reason(error)}") from error
+    if length != entry.file_size:
+        raise _damaged(place, f"record {entry.filename}: {length} of {entry.file_size} bytes")
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    return text[:120] if text else type(error).__name__
+
+
+def _damaged(place: Place, seen: str) -> DamagedModelError:
+    return DamagedModelError(
+        "this model is truncated or damaged",
+        place=place,
+        expected="a whole .ptl archive",
+        seen=seen,
+        hint="copy the file again, or export it again; with Git LFS, run git lfs pull",
+    )
+
+
+def _oversized(place: Place, seen: str, limit: str) -> OversizedModelError:
+    return OversizedModelError(
+        "this archive claims more than a model needs",
+        place=place,
+        expected=f"at most {limit}",
+        seen=seen,
+        hint=_EXPORT_HINT,
+    )
+
+
+def _odd_path(place: Place, seen: str, expected: str) -> OddRecordPathError:
+    return OddRecordPathError(
+        "a record of this archive is not where PyTorch puts one",
+        place=place,
+        expected=expected,
+        seen=seen,
+        hint=_EXPORT_HINT,
+    )

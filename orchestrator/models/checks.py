@@ -1,0 +1,119 @@
+"""Whether a model can be cut for a runtime at all, said before anything is traced or compiled.
+
+Contract: each check returns nothing, or raises the one error that it is about.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.models.info import ModelInfo
+from orchestrator.values.operators import OperatorName
+
+_MOST_NEAR: Final = 3
+# Operators that newer torch names by itself, and how to write the model without them.
+_ADVICE: Final = {
+    "aten::scaled_dot_product_attention": (
+        "write the attention with matmul and softmax; nn.TransformerEncoderLayer and "
+        "nn.MultiheadAttention name the fused operator"
+    ),
+    "aten::_upsample_lanczos2d_aa": (
+        "F.interpolate names every mode when it is scripted: trace that module with "
+        "torch.jit.trace, or call the one mode, such as torch._C._nn.upsample_bilinear2d"
+    ),
+}
+_GENERAL_ADVICE: Final = (
+    "export it with torch.jit.trace in place of torch.jit.script, or pass the scripted module "
+    "through torch.jit.freeze: both leave out branches that the model never takes; "
+    "or pin a newer runtime in WORKSPACE"
+)
+
+
+class NoInputsError(OrchestratorError):
+    """A model that has no inputs inside, and none declared: it cannot be traced or verified."""
+
+
+class NamedTupleError(OrchestratorError):
+    """A model that takes, makes or returns a NamedTuple, which crashes PyTorch's lite runtime."""
+
+
+class UnknownOperatorError(OrchestratorError):
+    """A model names operators that the runtime does not have."""
+
+
+def require_inputs(info: ModelInfo, declared: bool) -> None:
+    """Raises `NoInputsError` unless the model holds inputs or its app declares some."""
+    if info.has_bundled_inputs or declared:
+        return
+    raise NoInputsError(
+        "this model has no inputs to run it with",
+        place=info.place,
+        expected="inputs bundled in the model, or `inputs:` beside it in app.yaml",
+        seen=f"the methods {', '.join(info.methods)}" if info.methods else "no method",
+        hint="bundle some with torch.utils.bundled_inputs.bundle_inputs before saving, "
+        "or declare their shapes and dtypes in app.yaml",
+    )
+
+
+def require_no_named_tuples(info: ModelInfo) -> None:
+    """Raises `NamedTupleError`: PyTorch 1.13.1 dies of such a model without a word."""
+    if not info.named_tuples:
+        return
+    functions = sorted({function for function, _ in info.named_tuples})
+    classes = sorted({name for _, name in info.named_tuples})
+    raise NamedTupleError(
+        "this model uses a NamedTuple, which crashes the lite runtime",
+        place=info.place,
+        expected="tensors, and tuples, lists and dictionaries of them",
+        seen=f"{', '.join(classes)} in {', '.join(functions)}",
+        hint="return a plain tuple (Tuple[Tensor, Tensor]) and export the model again",
+    )
+
+
+def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_version: str) -> None:
+    """Raises `UnknownOperatorError` if the model names an operator that `known` does not hold.
+
+    The loader wants every named operator, on branches that never run as well.
+    """
+    missing = [operator for operator in info.root_operators if operator not in known]
+    if not missing:
+        return
+    names = sorted(str(operator) for operator in known)
+    lines = []
+    for operator in missing:
+        near = _nearest(operator, names)
+        lines.append(f"{operator}: nearest {', '.join(near)}" if near else f"{operator}: none near")
+        lines.append(f"  named in {', '.join(_users(info, operator))}")
+    count = len(missing)
+    raise UnknownOperatorError(
+        f"this model names {'an operator' if count == 1 else f'{count} operators'} "
+        f"that PyTorch {runtime_version} does not have",
+        place=info.place,
+        expected=f"operators of PyTorch {runtime_version}",
+        seen=", ".join(str(operator) for operator in missing),
+        hint=_advice(missing),
+        details="\n".join(lines),
+    )
+
+
+def _nearest(operator: OperatorName, names: list[str]) -> list[str]:
+    """Other overloads of the same operator before names that only look alike."""
+    same = [name for name in names if name.partition(".")[0] == operator.qualified]
+    alike = difflib.get_close_matches(str(operator), names, n=_MOST_NEAR)
+    return list(dict.fromkeys((*same, *alike)))[:_MOST_NEAR]
+
+
+def _users(info: ModelInfo, operator: OperatorName) -> list[str]:
+    return sorted(
+        function.name
+        for function in info.functions
+        if any(use.operator == operator for use in function.operators)
+    )
+
+
+def _advice(missing: Iterable[OperatorName]) -> str:
+    special = [_ADVICE[o.qualified] for o in missing if o.qualified in _ADVICE]
+    return "; ".join(dict.fromkeys(special)) or _GENERAL_ADVICE

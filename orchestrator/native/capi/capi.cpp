@@ -1,0 +1,844 @@
+// The C API over PyTorch's lite interpreter.
+//
+// Contract: libtorch_app.h. One file, longer than others on purpose: it is compiled once a target,
+// and most of what that costs is PyTorch's headers.
+//
+// Size is a feature: no stream, no regular expression, no operator called through the dispatcher
+// (but for quantised inputs, by name, where the library has the operator), so that the API asks
+// for no operator and no kernel of its own.
+#include "libtorch_app.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <c10/core/InferenceMode.h>
+#include <caffe2/serialize/versions.h>
+#include <torch/csrc/jit/mobile/import.h>
+#include <torch/csrc/jit/mobile/module.h>
+
+#include "handles.h"
+
+// In import.cpp, and in no header. It is the one loader that reads from memory without a copy.
+namespace torch {
+namespace jit {
+mobile::Module _load_mobile_from_bytes(
+    std::shared_ptr<char> data,
+    size_t size,
+    c10::optional<c10::Device> device,
+    ExtraFilesMap& extra_files,
+    uint64_t module_load_options);
+} // namespace jit
+} // namespace torch
+
+namespace {
+
+using c10::IValue;
+namespace mobile = torch::jit::mobile;
+
+static_assert(LTA_UINT8 == int(c10::ScalarType::Byte) && LTA_BOOL == int(c10::ScalarType::Bool) &&
+                  LTA_QUINT2X4 == int(c10::ScalarType::QUInt2x4),
+              "lta_dtype is numbered as ScalarType");
+
+// ---- Errors ----
+
+struct LastError {
+  lta_status status = LTA_OK;
+  std::string text;
+  std::string names;
+};
+
+LastError& last_error() {
+  static thread_local LastError error;
+  return error;
+}
+
+lta_status fail(lta_status status, std::string text, std::string names = std::string()) {
+  LastError& error = last_error();
+  error.status = status;
+  error.text = std::move(text);
+  error.names = std::move(names);
+  return status;
+}
+
+// A failure that our own code notices.
+struct Failure {
+  lta_status status;
+  std::string text;
+  std::string names;
+};
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The text between two marks, or "".
+std::string between(const std::string& text, const char* before, const char* after) {
+  auto begin = text.find(before);
+  if (begin == std::string::npos) {
+    return std::string();
+  }
+  begin += std::strlen(before);
+  return text.substr(begin, text.find(after, begin) - begin);
+}
+
+// What a c10::Error of a known cause means. Release builds are compiled with
+// STRIP_ERROR_MESSAGES, where most messages are the failed condition and a file; the marks below
+// are those that survive: conditions, messages raised by selection_error.cpp, and those of the
+// units that are compiled unstripped (Dispatcher.cpp, mobile/function.cpp).
+lta_status fail_with(const c10::Error& error, lta_status fallback) {
+  const std::string& message = error.msg();
+  std::string text = error.what_without_backtrace();
+  if (contains(message, "not selected for kernel tag ")) {
+    std::string names = between(message, "kernel tag ", "\n");
+    names += '\n';
+    names += between(message, "dtype '", "'");
+    return fail(LTA_MISSING_DTYPE, std::move(text), std::move(names));
+  }
+  std::string name = between(message, "Could not find schema for ", " but we found");
+  if (!name.empty()) {
+    if (name.back() == '.') { // an operator without an overload name
+      name.pop_back();
+    }
+    return fail(LTA_MISSING_OPERATOR, std::move(text), std::move(name));
+  }
+  name = between(message, "Following ops cannot be found: [", "]");
+  if (!name.empty() || contains(message, "unsupported_op_names.empty()")) {
+    return fail(LTA_MISSING_OPERATOR, std::move(text), std::move(name));
+  }
+  if (contains(message, "kMinSupportedBytecodeVersion") ||
+      contains(message, "Lite Interpreter version number does not match")) {
+    return fail(LTA_UNSUPPORTED_MODEL,
+                "the model's bytecode version is not one that this runtime reads: "
+                "want 4 to 9");
+  }
+  if (contains(message, "DefaultCPUAllocator")) {
+    return fail(LTA_OUT_OF_MEMORY, std::move(text));
+  }
+  // Where it was raised: all that tells one stripped message from another.
+  const std::string place = between(error.backtrace(), "Exception raised from ", " (most recent");
+  if (!place.empty()) {
+    text += " (raised from ";
+    text += place;
+    text += ')';
+  }
+  return fail(fallback, std::move(text));
+}
+
+// Turns the exception that is being handled into a status. Not inline, so that each entry point
+// carries one handler.
+__attribute__((noinline)) lta_status fail_with_current(lta_status fallback) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Failure& failure) {
+      return fail(failure.status, failure.text, failure.names);
+    } catch (const std::bad_alloc&) {
+      return fail(LTA_OUT_OF_MEMORY, "out of memory");
+    } catch (const c10::Error& error) {
+      return fail_with(error, fallback);
+    } catch (const std::exception& error) {
+      return fail(fallback, error.what());
+    } catch (...) {
+      return fail(LTA_INTERNAL, "an exception of an unknown type");
+    }
+  } catch (...) { // no memory for the text: an empty one needs none
+    last_error().status = LTA_OUT_OF_MEMORY;
+    last_error().text.clear();
+    last_error().names.clear();
+    return LTA_OUT_OF_MEMORY;
+  }
+}
+
+template <class Body>
+lta_status guarded(lta_status fallback, Body body) noexcept {
+  try {
+    body();
+    return LTA_OK;
+  } catch (...) {
+    return fail_with_current(fallback);
+  }
+}
+
+template <class Body>
+lta_value* guarded_value(Body body) noexcept {
+  try {
+    return new lta_value{IValue(body())};
+  } catch (...) {
+    fail_with_current(LTA_INTERNAL);
+    return nullptr;
+  }
+}
+
+void require(bool condition, const char* text) {
+  if (!condition) {
+    throw Failure{LTA_INVALID_ARGUMENT, text, std::string()};
+  }
+}
+
+// ---- Values ----
+
+lta_kind kind_of(const IValue& value) {
+  if (value.isTensor()) {
+    return value.toTensor().defined() ? LTA_KIND_TENSOR : LTA_KIND_NONE;
+  }
+  if (value.isNone()) return LTA_KIND_NONE;
+  if (value.isBool()) return LTA_KIND_BOOL;
+  if (value.isInt()) return LTA_KIND_INT;
+  if (value.isDouble()) return LTA_KIND_DOUBLE;
+  if (value.isString()) return LTA_KIND_STRING;
+  if (value.isList()) return LTA_KIND_LIST;
+  if (value.isTuple()) return LTA_KIND_TUPLE;
+  if (value.isGenericDict()) return LTA_KIND_DICT;
+  return LTA_KIND_OTHER;
+}
+
+const IValue& of_kind(const lta_value* value, lta_kind kind) {
+  require(value != nullptr, "the value is NULL");
+  if (kind_of(value->value) != kind) {
+    throw Failure{LTA_WRONG_KIND, "the value is of another kind", std::string()};
+  }
+  return value->value;
+}
+
+c10::TypePtr type_of(lta_kind kind) {
+  switch (kind) {
+    case LTA_KIND_BOOL: return c10::BoolType::get();
+    case LTA_KIND_INT: return c10::IntType::get();
+    case LTA_KIND_DOUBLE: return c10::FloatType::get();
+    case LTA_KIND_STRING: return c10::StringType::get();
+    case LTA_KIND_TENSOR: return c10::TensorType::get();
+    case LTA_KIND_NONE: return c10::NoneType::get();
+    default: return c10::AnyType::get();
+  }
+}
+
+// The type that a model's signature gives such a value. Unlike IValue::type() it says Tensor for
+// every tensor, not Tensor of these sizes, which no List[Tensor] would accept.
+c10::TypePtr type_of(const IValue& value) {
+  switch (kind_of(value)) {
+    case LTA_KIND_LIST:
+      return c10::ListType::create(value.toList().elementType());
+    case LTA_KIND_DICT: {
+      auto dict = value.toGenericDict();
+      return c10::DictType::create(dict.keyType(), dict.valueType());
+    }
+    case LTA_KIND_TUPLE: {
+      std::vector<c10::TypePtr> types;
+      for (const IValue& item : value.toTupleRef().elements()) {
+        types.push_back(type_of(item));
+      }
+      return c10::TupleType::create(std::move(types));
+    }
+    case LTA_KIND_OTHER:
+      return value.type();
+    default:
+      return type_of(kind_of(value));
+  }
+}
+
+// One type for all items: theirs if they agree, Optional of it if some are None, else Any.
+c10::TypePtr common_type(lta_kind empty, const lta_value* const* items, size_t count) {
+  c10::TypePtr common;
+  bool has_none = false;
+  for (size_t i = 0; i < count; ++i) {
+    require(items[i] != nullptr, "an item is NULL");
+    if (kind_of(items[i]->value) == LTA_KIND_NONE) {
+      has_none = true;
+      continue;
+    }
+    c10::TypePtr type = type_of(items[i]->value);
+    if (common && !(*common == *type)) {
+      return c10::AnyType::get();
+    }
+    common = std::move(type);
+  }
+  if (!common) {
+    return type_of(count == 0 ? empty : LTA_KIND_NONE);
+  }
+  return has_none ? c10::OptionalType::create(common) : common;
+}
+
+// ---- Tensors ----
+
+struct Layout {
+  c10::ScalarType dtype;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  size_t nbytes = 0;
+};
+
+// PyTorch does not check for overflow in mobile builds: it is done here.
+size_t checked_multiply(size_t a, size_t b) {
+  size_t result = 0;
+  // PyTorch keeps sizes in int64_t.
+  require(!__builtin_mul_overflow(a, b, &result) && result <= size_t(INT64_MAX),
+          "the tensor is too large");
+  return result;
+}
+
+Layout layout_of(lta_dtype dtype, size_t ndim, const int64_t* shape, const int64_t* strides,
+                 size_t nbytes) {
+  const size_t item = lta_dtype_size(dtype);
+  require(item != 0, "not a dtype that a tensor can be made of");
+  require(ndim == 0 || shape != nullptr, "the shape is NULL");
+  Layout layout;
+  layout.dtype = c10::ScalarType(dtype);
+  layout.shape.assign(shape, shape + ndim);
+  layout.strides.resize(ndim);
+  size_t elements = 1;
+  for (size_t i = ndim; i-- > 0;) {
+    require(shape[i] >= 0, "a size is negative");
+    require(strides == nullptr || strides[i] >= 0, "a stride is negative");
+    layout.strides[i] = strides ? strides[i] : int64_t(elements);
+    // As PyTorch: the stride next to a size of 0 is as if the size were 1.
+    elements = checked_multiply(elements, shape[i] > 0 ? size_t(shape[i]) : 1);
+  }
+  size_t span = 1; // elements from the first to the last, both counted
+  for (size_t i = 0; i < ndim; ++i) {
+    if (shape[i] == 0) {
+      span = 0;
+      break;
+    }
+    const size_t reach = checked_multiply(size_t(layout.strides[i]), size_t(shape[i] - 1));
+    require(span <= size_t(INT64_MAX) - reach, "the tensor is too large");
+    span += reach;
+  }
+  layout.nbytes = checked_multiply(span, item);
+  require(layout.nbytes == nbytes, "nbytes is not what shape, strides and dtype span");
+  return layout;
+}
+
+// What at::from_blob() makes, without its detour through the dispatcher's guards.
+at::Tensor tensor_over(c10::DataPtr data, const Layout& layout) {
+  const auto type = c10::scalarTypeToTypeMeta(layout.dtype);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), layout.nbytes, std::move(data),
+                       /*allocator=*/nullptr, /*resizable=*/false);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), type);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(layout.shape, layout.strides);
+  return tensor;
+}
+
+void fill_tensor(const at::Tensor& tensor, const void* data, size_t nbytes) {
+  if (nbytes == 0) {
+    return;
+  }
+  if (data) {
+    std::memcpy(tensor.unsafeGetTensorImpl()->data(), data, nbytes);
+  } else {
+    std::memset(tensor.unsafeGetTensorImpl()->data(), 0, nbytes);
+  }
+}
+
+bool is_dense(const at::Tensor& tensor) {
+  return tensor.layout() == c10::kStrided && tensor.has_storage();
+}
+
+// Copies one strided block in row-major order; returns where the next one goes.
+char* copy_strided(const char* from, char* to, const c10::TensorImpl& tensor, size_t dim,
+                   size_t item) {
+  const auto sizes = tensor.sizes();
+  if (dim == sizes.size()) {
+    std::memcpy(to, from, item);
+    return to + item;
+  }
+  for (int64_t i = 0; i < sizes[dim]; ++i) {
+    to = copy_strided(from + i * tensor.strides()[dim] * int64_t(item), to, tensor, dim + 1, item);
+  }
+  return to;
+}
+
+// The quantizer's fields are read without get_qtensorimpl(), which would pull in Quantizer.cpp.
+at::QuantizerPtr quantizer_of(const at::Tensor& tensor) {
+  if (!tensor.is_quantized()) {
+    throw Failure{LTA_WRONG_KIND, "the tensor is not quantised", std::string()};
+  }
+  return static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl())->quantizer();
+}
+
+template <class Quantizer>
+Quantizer& quantizer_of_scheme(const at::QuantizerPtr& quantizer, c10::QScheme scheme) {
+  if (quantizer->qscheme() != scheme) {
+    throw Failure{LTA_WRONG_KIND, "the tensor is quantised by another scheme", std::string()};
+  }
+  return static_cast<Quantizer&>(*quantizer);
+}
+
+// By name and boxed: nothing links the operator in where the models do not need it.
+at::Tensor empty_quantized(const Layout& layout, double scale, int64_t zero_point) {
+  const char* name = "aten::_empty_affine_quantized";
+  auto op = c10::Dispatcher::singleton().findSchema({name, ""});
+  if (!op) {
+    throw Failure{LTA_MISSING_OPERATOR,
+                  "quantised inputs need aten::_empty_affine_quantized, which was not selected "
+                  "into this library",
+                  name};
+  }
+  c10::InferenceMode guard;
+  torch::jit::Stack stack{IValue(layout.shape), IValue(layout.dtype), IValue(c10::kStrided),
+                          IValue(c10::Device(c10::kCPU)), IValue(false), IValue(scale),
+                          IValue(zero_point), IValue(int64_t(c10::MemoryFormat::Contiguous))};
+  op->callBoxed(&stack);
+  return stack.back().toTensor();
+}
+
+// ---- Modules ----
+
+// Read-only pages of a file: the loader copies what it keeps out of them.
+class MappedFile {
+ public:
+  explicit MappedFile(const char* path) {
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+      const bool opened = file >= 0;
+      std::string text(opened ? "not a file: " : "cannot be opened: ");
+      text += path;
+      if (opened) {
+        ::close(file);
+      }
+      throw Failure{LTA_LOAD_FAILED, std::move(text), std::string()};
+    }
+    size_ = size_t(status.st_size);
+    // An empty file has no pages; the loader refuses it by its size.
+    data_ = size_ ? ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+    ::close(file);
+    if (data_ == MAP_FAILED) {
+      throw Failure{LTA_LOAD_FAILED, std::string("cannot be read: ") + path, std::string()};
+    }
+  }
+  ~MappedFile() {
+    if (data_) {
+      ::munmap(data_, size_);
+    }
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const void* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Upstream's own check stops at the first missing operator and its message is stripped in release
+// builds, so models are loaded without it and checked here.
+void require_operators(const mobile::Module& module) {
+  std::string names;
+  std::string text("operators that the model names were not selected into this library: ");
+  for (const auto& function : module.compilation_unit().methods()) {
+    if (function->get_code().initialized) { // every operator was found
+      continue;
+    }
+    for (const c10::OperatorName& op : function->get_code().op_names_) {
+      std::string name = mobile::operator_str(op);
+      const bool known = ('\n' + names + '\n').find('\n' + name + '\n') != std::string::npos;
+      if (known || mobile::makeOperatorFunction(op, c10::nullopt)) {
+        continue;
+      }
+      if (!names.empty()) {
+        names += '\n';
+        text += ", ";
+      }
+      names += name;
+      text += name;
+    }
+  }
+  if (!names.empty()) {
+    throw Failure{LTA_MISSING_OPERATOR, std::move(text), std::move(names)};
+  }
+}
+
+std::unique_ptr<lta_module> load(const void* data, size_t size) {
+  require(data != nullptr || size == 0, "the data are NULL");
+  if (size < 8 || std::memcmp(data, "PK\3\4", 4) != 0) {
+    throw Failure{LTA_LOAD_FAILED, "not a lite-interpreter model: it is not a zip archive",
+                  std::string()};
+  }
+  c10::InferenceMode guard;
+  torch::jit::ExtraFilesMap extra_files;
+  // No deleter: the loader reads from these bytes and keeps none of them.
+  std::shared_ptr<char> bytes(static_cast<char*>(const_cast<void*>(data)), [](char*) {});
+  auto loaded = std::make_unique<lta_module>();
+  loaded->module = torch::jit::_load_mobile_from_bytes(
+      std::move(bytes), size, c10::nullopt, extra_files, /*module_load_options=*/0);
+  require_operators(loaded->module);
+  const auto class_name = loaded->module._ivalue()->type()->name();
+  for (const auto& function : loaded->module.compilation_unit().methods()) {
+    if (class_name && function->qualname().prefix() == class_name->qualifiedName()) {
+      loaded->methods.push_back(function->name());
+    }
+  }
+  return loaded;
+}
+
+// The model's own method: find_method() alone would take a submodule's of that name, if it comes
+// first in the file.
+mobile::Method method_of(const lta_module& module, const char* name) {
+  const auto class_name = module.module._ivalue()->type()->name();
+  for (const auto& method : module.module.get_methods()) {
+    const auto& qualified = method.function().qualname();
+    if (qualified.name() == name && class_name &&
+        qualified.prefix() == class_name->qualifiedName()) {
+      return method;
+    }
+  }
+  throw Failure{LTA_NO_SUCH_METHOD, std::string("the model has no method ") + name, std::string()};
+}
+
+struct DtypeRow {
+  const char* name;
+  unsigned char size;
+};
+// In the order of lta_dtype.
+const DtypeRow kDtypes[] = {
+    {"uint8", 1},      {"int8", 1},       {"int16", 2},    {"int32", 4},  {"int64", 8},
+    {"float16", 2},    {"float32", 4},    {"float64", 8},  {"complex32", 4},
+    {"complex64", 8},  {"complex128", 16}, {"bool", 1},    {"qint8", 1},  {"quint8", 1},
+    {"qint32", 4},     {"bfloat16", 2},   {"quint4x2", 0}, {"quint2x4", 0},
+};
+const size_t kDtypeCount = sizeof kDtypes / sizeof kDtypes[0];
+
+bool is_quantized(lta_dtype dtype) {
+  return dtype == LTA_QINT8 || dtype == LTA_QUINT8 || dtype == LTA_QINT32 ||
+      dtype == LTA_QUINT4X2 || dtype == LTA_QUINT2X4;
+}
+
+} // namespace
+
+// ---- The library ----
+
+uint32_t lta_api_version(void) { return LTA_API_VERSION; }
+
+const char* lta_version(void) {
+  static_assert(caffe2::serialize::kMinSupportedBytecodeVersion == 4 &&
+                    caffe2::serialize::kMaxSupportedBytecodeVersion == 9,
+                "the texts of lta_version() and fail_with() name these versions");
+  return "PyTorch 1.13.1, bytecode 4 to 9";
+}
+
+int lta_has_operator(const char* name) {
+  bool found = false;
+  guarded(LTA_INTERNAL, [&] {
+    require(name != nullptr, "the name is NULL");
+    const char* colon = std::strstr(name, "::");
+    const char* dot = std::strchr(colon ? colon : name, '.');
+    c10::OperatorName op(dot ? std::string(name, dot) : std::string(name), dot ? dot + 1 : "");
+    found = mobile::makeOperatorFunction(std::move(op), c10::nullopt).has_value();
+  });
+  return found;
+}
+
+const char* lta_last_error(void) { return last_error().text.c_str(); }
+const char* lta_last_error_names(void) { return last_error().names.c_str(); }
+lta_status lta_last_status(void) { return last_error().status; }
+
+const char* lta_status_name(lta_status status) {
+  static const char* const names[] = {
+      "OK",          "INVALID_ARGUMENT",  "WRONG_KIND",    "LOAD_FAILED",
+      "UNSUPPORTED_MODEL", "MISSING_OPERATOR", "MISSING_DTYPE", "NO_SUCH_METHOD",
+      "RUN_FAILED",  "OUT_OF_MEMORY",     "INTERNAL"};
+  return size_t(status) < sizeof names / sizeof names[0] ? names[status] : "INTERNAL";
+}
+
+// ---- Modules ----
+
+lta_status lta_module_load(const char* path, lta_module** module) {
+  return guarded(LTA_LOAD_FAILED, [&] {
+    require(path != nullptr && module != nullptr, "path or module is NULL");
+    MappedFile file(path);
+    *module = load(file.data(), file.size()).release();
+  });
+}
+
+lta_status lta_module_load_memory(const void* data, size_t size, lta_module** module) {
+  return guarded(LTA_LOAD_FAILED, [&] {
+    require(module != nullptr, "module is NULL");
+    *module = load(data, size).release();
+  });
+}
+
+void lta_module_free(lta_module* module) { delete module; }
+
+size_t lta_module_method_count(const lta_module* module) {
+  return module ? module->methods.size() : 0;
+}
+
+const char* lta_module_method_name(const lta_module* module, size_t index) {
+  return module && index < module->methods.size() ? module->methods[index].c_str() : nullptr;
+}
+
+int64_t lta_module_bytecode_version(const lta_module* module) {
+  return module ? module->module.bytecode_version() : 0;
+}
+
+lta_status lta_module_run(lta_module* module, const char* method,
+                          const lta_value* const* arguments, size_t count, lta_value** result) {
+  return guarded(LTA_RUN_FAILED, [&] {
+    require(module != nullptr && method != nullptr && result != nullptr,
+            "module, method or result is NULL");
+    require(arguments != nullptr || count == 0, "the arguments are NULL");
+    c10::InferenceMode guard;
+    std::vector<IValue> stack;
+    stack.reserve(count + 1);
+    for (size_t i = 0; i < count; ++i) {
+      require(arguments[i] != nullptr, "an argument is NULL");
+      stack.push_back(arguments[i]->value);
+    }
+    *result = new lta_value{method_of(*module, method)(std::move(stack))};
+  });
+}
+
+// ---- Values ----
+
+lta_value* lta_none(void) { return guarded_value([] { return IValue(); }); }
+lta_value* lta_bool(int value) { return guarded_value([&] { return value != 0; }); }
+lta_value* lta_int(int64_t value) { return guarded_value([&] { return value; }); }
+lta_value* lta_double(double value) { return guarded_value([&] { return value; }); }
+
+lta_value* lta_string(const char* data, size_t size) {
+  return guarded_value([&] {
+    require(data != nullptr || size == 0, "the string is NULL");
+    return size ? std::string(data, size) : std::string();
+  });
+}
+
+lta_value* lta_tuple(const lta_value* const* items, size_t count) {
+  return guarded_value([&] {
+    require(items != nullptr || count == 0, "the items are NULL");
+    std::vector<IValue> elements;
+    for (size_t i = 0; i < count; ++i) {
+      require(items[i] != nullptr, "an item is NULL");
+      elements.push_back(items[i]->value);
+    }
+    return c10::ivalue::Tuple::create(std::move(elements));
+  });
+}
+
+lta_value* lta_list(lta_kind empty, const lta_value* const* items, size_t count) {
+  return guarded_value([&] {
+    require(items != nullptr || count == 0, "the items are NULL");
+    c10::impl::GenericList list(common_type(empty, items, count));
+    list.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      list.push_back(items[i]->value);
+    }
+    return list;
+  });
+}
+
+lta_value* lta_dict(lta_kind empty_key, lta_kind empty_value, const lta_value* const* keys,
+                    const lta_value* const* values, size_t count) {
+  return guarded_value([&] {
+    require((keys != nullptr && values != nullptr) || count == 0, "keys or values are NULL");
+    c10::impl::GenericDict dict(common_type(empty_key, keys, count),
+                                common_type(empty_value, values, count));
+    for (size_t i = 0; i < count; ++i) {
+      const lta_kind kind = kind_of(keys[i]->value);
+      require(kind >= LTA_KIND_BOOL && kind <= LTA_KIND_TENSOR, "a key of this kind");
+      dict.insert_or_assign(keys[i]->value, values[i]->value);
+    }
+    return dict;
+  });
+}
+
+void lta_value_free(lta_value* value) { delete value; }
+
+lta_kind lta_value_kind(const lta_value* value) {
+  return value ? kind_of(value->value) : LTA_KIND_NONE;
+}
+
+lta_status lta_value_bool(const lta_value* value, int* result) {
+  return guarded(LTA_INTERNAL, [&] { *result = of_kind(value, LTA_KIND_BOOL).toBool(); });
+}
+
+lta_status lta_value_int(const lta_value* value, int64_t* result) {
+  return guarded(LTA_INTERNAL, [&] { *result = of_kind(value, LTA_KIND_INT).toInt(); });
+}
+
+lta_status lta_value_double(const lta_value* value, double* result) {
+  return guarded(LTA_INTERNAL, [&] { *result = of_kind(value, LTA_KIND_DOUBLE).toDouble(); });
+}
+
+lta_status lta_value_string(const lta_value* value, const char** data, size_t* size) {
+  return guarded(LTA_INTERNAL, [&] {
+    const std::string& text = of_kind(value, LTA_KIND_STRING).toStringRef();
+    *data = text.c_str();
+    *size = text.size();
+  });
+}
+
+lta_status lta_value_size(const lta_value* value, size_t* size) {
+  return guarded(LTA_INTERNAL, [&] {
+    switch (lta_value_kind(value)) {
+      case LTA_KIND_LIST: *size = value->value.toList().size(); break;
+      case LTA_KIND_DICT: *size = value->value.toGenericDict().size(); break;
+      default: *size = of_kind(value, LTA_KIND_TUPLE).toTupleRef().elements().size();
+    }
+  });
+}
+
+lta_status lta_value_item(const lta_value* value, size_t index, lta_value** item) {
+  return guarded(LTA_INTERNAL, [&] {
+    if (lta_value_kind(value) == LTA_KIND_LIST) {
+      const auto list = value->value.toList();
+      require(index < list.size(), "the index is out of range");
+      *item = new lta_value{list.get(index)};
+    } else {
+      const auto& elements = of_kind(value, LTA_KIND_TUPLE).toTupleRef().elements();
+      require(index < elements.size(), "the index is out of range");
+      *item = new lta_value{elements[index]};
+    }
+  });
+}
+
+lta_status lta_value_entry(const lta_value* value, size_t index, lta_value** key,
+                           lta_value** item) {
+  return guarded(LTA_INTERNAL, [&] {
+    const auto dict = of_kind(value, LTA_KIND_DICT).toGenericDict();
+    require(index < dict.size(), "the index is out of range");
+    auto entry = dict.begin();
+    for (size_t i = 0; i < index; ++i) {
+      ++entry;
+    }
+    auto found = std::make_unique<lta_value>(lta_value{entry->key()});
+    *item = new lta_value{entry->value()};
+    *key = found.release();
+  });
+}
+
+// ---- Tensors ----
+
+size_t lta_dtype_size(lta_dtype dtype) {
+  return size_t(dtype) < kDtypeCount ? kDtypes[dtype].size : 0;
+}
+
+const char* lta_dtype_name(lta_dtype dtype) {
+  return size_t(dtype) < kDtypeCount ? kDtypes[dtype].name : nullptr;
+}
+
+lta_value* lta_tensor_copy(lta_dtype dtype, size_t ndim, const int64_t* shape,
+                           const int64_t* strides, const void* data, size_t nbytes) {
+  return guarded_value([&] {
+    require(!is_quantized(dtype), "a quantised tensor needs a scale: lta_tensor_copy_quantized");
+    const Layout layout = layout_of(dtype, ndim, shape, strides, nbytes);
+    auto tensor = at::Tensor(
+        at::detail::empty_strided_cpu(layout.shape, layout.strides, layout.dtype));
+    fill_tensor(tensor, data, nbytes);
+    return tensor;
+  });
+}
+
+lta_value* lta_tensor_borrow(lta_dtype dtype, size_t ndim, const int64_t* shape,
+                             const int64_t* strides, void* data, size_t nbytes,
+                             void (*deleter)(void*), void* context) {
+  lta_value* result = nullptr;
+  guarded(LTA_INTERNAL, [&] {
+    require(!is_quantized(dtype), "a quantised tensor needs a scale: lta_tensor_copy_quantized");
+    const Layout layout = layout_of(dtype, ndim, shape, strides, nbytes);
+    require(data != nullptr || nbytes == 0, "the data are NULL");
+    at::Tensor tensor = tensor_over(c10::DataPtr(data, c10::kCPU), layout);
+    auto handle = std::make_unique<lta_value>(lta_value{IValue(tensor)});
+    // Last, as nothing can fail after it: a call that fails must not call the deleter.
+    if (deleter) {
+      tensor.unsafeGetTensorImpl()->unsafe_storage().set_data_ptr(
+          c10::DataPtr(data, context, deleter, c10::kCPU));
+    }
+    result = handle.release();
+  });
+  return result;
+}
+
+lta_value* lta_tensor_copy_quantized(lta_dtype dtype, size_t ndim, const int64_t* shape,
+                                     const void* data, size_t nbytes, double scale,
+                                     int64_t zero_point) {
+  return guarded_value([&] {
+    require(is_quantized(dtype), "not a quantised dtype");
+    const Layout layout = layout_of(dtype, ndim, shape, nullptr, nbytes);
+    at::Tensor tensor = empty_quantized(layout, scale, zero_point);
+    fill_tensor(tensor, data, nbytes);
+    return tensor;
+  });
+}
+
+lta_status lta_tensor_describe(const lta_value* value, lta_tensor_info* info) {
+  return guarded(LTA_INTERNAL, [&] {
+    const at::Tensor& tensor = of_kind(value, LTA_KIND_TENSOR).toTensor();
+    const bool dense = is_dense(tensor);
+    info->dtype = lta_dtype(tensor.scalar_type());
+    info->ndim = tensor.sizes().size();
+    info->shape = tensor.sizes().data();
+    info->strides = dense ? tensor.strides().data() : nullptr;
+    info->numel = size_t(tensor.numel());
+    info->nbytes = info->numel * lta_dtype_size(info->dtype);
+    info->data = dense && info->numel ? tensor.unsafeGetTensorImpl()->data() : nullptr;
+    info->is_contiguous = dense && tensor.is_contiguous();
+    info->is_quantized = tensor.is_quantized();
+  });
+}
+
+lta_status lta_tensor_read(const lta_value* value, void* buffer, size_t nbytes) {
+  return guarded(LTA_INTERNAL, [&] {
+    lta_tensor_info info;
+    const at::Tensor& tensor = of_kind(value, LTA_KIND_TENSOR).toTensor();
+    require(lta_tensor_describe(value, &info) == LTA_OK && is_dense(tensor) &&
+                lta_dtype_size(info.dtype) != 0,
+            "the tensor is not dense, or packs several elements into a byte");
+    require(nbytes == info.nbytes, "nbytes is not that of the tensor");
+    if (nbytes == 0) {
+      return;
+    }
+    require(buffer != nullptr, "the buffer is NULL");
+    if (info.is_contiguous) {
+      std::memcpy(buffer, info.data, nbytes);
+    } else {
+      copy_strided(static_cast<const char*>(info.data), static_cast<char*>(buffer),
+                   *tensor.unsafeGetTensorImpl(), 0, lta_dtype_size(info.dtype));
+    }
+    // A lazily conjugated or negated view keeps the original's bytes and a mark.
+    require(!tensor.is_conj() && !tensor.is_neg(), "the tensor is a lazy view: copy it in the model");
+  });
+}
+
+lta_status lta_tensor_quantization(const lta_value* value, double* scale, int64_t* zero_point) {
+  return guarded(LTA_INTERNAL, [&] {
+    const auto quantizer = quantizer_of(of_kind(value, LTA_KIND_TENSOR).toTensor());
+    const auto& affine =
+        quantizer_of_scheme<at::PerTensorAffineQuantizer>(quantizer, c10::kPerTensorAffine);
+    *scale = affine.scale();
+    *zero_point = affine.zero_point();
+  });
+}
+
+lta_status lta_tensor_channel_quantization(const lta_value* value, int64_t* axis,
+                                           lta_value** scales, lta_value** zero_points) {
+  return guarded(LTA_INTERNAL, [&] {
+    const auto quantizer = quantizer_of(of_kind(value, LTA_KIND_TENSOR).toTensor());
+    const auto& affine =
+        quantizer_of_scheme<at::PerChannelAffineQuantizer>(quantizer, c10::kPerChannelAffine);
+    auto first = std::make_unique<lta_value>(lta_value{IValue(affine.scales())});
+    *zero_points = new lta_value{IValue(affine.zero_points())};
+    *scales = first.release();
+    *axis = affine.axis();
+  });
+}

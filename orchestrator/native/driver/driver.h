@@ -1,0 +1,35 @@
+// Runs a model on its inputs through the C API and writes what came out as JSON.
+//
+// Contract: see usage() in driver.cpp for the command line, values.h for the format of values. The
+// output file is written whole or not at all, and also when the model fails:
+//   {"model":path,
+//    "runs":[{"method":m,"index":i,"args":[value...],"output":value|null,"error":error|null,
+//             "microseconds":median|null,"microseconds_min":x|null}...],
+//    "error":error|null}
+//   error: {"code":"MISSING_OPERATOR","text":t,"operators":[...]}, "kernel_tag" and "dtype" instead
+//   of "operators" for MISSING_DTYPE, neither for other codes.
+// Exit codes: 0 everything ran; 1 the model, or a run, failed; 2 wrong usage.
+#pragma once
+
+#include "json.h"
+#include "libtorch_app.h"
+
+namespace driver {
+
+// What the tracer sees of the driver's work. The driver itself watches nothing.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void before_load() {}
+  virtual void loaded(lta_module* /*module*/) {}
+  // An argument before, and a result after, each run.
+  virtual void saw(const lta_value* /*value*/) {}
+  // Between on and off, a run is repeated for its time alone.
+  virtual void repeating(bool /*on*/) {}
+  // Adds members to the output's top object.
+  virtual void write(json::Writer& /*out*/) {}
+};
+
+int run(int argc, char** argv, Observer& observer);
+
+} // namespace driver

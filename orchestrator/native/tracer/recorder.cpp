@@ -1,0 +1,381 @@
+// See recorder.h.
+#include "recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <unordered_set>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/dispatch/ObservedOperators.h>
+#include <ATen/record_function.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/jit/mobile/module.h>
+#include <torch/csrc/jit/runtime/instruction.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include "handles.h"
+#include "setup.h"
+
+#if defined(PYTORCH_DISABLE_PER_OP_PROFILING) || !defined(ENABLE_RECORD_KERNEL_FUNCTION_DTYPE)
+#error "the tracer is compiled with the tracing flags: see recorder.h"
+#endif
+
+namespace tracer {
+
+namespace {
+
+namespace mobile = torch::jit::mobile;
+using Clock = std::chrono::steady_clock;
+
+enum class Phase { Model, Setup, Repeat };
+
+Recording recording;
+std::mutex lock; // over `recording`; an operator may run on threads of its own
+Phase phase = Phase::Model;
+
+// ---- Time ----
+
+// An operator that is running. Its self time is its duration without `excluded`: the operators it
+// calls, and the time that recording itself takes.
+struct Frame {
+  std::string name; // "" for something that is not an operator
+  Clock::time_point started;
+  Clock::duration excluded{0};
+  std::string tag; // of the kernel that runs now; "" before the first
+  Clock::time_point tag_started;
+  Clock::duration tag_excluded{0}; // the part of `excluded` since then
+};
+
+thread_local std::vector<Frame> frames;
+
+int64_t nanoseconds(Clock::duration duration) {
+  return std::max<int64_t>(
+      0, std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+}
+
+void exclude(Clock::duration duration) {
+  if (!frames.empty()) {
+    frames.back().excluded += duration;
+    frames.back().tag_excluded += duration;
+  }
+}
+
+// Ends the time of the kernel tag that runs in `frame`.
+void finish_tag(const Frame& frame, Clock::time_point now) {
+  if (!frame.tag.empty() && phase != Phase::Setup) {
+    const int64_t spent = nanoseconds(now - frame.tag_started - frame.tag_excluded);
+    recording.tag_nanoseconds[frame.tag] += spent;
+    recording.operator_tag_nanoseconds[frame.name][frame.tag] += spent;
+  }
+}
+
+void push_frame(std::string name, Clock::time_point entered) {
+  // The time from `entered` to the clock below is this recorder's own.
+  frames.emplace_back();
+  frames.back().name = std::move(name);
+  const auto now = Clock::now();
+  frames.back().started = now;
+  if (frames.size() > 1) {
+    Frame& caller = frames[frames.size() - 2];
+    caller.excluded += now - entered;
+    caller.tag_excluded += now - entered;
+  }
+}
+
+void pop_frame() {
+  const auto now = Clock::now();
+  if (frames.empty()) { // hooked while it ran
+    return;
+  }
+  const auto started = frames.back().started;
+  {
+    const std::lock_guard<std::mutex> guard(lock);
+    const Frame& frame = frames.back();
+    finish_tag(frame, now);
+    if (!frame.name.empty() && phase != Phase::Setup) {
+      recording.self_nanoseconds[frame.name] += nanoseconds(now - started - frame.excluded);
+    }
+  }
+  frames.pop_back();
+  exclude(Clock::now() - started);
+}
+
+// ---- PyTorch's callbacks ----
+
+Usage& usage() {
+  return phase == Phase::Setup ? recording.setup : recording.model;
+}
+
+std::unique_ptr<at::ObserverContext> operator_started(const at::RecordFunction& function) {
+  const auto entered = Clock::now();
+  const auto name = function.operator_name();
+  std::string text = name ? c10::toString(*name) : std::string();
+  if (name && phase != Phase::Repeat) {
+    const std::lock_guard<std::mutex> guard(lock);
+    ++usage().operators[text];
+  }
+  push_frame(std::move(text), entered);
+  return nullptr;
+}
+
+void operator_ended(const at::RecordFunction&, at::ObserverContext*) {
+  pop_frame();
+}
+
+// The name is "tag$Dtype"; the scope is over before the kernel begins.
+std::unique_ptr<at::ObserverContext> kernel_started(const at::RecordFunction& function) {
+  const auto entered = Clock::now();
+  const std::string name = function.name();
+  const size_t dollar = name.rfind('$');
+  std::string tag = name.substr(0, dollar);
+  const std::lock_guard<std::mutex> guard(lock);
+  if (phase != Phase::Repeat) {
+    ++usage().kernel_tags[tag][dollar == std::string::npos ? "" : name.substr(dollar + 1)];
+  }
+  if (!frames.empty()) {
+    Frame& frame = frames.back();
+    finish_tag(frame, entered);
+    frame.tag = std::move(tag);
+    const auto now = Clock::now();
+    frame.excluded += now - entered;
+    frame.tag_started = now;
+    frame.tag_excluded = Clock::duration(0);
+  }
+  return nullptr;
+}
+
+// Registrations know a class by its last part, "LinearPackedParamsBase"; a schema or the loader by
+// its qualified name, perhaps with brackets around.
+std::string class_name(const std::string& qualified) {
+  const std::string name = qualified.substr(qualified.rfind('.') + 1);
+  const auto end = std::find_if_not(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_';
+  });
+  return std::string(name.begin(), end);
+}
+
+std::unique_ptr<at::ObserverContext> class_loaded(const at::RecordFunction& function) {
+  const std::lock_guard<std::mutex> guard(lock);
+  ++recording.custom_classes[class_name(function.name())];
+  return nullptr;
+}
+
+std::unique_ptr<at::ObserverContext> feature_required(const at::RecordFunction& function) {
+  const std::lock_guard<std::mutex> guard(lock);
+  ++recording.build_features[function.name()];
+  return nullptr;
+}
+
+void hook(at::RecordScope scope,
+          at::RecordFunctionCallback::StartCallback start,
+          at::RecordFunctionCallback::EndCallback end = nullptr) {
+  at::addGlobalCallback(at::RecordFunctionCallback(start, end).scopes({scope}));
+}
+
+// ---- Root operators ----
+
+// Counts and times the operator closures of a function's bytecode.
+void wrap(mobile::Function& function) {
+  mobile::Code& code = function.get_code();
+  for (size_t i = 0; i < code.operators_.size() && i < code.op_names_.size(); ++i) {
+    if (!code.operators_[i]) { // missing: the run will say so
+      continue;
+    }
+    const std::string name = c10::toString(code.op_names_[i]);
+    code.operators_[i] = [name, run = std::move(code.operators_[i])](mobile::Stack& stack) {
+      const auto entered = Clock::now();
+      if (phase != Phase::Repeat) {
+        const std::lock_guard<std::mutex> guard(lock);
+        ++recording.root_operators[name].calls;
+      }
+      struct Scope {
+        ~Scope() { pop_frame(); }
+      };
+      push_frame(name, entered);
+      const Scope scope;
+      run(stack);
+    };
+  }
+}
+
+// The functions that a module can reach: its own, and the upgraders that its CALLs name (those of
+// older models; every function lists all upgraders, whether it calls them or not).
+void reach(mobile::Function& function, std::vector<mobile::Function*>& found) {
+  if (std::find(found.begin(), found.end(), &function) != found.end()) {
+    return;
+  }
+  found.push_back(&function);
+  const mobile::Code& code = function.get_code();
+  for (const torch::jit::Instruction& instruction : code.instructions_) {
+    if (instruction.op == torch::jit::CALL) {
+      reach(*code.functions_.at(size_t(instruction.X)), found);
+    }
+  }
+}
+
+// ---- Classes in schemas ----
+
+void record_classes(const std::vector<c10::Argument>& arguments) {
+  for (const c10::Argument& argument : arguments) {
+    const std::string type = argument.type()->annotation_str();
+    if (type.find("__torch__") != std::string::npos) {
+      recording.custom_classes.emplace(class_name(type), 0);
+    }
+  }
+}
+
+// As upstream's recordCustomClassesFromOpSchemas(): some loads never look the class up.
+void record_classes_of_operators() {
+  std::set<std::string> names;
+  for (const auto& root : recording.root_operators) {
+    names.insert(root.first);
+  }
+  for (const auto& called : recording.model.operators) {
+    names.insert(called.first);
+  }
+  for (const std::string& name : names) {
+    const size_t dot = name.find('.', name.find("::"));
+    const c10::OperatorName op(name.substr(0, dot),
+                               dot == std::string::npos ? "" : name.substr(dot + 1));
+    if (const auto jit_operator = torch::jit::findOperatorFor(op)) {
+      record_classes(jit_operator->schema().arguments());
+      record_classes(jit_operator->schema().returns());
+    }
+    const auto handle = c10::Dispatcher::singleton().findSchema(op);
+    if (handle) {
+      record_classes(handle->schema().arguments());
+      record_classes(handle->schema().returns());
+    }
+  }
+}
+
+// ---- Output ----
+
+void write_counts(json::Writer& out, const char* key,
+                  const std::map<std::string, int64_t>& counts) {
+  out.key(key).open('{');
+  for (const auto& entry : counts) {
+    out.key(entry.first).integer(entry.second);
+  }
+  out.close('}');
+}
+
+void write_table(json::Writer& out, const char* key,
+                 const std::map<std::string, std::map<std::string, int64_t>>& table) {
+  out.key(key).open('{');
+  for (const auto& row : table) {
+    write_counts(out, row.first.c_str(), row.second);
+  }
+  out.close('}');
+}
+
+void write_names(json::Writer& out, const char* key,
+                 const std::map<std::string, int64_t>& names) {
+  out.key(key).open('[');
+  for (const auto& entry : names) {
+    out.string(entry.first);
+  }
+  out.close(']');
+}
+
+void consume_tensors(const c10::IValue& value) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    consume(value.toTensor());
+  } else if (value.isTuple()) {
+    for (const c10::IValue& item : value.toTupleRef().elements()) {
+      consume_tensors(item);
+    }
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      consume_tensors(item);
+    }
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) {
+      consume_tensors(entry.value());
+    }
+  }
+}
+
+// Runs set-up work: its usage goes into its own section.
+template <class Work>
+void as_setup(Work work) {
+  phase = Phase::Setup;
+  const c10::InferenceMode guard; // as an app has, around its models
+  work();
+  phase = Phase::Model;
+}
+
+} // namespace
+
+void Recorder::before_load() {
+  // Upstream leaves operators such as aten::size unobserved, for speed. Operators look themselves
+  // up in that list when they are registered, before main(): emptying it now is too late for the
+  // dispatcher's copies, so the observed flag is checked below.
+  c10::ObservedOperators::getUnobservedOperatorList().clear();
+  hook(at::RecordScope::FUNCTION, operator_started, operator_ended);
+  hook(at::RecordScope::KERNEL_FUNCTION_DTYPE, kernel_started);
+  hook(at::RecordScope::CUSTOM_CLASS, class_loaded);
+  hook(at::RecordScope::BUILD_FEATURE, feature_required);
+  as_setup([] { recording.setup_failures = make_setup_calls(); });
+}
+
+void Recorder::loaded(lta_module* module) {
+  recording.bytecode_version = module->module.bytecode_version();
+  std::vector<mobile::Function*> functions;
+  for (const auto& function : module->module.compilation_unit().methods()) {
+    reach(*function, functions);
+  }
+  for (mobile::Function* function : functions) {
+    for (const c10::OperatorName& name : function->get_code().op_names_) {
+      recording.root_operators.emplace(
+          c10::toString(name), RootOperator{name.name, name.overload_name, 0});
+    }
+    wrap(*function);
+  }
+}
+
+void Recorder::saw(const lta_value* value) {
+  as_setup([&] {
+    try {
+      consume_tensors(value->value);
+    } catch (const c10::Error& error) {
+      recording.setup_failures.emplace_back("copy_ to itself", error.what_without_backtrace());
+    }
+  });
+}
+
+void Recorder::repeating(bool on) {
+  phase = on ? Phase::Repeat : Phase::Model;
+}
+
+void Recorder::write(json::Writer& out) {
+  record_classes_of_operators();
+  out.key("trace").open('{').key("root_operators").open('[');
+  for (const auto& entry : recording.root_operators) {
+    const RootOperator& root = entry.second;
+    out.open('{').key("name").string(root.name).key("overload").string(root.overload);
+    out.key("called").boolean(root.calls > 0).key("calls").integer(root.calls).close('}');
+  }
+  out.close(']');
+  write_counts(out, "called_operators", recording.model.operators);
+  write_counts(out, "setup_operators", recording.setup.operators);
+  write_table(out, "kernel_tags", recording.model.kernel_tags);
+  write_table(out, "setup_kernel_tags", recording.setup.kernel_tags);
+  write_names(out, "custom_classes", recording.custom_classes);
+  write_names(out, "build_features", recording.build_features);
+  write_counts(out, "self_nanoseconds", recording.self_nanoseconds);
+  write_counts(out, "tag_nanoseconds", recording.tag_nanoseconds);
+  write_table(out, "operator_tag_nanoseconds", recording.operator_tag_nanoseconds);
+  out.key("setup_failures").open('[');
+  for (const auto& failure : recording.setup_failures) {
+    out.open('{').key("call").string(failure.first).key("text").string(failure.second).close('}');
+  }
+  out.close(']').key("bytecode_version").integer(recording.bytecode_version).close('}');
+}
+
+} // namespace tracer

@@ -1,0 +1,254 @@
+"""Puts a linked variant into `dist/<app>/<abi>/`: libraries, headers, CMake package, manifest.
+
+Contract: all or nothing. The folder is complete and ours before it appears; a folder that we did
+not write is never touched. Equal inputs give an equal folder, byte for byte, times and modes
+included, and one that is already there is left as it is.
+
+    lib/lib<app>_torch.so                     stripped; exports the C API only
+    lib/lib<app>_torch_{registrations,core}.a
+    lib/cmake/<app>_libtorch/, lib/pkgconfig/
+    include/libtorch_app.h, include/...       the C API; PyTorch's headers
+    symbols/lib<app>_torch.so.debug           found by .gnu_debuglink or build id
+    share/doc/<app>_libtorch/                 licence texts, SBOM
+    manifest.json, README.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.package import render, sbom
+from orchestrator.package.elf import soname_of
+from orchestrator.package.files import (
+    MARKER,
+    File,
+    in_order,
+    refuse_foreign_folder,
+    write_folder,
+)
+from orchestrator.package.headers import HeaderFile
+from orchestrator.package.manifest import (
+    MANIFEST,
+    FileFact,
+    LibraryFact,
+    LicenceFact,
+    Manifest,
+    ModelFact,
+    RuntimeFact,
+    SelectionFact,
+    ToolchainFact,
+)
+from orchestrator.package.strip import NotStrippableError, split
+
+C_HEADER = "libtorch_app.h"
+
+
+class MissingPartError(OrchestratorError):
+    """A file that the delivery is made of cannot be read."""
+
+
+@dataclass(frozen=True)
+class Licence:
+    """A part that was linked: its licence (an SPDX expression) and the texts, name -> file."""
+
+    component: str
+    version: str
+    licence: str
+    texts: Mapping[str, Path]
+
+
+@dataclass(frozen=True)
+class DeliverInputs:
+    """All that a delivery is made of.
+
+    `shared_library` is unstripped; `registrations` is linked whole by consumers, `core` by need.
+    `headers` are PyTorch's (destinations below `include/`), `definitions` the macros that they need
+    (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's.
+    """
+
+    app: str
+    abi: str
+    version: str
+    package_name: str
+    system: str
+    processor: str
+    shared_library: Path
+    registrations: Path
+    core: Path
+    c_header: Path
+    headers: tuple[HeaderFile, ...]
+    definitions: tuple[str, ...]
+    models: tuple[ModelFact, ...]
+    selection: SelectionFact
+    runtime: RuntimeFact
+    toolchain: ToolchainFact
+    licences: tuple[Licence, ...]
+    for_release: bool = True
+    keep_dwarf: bool = False
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A delivered variant; `changed` is False where the folder already was what it should be."""
+
+    folder: Path
+    manifest: Manifest
+    stripped_bytes: int
+    changed: bool
+
+    @property
+    def shared_library(self) -> Path:
+        return self.folder / self.manifest.library.file
+
+
+def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
+    """Writes `dist/<app>/<abi>/`.
+
+    Raises `MissingPartError`, `NotStrippableError`, and `files.ForeignFolderError`,
+    `files.DuplicateFileError`, `files.UnwritableError`; then nothing has changed.
+    """
+    folder = dist / inputs.app / inputs.abi
+    refuse_foreign_folder(folder)
+    manifest, files = assemble(inputs)
+    size = manifest.files[manifest.library.file].bytes
+    if _is_there(folder, manifest):
+        return Delivered(folder, manifest, size, changed=False)
+    write_folder(folder, files)
+    return Delivered(folder, manifest, size, changed=True)
+
+
+def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
+    """The manifest and the files of a delivery, sorted by path, in memory."""
+    name = render.package_name(inputs.app)
+    libraries, library = _libraries(inputs)
+    bare = _manifest(inputs, library)
+    texts = {
+        **_below(f"lib/cmake/{name}", render.cmake_files(bare, render.FOLDER)),
+        **_below("lib/pkgconfig", render.pkgconfig_files(bare, render.FOLDER)),
+        f"share/doc/{name}/sbom.cdx.json": sbom.text(bare),
+        "README.md": render.readme(bare, libraries[0].size()),
+    }
+    files = in_order(
+        [
+            *libraries,
+            *(File(path, text.encode()) for path, text in texts.items()),
+            File(f"include/{C_HEADER}", inputs.c_header),
+            *(File(f"include/{h.destination}", Path(h.source)) for h in inputs.headers),
+            *_licence_texts(inputs.licences, name),
+        ]
+    )
+    facts = {file.path: _fact(file) for file in files}
+    manifest = bare.model_copy(update={"files": facts})
+    return manifest, in_order([*files, File(MANIFEST, manifest.text().encode())])
+
+
+def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
+    """The library files, the stripped one first, and what the manifest says about it."""
+    app = inputs.app
+    file = f"lib/lib{app}_torch.so"
+    symbols = f"symbols/lib{app}_torch.so.debug"
+    with _part(inputs.shared_library):
+        unstripped = inputs.shared_library.read_bytes()
+    try:
+        parts = split(unstripped, Path(symbols).name, keep_dwarf=inputs.keep_dwarf)
+    except NotStrippableError as error:
+        error.place = Place(str(inputs.shared_library))
+        raise
+    fact = LibraryFact(
+        file=file,
+        soname=soname_of(parts.stripped) or Path(file).name,
+        build_id=parts.build_id,
+        symbols=symbols,
+    )
+    return [
+        File(file, parts.stripped, executable=True),
+        File(symbols, parts.debug),
+        File(f"lib/{render.registrations_archive(app)}", inputs.registrations),
+        File(f"lib/{render.core_archive(app)}", inputs.core),
+    ], fact
+
+
+def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
+    """The manifest without its files."""
+    licences = tuple(
+        LicenceFact(
+            component=part.component,
+            version=part.version,
+            licence=part.licence,
+            files=tuple(sorted(part.texts)),
+        )
+        for part in sorted(inputs.licences, key=lambda part: part.component)
+    )
+    return Manifest(
+        app=inputs.app,
+        abi=inputs.abi,
+        version=inputs.version,
+        package_name=inputs.package_name,
+        system=inputs.system,
+        processor=inputs.processor,
+        for_release=inputs.for_release,
+        models=tuple(sorted(inputs.models, key=lambda model: model.name)),
+        selection=inputs.selection,
+        runtime=inputs.runtime,
+        toolchain=inputs.toolchain,
+        definitions=inputs.definitions,
+        library=library,
+        licences=licences,
+    )
+
+
+def _licence_texts(licences: Iterable[Licence], name: str) -> list[File]:
+    return [
+        File(f"share/doc/{name}/licences/{text}", path)
+        for part in licences
+        for text, path in part.texts.items()
+    ]
+
+
+def _below(folder: str, texts: Mapping[str, str]) -> dict[str, str]:
+    return {f"{folder}/{file}": text for file, text in texts.items()}
+
+
+def _fact(file: File) -> FileFact:
+    with _part(file.content if isinstance(file.content, Path) else Path(file.path)):
+        return FileFact(bytes=file.size(), sha256=file.sha256())
+
+
+@contextmanager
+def _part(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise MissingPartError(
+            "a part of the delivery cannot be read",
+            place=Place(str(path)),
+            expected="a file that the build has made",
+            seen=cause.strerror or str(cause),
+            hint="build again; if it stays, run `orchestrator clean` first",
+        ) from cause
+
+
+def _is_there(folder: Path, manifest: Manifest) -> bool:
+    """Whether the folder holds this very delivery: same manifest, every file with its size.
+
+    Sizes catch what was deleted or cut short; a file edited to the same size is the user's own
+    doing and is told by the manifest's digests.
+    """
+    try:
+        if (folder / MANIFEST).read_bytes() != manifest.text().encode():
+            return False
+        wanted = {path: fact.bytes for path, fact in manifest.files.items()}
+        found = {
+            str(path.relative_to(folder)): path.stat().st_size
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
+    except OSError:
+        return False
+    found.pop(MANIFEST, None)
+    found.pop(MARKER, None)
+    return found == wanted

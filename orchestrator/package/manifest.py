@@ -1,0 +1,141 @@
+"""What a delivered variant says about itself: `manifest.json`, read and written without loss.
+
+Contract: `Manifest.parse(manifest.text()) == manifest`. All collections are sorted, so that equal
+facts give equal bytes. Sizes are bytes; digests are lower-case sha256. The packagers make their
+packages from a delivered folder and its manifest alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from orchestrator.errors import OrchestratorError, Place
+
+MANIFEST: Final = "manifest.json"
+
+
+class UnreadableManifestError(OrchestratorError):
+    """A folder holds no manifest of ours, or a damaged one."""
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+def _canonical(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(names)))
+
+
+# Arrays in the file, sorted tuples without repetition in memory.
+Names = Annotated[tuple[str, ...], Strict(False), AfterValidator(_canonical)]
+
+
+class ModelFact(_Fact):
+    """A model that the variant was cut for and has run."""
+
+    name: str
+    file: str
+    sha256: str
+
+
+class SelectionFact(_Fact):
+    """What was selected: operators, dtypes by kernel tag, custom classes, build features."""
+
+    operators: Names
+    kernel_dtypes: Mapping[str, Names]
+    custom_classes: Names = ()
+    build_features: Names = ()
+
+
+class RuntimeFact(_Fact):
+    """The PyTorch source: its version, and the digest of the files that were compiled."""
+
+    pytorch: str
+    tree: str
+
+
+class ToolchainFact(_Fact):
+    """What compiled it. `cxx_library` is what an app that links the archives must be built with."""
+
+    compiler: str
+    version: str
+    identity: str
+    cxx_library: Literal["libc++", "libstdc++"]
+    target: str | None = None
+
+
+class LicenceFact(_Fact):
+    """A part of the libraries, its licence as an SPDX expression, and the texts delivered."""
+
+    component: str
+    version: str
+    licence: str
+    files: Names
+
+
+class FileFact(_Fact):
+    """A delivered file."""
+
+    bytes: int
+    sha256: str
+
+
+class LibraryFact(_Fact):
+    """The shared library, apart from its size: what a debugger finds its symbols by."""
+
+    file: str
+    soname: str
+    build_id: str | None
+    symbols: str
+
+
+class Manifest(_Fact):
+    """The whole of `manifest.json`."""
+
+    format: Literal[1] = 1
+    app: str
+    abi: str
+    version: str
+    package_name: str
+    system: str
+    processor: str
+    for_release: bool
+    models: Annotated[tuple[ModelFact, ...], Strict(False)]
+    selection: SelectionFact
+    runtime: RuntimeFact
+    toolchain: ToolchainFact
+    # What a C++ consumer of the static libraries must define (`NAME` or `NAME=value`).
+    definitions: Names
+    library: LibraryFact
+    licences: Annotated[tuple[LicenceFact, ...], Strict(False)]
+    # By path in the delivered folder; the manifest itself is not in it.
+    files: Mapping[str, FileFact] = Field(default_factory=dict)
+
+    def text(self) -> str:
+        """The file's text: JSON with sorted keys, two spaces of indent and a last newline."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Manifest:
+        """The inverse of `text`; raises pydantic's `ValidationError`."""
+        return cls.model_validate_json(text)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a delivered folder; raises `UnreadableManifestError`."""
+    path = folder / MANIFEST
+    try:
+        return Manifest.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError, UnicodeDecodeError) as cause:
+        raise UnreadableManifestError(
+            "this folder has no manifest that can be read",
+            place=Place(str(path)),
+            expected="the manifest.json of a delivered variant",
+            seen=str(cause).splitlines()[0],
+            hint="build the variant again",
+        ) from cause

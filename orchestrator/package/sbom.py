@@ -1,0 +1,76 @@
+"""The software bill of materials of a variant: CycloneDX 1.5 JSON, from its manifest.
+
+Contract: pure and stable. The serial number is made from the manifest (RFC 4122, version 5), and
+there is no time stamp, so that equal variants have equal bills.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Final
+
+from cyclonedx.factory.license import LicenseFactory
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot5
+from packageurl import PackageURL
+
+from orchestrator.package.manifest import LicenceFact, Manifest
+
+# Names our serial numbers; made once with uuid4.
+_NAMESPACE: Final = uuid.UUID("5f1f6f0c-54d0-4f3b-9b3e-3f0a6c1f7d52")
+
+
+def text(manifest: Manifest) -> str:
+    """The bill as JSON with a last newline; the manifest's files play no part in it."""
+    bare = manifest.model_copy(update={"files": {}})
+    bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, bare.text()))
+    root = _root(manifest)
+    parts = [_part(fact) for fact in manifest.licences]
+    models = [_model(fact.name, fact.sha256) for fact in manifest.models]
+    bom.metadata.component = root
+    for component in (*parts, *models):
+        bom.components.add(component)
+    bom.register_dependency(root, parts)
+    seen = json.loads(JsonV1Dot5(bom).output_as_string())
+    # The library stamps the time that it ran at, and names itself with its version.
+    seen["metadata"].pop("timestamp", None)
+    seen["metadata"].pop("tools", None)
+    return json.dumps(seen, indent=2, sort_keys=True) + "\n"
+
+
+def _root(manifest: Manifest) -> Component:
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=manifest.package_name,
+        version=manifest.version,
+        bom_ref=f"{manifest.package_name}@{manifest.version}",
+        purl=PackageURL("generic", None, manifest.package_name, manifest.version),
+        properties=[
+            Property(name="libtorch:abi", value=manifest.abi),
+            Property(name="libtorch:pytorch-tree", value=manifest.runtime.tree),
+            Property(name="libtorch:toolchain", value=manifest.toolchain.identity),
+        ],
+    )
+
+
+def _part(fact: LicenceFact) -> Component:
+    return Component(
+        type=ComponentType.LIBRARY,
+        name=fact.component,
+        version=fact.version,
+        bom_ref=f"{fact.component}@{fact.version}",
+        purl=PackageURL("generic", None, fact.component, fact.version),
+        licenses=[LicenseFactory().make_from_string(fact.licence)],
+    )
+
+
+def _model(name: str, sha256: str) -> Component:
+    return Component(
+        type=ComponentType.MACHINE_LEARNING_MODEL,
+        name=name,
+        bom_ref=f"model:{name}",
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+    )

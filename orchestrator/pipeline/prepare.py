@@ -1,0 +1,123 @@
+"""From a declared workspace to a runtime that can be planned with: fetched, generated, indexed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from orchestrator.context import Context
+from orchestrator.load.declared import Workspace
+from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.plan.variant import RuntimeFacts
+from orchestrator.runtime.configure import write_configured_headers
+from orchestrator.runtime.entry import Entry, load_entry
+from orchestrator.runtime.generated import generate_sources, generated_identity
+from orchestrator.runtime.index import IndexUnreadable, RuntimeIndex, load_index
+from orchestrator.runtime.source import FetchedRuntime, fetch_runtime
+from orchestrator.runtime.units import runtime_units
+from orchestrator.runtime.versions import DATA, VersionData, load_version
+
+NATIVE = Path(__file__).parent.parent / "native"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PreparedRuntime:
+    """A runtime on this machine, ready to plan and compile with.
+
+    folders   ninja variable -> absolute folder
+    facts     what the planner needs besides the index
+    native    digest of our own C and C++ sources
+    """
+
+    version: VersionData
+    fetched: FetchedRuntime
+    generated: Path
+    folders: dict[str, str]
+    facts: RuntimeFacts
+    native: str
+
+    @cached_property
+    def index(self) -> RuntimeIndex:
+        """The shipped index; raises IndexUnreadable where it is not of this source tree."""
+        return shipped_index(self.version.version, self.fetched.digest)
+
+    @cached_property
+    def entry(self) -> Entry:
+        """What our native code refers to."""
+        return load_entry(self.version.version)
+
+
+def index_path(version: str) -> Path:
+    """Where the index of a PyTorch version is shipped."""
+    return DATA / f"pytorch-{version}.index.zst"
+
+
+def shipped_index(version: str, tree: str) -> RuntimeIndex:
+    """The index of `version`. Raises IndexUnreadable where it belongs to another source tree."""
+    index = load_index(index_path(version))
+    if index.tree != tree:
+        raise IndexUnreadable(
+            f"the runtime index of PyTorch {version} was made from another source tree",
+            expected=tree,
+            seen=index.tree,
+            hint="run: orchestrator runtime index",
+        )
+    return index
+
+
+def prepare_runtime(
+    workspace: Workspace, context: Context, progress: Progress
+) -> PreparedRuntime:
+    """Fetch, generate and configure what the workspace pins; quick when it is all there."""
+    pin = workspace.config.runtime
+    version = load_version(pin.pytorch)
+    fetched = fetch_runtime(pin, context, progress)
+    generated = generate_sources(
+        fetched.tree, fetched.digest, context.cache, context.env, progress
+    )
+    configured = generated.parent / f"{generated.name}-configured"
+    if not configured.is_dir():
+        write_configured_headers(fetched.tree, version, configured)
+    folders = {
+        "cache": str(context.cache),
+        "state": str(context.state),
+        "tree": str(fetched.tree),
+        "generated": str(generated),
+        "configured": str(configured),
+        "native": str(NATIVE),
+    }
+    for name, include in fetched.third_party.items():
+        folders[f"third_party_{name}"] = str(include)
+    units = runtime_units(fetched.tree, version)
+    facts = RuntimeFacts(
+        identity=fingerprint(
+            {
+                "tree": fetched.digest,
+                "generated": generated_identity(fetched.digest),
+                "configure": sorted(version.configure.values.items()),
+                "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
+                "selection": (NATIVE / "selection/ATen/selected_mobile_ops.h").read_text(),
+                "stubs": (NATIVE / "stubs/cpuinfo.h").read_text(),
+            }
+        ),
+        kernels=frozenset(u.path for u in units if u.optimisation == "kernel"),
+        always=frozenset(unit.unit for unit in version.always),
+        languages={u.path: u.language for u in units},
+    )
+    return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
+
+
+def native_digest() -> str:
+    """sha256 (hex) of our own C and C++ sources, names and contents."""
+    digest = hashlib.sha256()
+    for path in _native_files():
+        digest.update(str(path.relative_to(NATIVE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _native_files() -> Iterator[Path]:
+    yield from sorted(p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})

@@ -1,0 +1,87 @@
+"""Compiler flags of the runtime's units: one place for what selects, records, optimises.
+
+Paths are written as `$tree`, `$generated`, `$configured`, `$native`, `$third_party_<name>`, so that flags
+are the same text on every machine and can be fingerprinted; ninja fills them in.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from orchestrator.values.config import Optimize
+
+Purpose = Literal["release", "tracer"]
+
+# Order matters: the shared selection header must hide upstream's generated one.
+INCLUDE_FOLDERS = (
+    "$native/selection",
+    "$configured",
+    "$generated",
+    "$generated/ATen",
+    "$tree/aten/src",
+    "$tree",
+    "$tree/third_party/miniz-2.1.0",
+    "$generated/autograd",
+    "$native/stubs",
+    "$third_party_fmt",
+)
+
+_COMMON = (
+    "-fPIC",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fvisibility=hidden",
+    "-w",
+    # __FILE__ reaches c10::Error: without this a binary would name the cache folder
+    "-fmacro-prefix-map=$tree/=",
+    "-fmacro-prefix-map=$generated/=",
+    "-D_FILE_OFFSET_BITS=64",
+    "-DNDEBUG",
+    "-DMINIZ_DISABLE_ZIP_READER_CRC32_CHECKS",
+)
+
+_CXX = (
+    "-std=gnu++17",
+    "-fvisibility-inlines-hidden",
+    "-DC10_MOBILE",
+    "-DBUILD_LITE_INTERPRETER",
+    "-DNO_EXPORT",
+    "-DTEMPLATE_SELECTIVE_BUILD",
+    "-DTRACING_BASED",
+    "-DAT_PER_OPERATOR_HEADERS",
+    "-DFEATURE_TORCH_MOBILE",
+    "-DFMT_HEADER_ONLY=1",
+    "-DCPU_CAPABILITY=DEFAULT",
+    "-DCPU_CAPABILITY_DEFAULT",
+    "-DHAVE_MMAP=1",
+    "-DHAVE_SHM_OPEN=1",
+    "-DHAVE_SHM_UNLINK=1",
+    "-DHAVE_MALLOC_USABLE_SIZE=1",
+)
+
+_PURPOSE: dict[Purpose, tuple[str, ...]] = {
+    "release": ("-DSTRIP_ERROR_MESSAGES", "-DPYTORCH_DISABLE_PER_OP_PROFILING"),
+    # The dispatcher tells its observers of every operator, and AT_DISPATCH of every tag and dtype.
+    "tracer": ("-DSTRIP_ERROR_MESSAGES", "-DENABLE_RECORD_KERNEL_FUNCTION_DTYPE"),
+}
+
+
+def unit_flags(
+    *, language: str, kernel: bool, hot: bool, optimize: Optimize, purpose: Purpose
+) -> tuple[str, ...]:
+    """The flags of one unit.
+
+    kernel: upstream compiles it at -O3.  hot: a trace shows that its kernels take the time.
+    """
+    flags = [optimisation(kernel=kernel, hot=hot, optimize=optimize), *_COMMON]
+    if language == "c++":
+        flags += [*_CXX, *_PURPOSE[purpose]]
+        flags += [f"-I{folder}" for folder in INCLUDE_FOLDERS]
+    return tuple(flags)
+
+
+def optimisation(*, kernel: bool, hot: bool, optimize: Optimize) -> str:
+    """-Os everywhere; or upstream's -O2 and -O3; or upstream's for the hot units alone."""
+    if optimize == "size" or (optimize == "balanced" and not hot):
+        return "-Os"
+    return "-O3" if kernel else "-O2"

@@ -1,0 +1,242 @@
+"""Plans one variant: from a selection to the units it needs, each with its projection and flags.
+
+Pure: an index, a selection and a specification in; a `VariantPlan` out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from orchestrator.codegen.projection import projection_text
+from orchestrator.errors import OrchestratorError
+from orchestrator.plan.fingerprint import fingerprint, text_digest
+from orchestrator.plan.flags import Purpose, unit_flags
+from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.select.closure import GENERATED, NON_FUNCTIONAL, Reach, Registry, reach
+from orchestrator.values.action import Compile, Language
+from orchestrator.values.config import Optimize
+from orchestrator.values.selection import Selection
+
+# torchgen files that are written again for each selection; the other generated units are whole.
+_SELECTED_FILES = ("generated/Register", "generated/Operators_")
+# Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
+# of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
+_SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+
+
+class UnitUnknown(OrchestratorError):
+    """The version's data names a unit that the index does not have: a bug in our data."""
+
+
+@dataclass(frozen=True)
+class RuntimeFacts:
+    """What planning needs to know of a runtime besides its index.
+
+    identity     digest of the source tree, its generated and configured headers
+    kernels      units that upstream compiles at -O3
+    always       units whose static initialisers the runtime cannot do without
+    registering  units to link whole although no operator of theirs is selected by name
+    """
+
+    identity: str
+    kernels: frozenset[str]
+    always: frozenset[str]
+    languages: Mapping[str, Language]
+
+
+@dataclass(frozen=True)
+class VariantSpec:
+    """What to plan: an ABI's toolchain identity and flags, what for, and how optimised.
+
+    entry   symbols of the runtime that our own native code refers to
+    hot     units whose kernels take the time (from the trace)
+    """
+
+    abi: str
+    toolchain: str
+    compile_flags: tuple[str, ...]
+    purpose: Purpose
+    optimize: Optimize
+    backends: tuple[str, ...]
+    entry: frozenset[str]
+    hot: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class RegistrationRequest:
+    """What torchgen writes for one variant: see codegen/torchgen_worker.py."""
+
+    operators: tuple[str, ...]
+    calls: tuple[str, ...]
+    shared_keys: tuple[str, ...]
+    own_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class VariantPlan:
+    """The units of one variant.
+
+    whole      objects that register operators: linked whatever refers to them
+    by_need    all other objects
+    request    the registrations to generate; their objects are linked whole too
+    """
+
+    spec: VariantSpec
+    reach: Reach
+    whole: tuple[Compile, ...]
+    by_need: tuple[Compile, ...]
+    request: RegistrationRequest
+    projections: Mapping[str, str]
+
+    @property
+    def compiles(self) -> tuple[Compile, ...]:
+        return (*self.whole, *self.by_need)
+
+
+def plan_variant(
+    index: RuntimeIndex,
+    kernels: Registry,
+    facts: RuntimeFacts,
+    selection: Selection,
+    spec: VariantSpec,
+) -> VariantPlan:
+    """The plan of one variant. Raises UnitUnknown."""
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    found = reach(
+        index,
+        kernels,
+        entry=entry_nodes(index, spec.entry),
+        operators=selection.operators,
+        units=[_number(numbers, path) for path in sorted(facts.always)],
+        follow_calls=False,
+    )
+    needed = set(found.units) | _whole_generated_units(index, found)
+    whole = _registering_units(index, kernels, selection.operators) | {
+        numbers[path] for path in facts.always
+    }
+    projections: dict[str, str] = {}
+    compiles = {
+        number: _compile(index, facts, selection, spec, number, projections) for number in needed
+    }
+    return VariantPlan(
+        spec=spec,
+        reach=found,
+        whole=tuple(compiles[n] for n in sorted(needed & whole)),
+        by_need=tuple(compiles[n] for n in sorted(needed - whole)),
+        request=_request(index, kernels, selection, found, spec.backends),
+        projections=projections,
+    )
+
+
+def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
+    """The nodes that define `symbols`; symbols that no unit defines are libc's or libc++'s."""
+    wanted = frozenset(symbols)
+    return [n for n, name in enumerate(index.names) if name.split("@", 1)[0] in wanted]
+
+
+def _number(numbers: Mapping[str, int], path: str) -> int:
+    if path not in numbers:
+        raise UnitUnknown(
+            f"the runtime index has no unit {path}", hint="run: orchestrator runtime index"
+        )
+    return numbers[path]
+
+
+def _whole_generated_units(index: RuntimeIndex, found: Reach) -> set[int]:
+    """Generated units that do not depend on the selection (Functions.cpp, TensorMethods.cpp)."""
+    owners = {index.owners[node] for node in found.parents}
+    return {
+        number
+        for number in owners
+        if number >= 0
+        and index.units[number].path.startswith(GENERATED)
+        and not index.units[number].path.startswith(_SELECTED_FILES)
+    }
+
+
+def _registering_units(
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[str]
+) -> set[int]:
+    return {
+        registration.unit
+        for operator in operators
+        for registration in kernels.kernels(operator)
+        if not index.units[registration.unit].path.startswith(GENERATED)
+    }
+
+
+def _compile(
+    index: RuntimeIndex,
+    facts: RuntimeFacts,
+    selection: Selection,
+    spec: VariantSpec,
+    number: int,
+    projections: dict[str, str],
+) -> Compile:
+    unit = index.units[number]
+    language = facts.languages.get(unit.path, "c++")
+    flags = (
+        *spec.compile_flags,
+        *unit_flags(
+            language=language,
+            kernel=unit.path in facts.kernels,
+            hot=unit.path in spec.hot,
+            optimize=spec.optimize,
+            purpose=spec.purpose,
+        ),
+    )
+    text = projection_text(unit, selection)
+    projection = None if text is None else text_digest(text)
+    if text is not None and projection is not None:
+        projections[projection] = text
+    return Compile(
+        unit=unit.path,
+        source=(
+            f"$generated/ATen/{unit.path.removeprefix(GENERATED)}"
+            if unit.path.startswith(GENERATED)
+            else f"$tree/{unit.path}"
+        ),
+        language=language,
+        abi=spec.abi,
+        flags=flags,
+        projection=projection,
+        fingerprint=fingerprint(
+            {
+                "unit": unit.path,
+                "runtime": facts.identity,
+                "toolchain": spec.toolchain,
+                "flags": flags,
+                "projection": projection,
+            }
+        ),
+        cost=unit.cost,
+    )
+
+
+def _request(
+    index: RuntimeIndex,
+    kernels: Registry,
+    selection: Selection,
+    found: Reach,
+    backends: tuple[str, ...],
+) -> RegistrationRequest:
+    """Registrations of the selected operators, entry points of every operator that is called."""
+    generated = [
+        registration
+        for operator in sorted(selection.operators)
+        for registration in kernels.kernels(operator)
+        if index.units[registration.unit].path.startswith(GENERATED)
+    ]
+    keys = {registration.key for registration in generated} - {"schema", "BackendSelect"}
+    calls = set(found.called)
+    # A generated kernel (RegisterBackendSelect.cpp) redispatches to its own operator.
+    calls |= {r.operator for r in generated if r.key == "BackendSelect"}
+    return RegistrationRequest(
+        operators=tuple(sorted({registration.operator for registration in generated})),
+        calls=tuple(sorted(calls)),
+        shared_keys=tuple(key for key in _SHARED_KEYS if key in keys),
+        own_keys=tuple(
+            sorted(k for k in keys - set(_SHARED_KEYS) if k in backends or k == NON_FUNCTIONAL)
+        ),
+    )

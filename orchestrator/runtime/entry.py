@@ -1,0 +1,55 @@
+"""What our own native code needs of the runtime: the roots of every walk over the index.
+
+Shipped as data beside the index, since planning comes before compiling; a test compiles the native
+sources and compares.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.runtime.objects import read_object
+from orchestrator.runtime.versions import DATA
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Symbols that our objects leave undefined, by what they are linked into.
+
+    library   the C API: in every variant
+    tracer    the recorder and what it calls, besides
+    """
+
+    library: frozenset[str]
+    tracer: frozenset[str]
+
+
+def entry_path(version: str) -> Path:
+    """Where the entry symbols for a PyTorch version are shipped."""
+    return DATA / f"pytorch-{version}.entry.json"
+
+
+def load_entry(version: str) -> Entry:
+    """The shipped symbols."""
+    data = json.loads(entry_path(version).read_text())
+    return Entry(frozenset(data["library"]), frozenset(data["tracer"]))
+
+
+def entry_text(entry: Entry) -> str:
+    """The file's text; equal values give equal bytes."""
+    data = {"library": sorted(entry.library), "tracer": sorted(entry.tracer)}
+    return json.dumps(data, indent=1) + "\n"
+
+
+def undefined_symbols(objects: list[Path]) -> frozenset[str]:
+    """Symbols that the objects refer to and none of them defines. Raises ObjectUnreadable."""
+    needed: set[str] = set()
+    defined: set[str] = set()
+    for path in objects:
+        facts = read_object(path)
+        defined |= {*facts.global_symbols, *facts.weak_symbols}
+        for section in facts.sections.values():
+            needed |= {r.symbol for r in section.references if not r.section}
+    return frozenset(needed - defined)

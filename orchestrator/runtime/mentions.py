@@ -1,0 +1,56 @@
+"""What a unit's preprocessed text says about selection: kernel tags, operators, classes, features.
+
+Preprocessed, because headers carry some of the tags and macros build some of the names.  The forms
+are those that the macros of PyTorch 1.13 expand to: `AT_DISPATCH_SWITCH` (ATen/Dispatch.h),
+`TORCH_SELECTIVE_{NAME,SCHEMA,CLASS}` (torch/library.h) and `BUILD_FEATURE_AVAILABLE`
+(ATen/core/op_registration/op_allowlist.h).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TAG = re.compile(r"\bat_dispatch_name\s*=\s*([^;]+);")
+_LITERALS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_OPERATOR = re.compile(r'\bop_allowlist_check\(\s*"([^"]+)"')
+_SCHEMA = re.compile(r'\bschema_allowlist_check\(\s*"([^"(]+)')
+_CLASS = re.compile(r'\bcustom_class_allowlist_check\(\s*"([^"]+)"')
+_FEATURE = re.compile(r'\bis_build_feature_available\(\s*"([^"]+)"')
+# torch/csrc/jit/mobile/promoted_prim_ops.cpp: a table that cannot be selected from
+_PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"')
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """Sorted names; `open_tags` where a tag's name is not a literal; `promoted` are the interpreter's
+    operators that the unit always registers."""
+
+    tags: tuple[str, ...]
+    open_tags: bool
+    operators: tuple[str, ...]
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    promoted: tuple[str, ...]
+
+
+def mentions_of(preprocessed: str) -> Mentions:
+    """The names in one unit's preprocessed text (`-E -P`)."""
+    tags: set[str] = set()
+    open_tags = False
+    for match in _TAG.finditer(preprocessed):
+        expression = match[1].strip()
+        if _LITERALS.fullmatch(expression):
+            tags.add("".join(_LITERAL.findall(expression)))
+        else:
+            open_tags = True
+    operators = {*_OPERATOR.findall(preprocessed), *_SCHEMA.findall(preprocessed)}
+    return Mentions(
+        tags=tuple(sorted(tags)),
+        open_tags=open_tags,
+        operators=tuple(sorted(operators)),
+        classes=tuple(sorted(set(_CLASS.findall(preprocessed)))),
+        features=tuple(sorted(set(_FEATURE.findall(preprocessed)))),
+        promoted=tuple(sorted(set(_PROMOTED.findall(preprocessed)))),
+    )

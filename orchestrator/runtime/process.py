@@ -1,0 +1,59 @@
+"""Runs the machine's own clients (git, apt): never interactive, never longer than it is given."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class WayClosed(Exception):
+    """A way to get a source tree cannot be gone here; the text is the reason to try the next."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a process ended; `code` is None where it was stopped because its time was over."""
+
+    code: int | None
+    out: str
+    err: str
+
+    def reason(self) -> str:
+        """One line that says why it failed: the last error line of what it wrote."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        marked = [line for line in lines if line.startswith(("E:", "fatal:", "error:"))]
+        said = (marked or lines or ["it said nothing"])[-1]
+        return f"it took too long ({said})" if self.code is None else said
+
+
+def run(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) -> Finished:
+    """Run `argv` for at most `timeout` seconds, with nothing to read from.
+
+    It and all that it started are killed when the time is over, or on Ctrl-C. Raises
+    `FileNotFoundError` where there is no such program.
+    """
+    with subprocess.Popen(
+        argv,
+        env=dict(env),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            return Finished(None, out, err)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return Finished(process.returncode, out, err)

@@ -1,0 +1,82 @@
+"""The ways to get a source tree: a path, the Debian source package, a git remote.
+
+Each puts the files that count into a staging folder. A way that cannot be gone on this machine
+raises `WayClosed`; one that gives something wrong raises an `OrchestratorError`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.context import Context
+from orchestrator.load.workspace import expand
+from orchestrator.runtime.apt import AptClient
+from orchestrator.runtime.archive import unpack
+from orchestrator.runtime.git import clone
+from orchestrator.runtime.process import WayClosed
+from orchestrator.runtime.tree import TreeRules, tree_files
+from orchestrator.values.config import DebianSource, GitSource, Source
+
+
+def way_name(source: Source) -> str:
+    """A source in a few words, such as `debian pytorch_1.13.1+dfsg.orig.tar.xz`."""
+    if source.git:
+        return f"git {source.git.remote} {source.git.tag}"
+    if source.debian:
+        return f"debian {source.debian.archive}"
+    return f"path {source.path}"
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What going a way needs: `staging` is a folder on the cache's disk that is removed after."""
+
+    context: Context
+    staging: Path
+    apt: AptClient
+    progress: Callable[[str], None]
+
+    def go(self, source: Source, staged: Path, rules: TreeRules) -> None:
+        """Put the files of `source` that count into the empty folder `staged`, unverified.
+
+        Raises `WayClosed`, and the errors of `tree.py`, `archive.py` and `apt.py`.
+        """
+        if source.git:
+            self._git(source.git, staged, rules)
+        elif source.debian:
+            self._debian(source.debian, staged, rules)
+        else:
+            assert source.path
+            self._path(source.path, staged, rules)
+
+    def _path(self, text: str, staged: Path, rules: TreeRules) -> None:
+        place = expand(text, self.context.root, self.context.env)
+        if place is None:
+            raise WayClosed("a variable in it is not set")
+        if place.is_dir():
+            _copy(place, staged, rules)
+        elif place.is_file():
+            unpack(place, staged, rules.counts)
+        else:
+            raise WayClosed(f"there is no {place}")
+
+    def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
+        archive = self.apt.download(source)
+        self.progress(f"unpacking {archive.name}")
+        unpack(archive, staged, rules.counts)
+        archive.unlink()
+
+    def _git(self, source: GitSource, staged: Path, rules: TreeRules) -> None:
+        checkout = staged.with_name(staged.name + ".git")
+        clone(source, checkout, self.context.env, self.progress)
+        _copy(checkout, staged, rules)
+        shutil.rmtree(checkout)
+
+
+def _copy(tree: Path, into: Path, rules: TreeRules) -> None:
+    for path in tree_files(tree, rules):
+        (into / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tree / path, into / path)

@@ -1,0 +1,65 @@
+"""Actions: commands with all their inputs and outputs, identified by content.
+
+Texts hold `$variables` for folders (`$cache`, `$tree`, `$state`, ...), so that an action is the
+same value on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Language = Literal["c", "c++"]
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One translation unit to one object.
+
+    unit         its name for people, `aten/src/ATen/native/Linear.cpp`
+    source       its file, with a variable in front
+    projection   digest of the projection header that is read first; None for an op-agnostic unit
+    fingerprint  digest of everything that can change the object
+    cost         expected user CPU seconds
+    """
+
+    unit: str
+    source: str
+    language: Language
+    abi: str
+    flags: tuple[str, ...]
+    projection: str | None
+    fingerprint: str
+    cost: float
+
+    @property
+    def object(self) -> str:
+        """Where the object lives: in the cache shared by all workspaces, named by content."""
+        return f"$cache/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
+
+
+@dataclass(frozen=True)
+class Link:
+    """Objects to one file.
+
+    kind      `shared` and `executable` are linked with sections collected; `archive` is not
+    whole     objects that are linked whatever refers to them (registrations)
+    by_need   objects of which the linker takes what is referred to
+    """
+
+    output: str
+    kind: Literal["shared", "executable", "archive"]
+    abi: str
+    whole: tuple[str, ...]
+    by_need: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ActionGraph:
+    """Every action of one invocation; compiles by object, so that equal objects are one node."""
+
+    compiles: Mapping[str, Compile] = field(default_factory=dict)
+    links: tuple[Link, ...] = ()

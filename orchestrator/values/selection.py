@@ -1,0 +1,62 @@
+"""What an app's models use: a value with a lossless, order-free merge.
+
+Every entry remembers which model asked for it, so that `why` and the reports can answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+ALL_DTYPES = "*"
+
+Requesters = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Operators (`aten::add.Tensor`), kernel tags with dtypes (`Float`, or `*` for all), custom
+    classes and build features; each with the names of the models that asked for it.
+
+    root_operators are the operators that bytecode names; guarded are those added by the static
+    closure because no input ran them.  `everything` means nothing is left out (all operators).
+    """
+
+    operators: Mapping[str, Requesters] = field(default_factory=dict)
+    root_operators: frozenset[str] = frozenset()
+    guarded: frozenset[str] = frozenset()
+    kernel_dtypes: Mapping[str, Mapping[str, Requesters]] = field(default_factory=dict)
+    custom_classes: Mapping[str, Requesters] = field(default_factory=dict)
+    build_features: Mapping[str, Requesters] = field(default_factory=dict)
+    everything: bool = False
+
+    def merge(self, other: Selection) -> Selection:
+        """The union; commutative, associative, idempotent, with `Selection()` as its zero."""
+        tags = sorted({*self.kernel_dtypes, *other.kernel_dtypes})
+        return Selection(
+            operators=_union(self.operators, other.operators),
+            root_operators=self.root_operators | other.root_operators,
+            guarded=self.guarded | other.guarded,
+            kernel_dtypes={
+                tag: _union(self.kernel_dtypes.get(tag, {}), other.kernel_dtypes.get(tag, {}))
+                for tag in tags
+            },
+            custom_classes=_union(self.custom_classes, other.custom_classes),
+            build_features=_union(self.build_features, other.build_features),
+            everything=self.everything or other.everything,
+        )
+
+
+def _union(left: Mapping[str, Requesters], right: Mapping[str, Requesters]) -> dict[str, Requesters]:
+    nobody: Requesters = frozenset()
+    return {
+        key: left.get(key, nobody) | right.get(key, nobody) for key in sorted({*left, *right})
+    }
+
+
+def merge_all(selections: Iterable[Selection]) -> Selection:
+    """The union of all; an empty selection for none."""
+    merged = Selection()
+    for selection in selections:
+        merged = merged.merge(selection)
+    return merged

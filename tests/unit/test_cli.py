@@ -1,0 +1,334 @@
+"""The command line: help, usage errors, and every kind of failure with its text and exit code."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator import cli
+from orchestrator.commands import COMMANDS, Command, CommandModule
+from orchestrator.context import Context
+from orchestrator.errors import OrchestratorError, Place
+
+WORKSPACE = f"""\
+version: 1
+runtime:
+  pytorch: 1.13.1
+  tree: "{"0" * 64}"
+  sources: [path: here]
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "WORKSPACE").write_text(WORKSPACE)
+    return tmp_path
+
+
+class _Verb:
+    """A verb whose work is a function."""
+
+    NAME = "work"
+    HELP = "Works."
+    EXAMPLE = "./orchestrate work 3"
+
+    def __init__(self, work: Callable[[argparse.Namespace, Context], int]) -> None:
+        self.run = work
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("number", type=int, nargs="?")
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., int]], None]:
+    """Register a verb `work` that does what is given."""
+
+    def register(work: Callable[..., int]) -> None:
+        command = SimpleNamespace(help="work", load=lambda: _Verb(work))
+        monkeypatch.setattr(cli, "COMMANDS", {"work": command})
+
+    return register
+
+
+def _raise(error: BaseException) -> Callable[..., int]:
+    def work(arguments: argparse.Namespace, context: Context) -> int:
+        raise error
+
+    return work
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"], env={}) == 0
+    out = capsys.readouterr().out
+    for name, command in COMMANDS.items():
+        assert f"  {name:<10}{command.help}\n" in out
+    assert cli.main([], env={}) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_verb_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module: CommandModule = COMMANDS[name].load()
+    assert name == module.NAME
+    assert cli.main([name, "--help"], env={}) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: orchestrator {name} ")
+    assert module.HELP in out
+    assert f"\nexample:\n  ./orchestrate {name}" in out
+
+
+def test_help_is_fast() -> None:
+    """It must not import the pipeline; the time allows for a busy machine."""
+    code = (
+        "import sys; from orchestrator.cli import main; main(['--help']);"
+        "sys.stderr.write(','.join(m for m in ('pydantic', 'yaml', 'rich', 'jinja2')"
+        " if m in sys.modules))"
+    )
+    before = os.times().children_user
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert os.times().children_user - before < 0.5
+
+
+def test_options_go_before_or_after_the_verb(
+    workspace: Path, verb: Callable[[Callable[..., int]], None]
+) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def work(arguments: argparse.Namespace, context: Context) -> int:
+        seen.append((arguments.quiet, arguments.number, context.root))
+        return 0
+
+    verb(work)
+    elsewhere = Path("/")
+    for words in (
+        ["--quiet", "--workspace", str(workspace), "work", "3"],
+        ["work", "--workspace", str(workspace), "3", "--quiet"],
+    ):
+        assert cli.main(words, env={}, cwd=elsewhere) == 0
+    assert seen == [(True, 3, workspace)] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (
+            ["clen"],
+            "error: there is no verb `clen`\n"
+            f"  expected: {', '.join(sorted(COMMANDS))}\n"
+            "  do:       did you mean `clean`?\n",
+        ),
+        (
+            ["zzzz"],
+            "error: there is no verb `zzzz`\n"
+            f"  expected: {', '.join(sorted(COMMANDS))}\n"
+            "  do:       see `orchestrator --help`\n",
+        ),
+        (
+            ["clean", "--cach"],
+            "error: unrecognized arguments: --cach\n  do:       see `orchestrator clean --help`\n",
+        ),
+        (["--quiet"], "error: no verb is given\n  do:       see `orchestrator --help`\n"),
+        (
+            ["--nope"],
+            "error: unrecognized arguments: --nope\n  do:       see `orchestrator --help`\n",
+        ),
+    ],
+)
+def test_usage_errors(
+    words: list[str], text: str, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words, env={}, cwd=workspace) == 1
+    assert capsys.readouterr().err == text
+
+
+def test_no_workspace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["clean"], env={}, cwd=tmp_path) == 1
+    assert capsys.readouterr().err == (
+        "error: there is no workspace here\n"
+        "  expected: a file WORKSPACE in this folder or in one above it\n"
+        f"  seen:     {tmp_path}\n"
+        "  do:       change to a workspace, or name one with --workspace DIR\n"
+    )
+
+
+def test_a_workspace_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["clean", "--workspace", "nowhere"], env={}, cwd=tmp_path) == 1
+    assert capsys.readouterr().err == (
+        f"error: --workspace names no folder\n  seen:     {tmp_path}/nowhere\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "env", "cache"),
+    [
+        ("", {"HOME": "/home/me"}, "/home/me/.cache/libtorch-orchestrator"),
+        ("", {"HOME": "/h", "XDG_CACHE_HOME": "/xdg"}, "/xdg/libtorch-orchestrator"),
+        ("", {"HOME": "/h", "XDG_CACHE_HOME": "rel"}, "/h/.cache/libtorch-orchestrator"),
+        ("cache: mine", {"XDG_CACHE_HOME": "/xdg"}, "{root}/mine"),
+        ("cache: ~/mine", {"HOME": "/home/me"}, "/home/me/mine"),
+        ("cache: ${FAST}/mine", {"FAST": "/fast"}, "/fast/mine"),
+        ("cache: mine", {"ORCHESTRATOR_CACHE": "/first"}, "/first"),
+        ("cache: mine", {"ORCHESTRATOR_CACHE": "near"}, "{root}/near"),
+    ],
+)
+def test_the_cache_folder(declared: str, env: dict[str, str], cache: str, workspace: Path) -> None:
+    (workspace / "WORKSPACE").write_text(WORKSPACE + declared)
+    below = workspace / "apps" / "camera"
+    below.mkdir(parents=True)
+    context = cli.make_context(argparse.Namespace(workspace=None), env, below)
+    assert context == Context(
+        root=workspace,
+        cache=Path(cache.format(root=workspace)),
+        state=workspace / ".orchestrator",
+        dist=workspace / "dist",
+        env=env,
+    )
+
+
+def test_a_cache_with_an_unset_variable(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workspace / "WORKSPACE").write_text(WORKSPACE + "cache: $FAST/mine\n")
+    assert cli.main(["clean"], env={}, cwd=workspace) == 1
+    assert capsys.readouterr().err == (
+        "WORKSPACE:6:8: error: the cache folder's path has a variable that is not set\n"
+        "  seen:     $FAST/mine\n"
+        "  do:       set it, or set ORCHESTRATOR_CACHE\n"
+    )
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number), "/some/file")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (
+            OrchestratorError("it went wrong", place=Place("f", 1, 2), hint="do it right"),
+            1,
+            "f:1:2: error: it went wrong\n  do:       do it right\n",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (
+            _os_error(errno.ENOSPC),
+            1,
+            "error: no space left to write /some/file\n"
+            "  seen:     No space left on device\n"
+            "  do:       free some space, `orchestrator clean` helps, or set ORCHESTRATOR_CACHE to"
+            " a folder on another disk; then run the same command again\n",
+        ),
+        (
+            _os_error(errno.EROFS),
+            1,
+            "error: /some/file is on a read-only file system\n"
+            "  seen:     Read-only file system\n"
+            "  do:       set ORCHESTRATOR_CACHE to a folder that can be written\n",
+        ),
+        (
+            _os_error(errno.EACCES),
+            1,
+            "error: no permission for /some/file\n"
+            "  seen:     Permission denied\n"
+            "  do:       correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of"
+            " yours\n",
+        ),
+    ],
+)
+def test_failures(
+    error: BaseException,
+    code: int,
+    text: str,
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verb(_raise(error))
+    assert cli.main(["work"], env={}, cwd=workspace) == code
+    assert capsys.readouterr() == ("", text)
+
+
+def test_a_bug_keeps_its_traceback_in_the_state_folder(
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (workspace / ".orchestrator").mkdir()
+    verb(_raise(KeyError("gone")))
+    assert cli.main(["work"], env={}, cwd=workspace) == 3
+    file = workspace / ".orchestrator" / f"traceback-{os.getpid()}.txt"
+    assert capsys.readouterr().err == (
+        f"error: a bug in orchestrator: KeyError: 'gone' (traceback in {file})\n"
+    )
+    assert file.read_text().startswith("Traceback (most recent call last):")
+
+
+def test_a_bug_without_a_state_folder(
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    temporary = workspace / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    verb(_raise(_os_error(errno.ENOENT)))
+    assert cli.main(["work"], env={}, cwd=workspace) == 3
+    file = temporary / f"traceback-{os.getpid()}.txt"
+    assert capsys.readouterr().err == (
+        "error: a bug in orchestrator: FileNotFoundError: [Errno 2] No such file or directory:"
+        f" '/some/file' (traceback in {file})\n"
+    )
+    file.unlink()
+    temporary.rmdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    assert cli.main(["work"], env={}, cwd=workspace) == 3
+    assert "(traceback in no file: none could be written)\n" in capsys.readouterr().err
+
+
+def test_a_traceback_only_when_asked(
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verb(_raise(OrchestratorError("it went wrong")))
+    assert cli.main(["--traceback", "work"], env={}, cwd=workspace) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback (most recent call last):")
+    assert err.endswith("error: it went wrong\n")
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("words", [["clean"], ["clean", "--quiet"]])
+def test_a_closed_pipe_is_quiet(words: list[str], buffered: bool, workspace: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    if not buffered:
+        env["PYTHONUNBUFFERED"] = "1"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", "--workspace", str(workspace), *words],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        check=False,
+    )
+    os.close(writer)
+    # What prints nothing does not notice.
+    assert (done.returncode, done.stderr) == (0 if "--quiet" in words else 1, "")
+
+
+def test_a_command_is_loaded_by_name() -> None:
+    module = Command("clean", "").load()
+    assert (module.NAME, callable(module.run)) == ("clean", True)

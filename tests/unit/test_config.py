@@ -1,0 +1,186 @@
+"""The declared values by themselves: defaults, sizes, what is strict and what is frozen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.values.config import (
+    AppConfig,
+    Compiler,
+    Emulator,
+    InputRun,
+    Source,
+    TensorSpec,
+    ToolchainConfig,
+    WorkspaceConfig,
+    parse_size,
+)
+
+DIGEST = "0" * 64
+APP: dict[str, Any] = {"models": [{"file": "models/small.ptl"}], "targets": ["linux-x86_64"]}
+
+
+def _first_fault(model: Any, data: object) -> tuple[str, str]:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(data)
+    detail = caught.value.errors()[0]
+    return detail["msg"], detail.get("ctx", {}).get("expected", "")
+
+
+def test_an_app_gets_defaults() -> None:
+    app = AppConfig.model_validate(APP)
+    assert app.models[0].name == "small"
+    assert app.models[0].inputs == "bundled"
+    assert app.targets == ("linux-x86_64",)
+    assert (app.optimize, app.selection, app.packages, app.package_name) == (None,) * 4
+    assert app.version == "0.1.0"
+
+
+def test_a_workspace_gets_defaults() -> None:
+    config = WorkspaceConfig.model_validate(
+        {
+            "version": 1,
+            "runtime": {"pytorch": "1.13.1", "tree": DIGEST, "sources": [{"path": "here"}]},
+        }
+    )
+    assert config.defaults.optimize == "balanced"
+    assert config.defaults.selection == "guarded"
+    assert config.defaults.backends == ("CPU", "QuantizedCPU")
+    assert config.runtime.third_party == {}
+    assert (config.cache, config.jobs, config.launcher) == (None, None, None)
+
+
+def test_arguments_keep_their_types() -> None:
+    run = InputRun.model_validate(
+        {"args": [{"shape": [1, 2], "fill": "zeros"}, 1, True, 2.5, "word"]}
+    )
+    assert run.method == "forward"
+    assert run.args == (TensorSpec(shape=(1, 2), fill="zeros"), 1, True, 2.5, "word")
+    assert [type(value) for value in run.args[1:]] == [int, bool, float, str]
+
+
+def test_run_is_a_word_or_an_emulator() -> None:
+    toolchain: dict[str, Any] = {
+        "abi": "a",
+        "system": "linux",
+        "processor": "arm64",
+        "format": "elf",
+        "compiler": {"command": {"cxx": "g++", "cc": "gcc"}},
+    }
+    for run, value in [
+        ("native", "native"),
+        ({"emulator": ["qemu-aarch64-static"]}, Emulator(emulator=("qemu-aarch64-static",))),
+    ]:
+        assert ToolchainConfig.model_validate(toolchain | {"run": run}).run == value
+
+
+def test_values_are_frozen() -> None:
+    app = AppConfig.model_validate(APP)
+    with pytest.raises(ValidationError, match="frozen"):
+        app.version = "2"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0B", 0),
+        ("1.5MB", 1_500_000),
+        ("1.5 MiB", 1_572_864),
+        ("3kB", 3000),
+        ("1KiB", 1024),
+        ("1GB", 10**9),
+        ("1GiB", 2**30),
+        ("0.0015kB", 1),
+        (1_300_000, 1_300_000),
+    ],
+)
+def test_sizes(text: object, size: int) -> None:
+    assert parse_size(text) == size
+    assert AppConfig.model_validate(APP | {"budgets": {"x": text}}).budgets == {"x": size}
+
+
+@pytest.mark.parametrize("text", ["1.5", "MB", "1.5mb", "-1MB", "1,5MB", "1.5MB\n", -1, 1.5, True])
+def test_not_sizes(text: object) -> None:
+    assert _first_fault(AppConfig, APP | {"budgets": {"x": text}}) == (
+        "not a size",
+        "a number of bytes, or a number and a unit: B, kB, MB, GB, KiB, MiB or GiB",
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "fault"),
+    [
+        (Source, {}, ("a kind is missing", "one of path, git, debian")),
+        (
+            Source,
+            {"path": "x", "git": {"remote": "r", "tag": "t"}},
+            ("exactly one kind is wanted here", "one of path, git, debian"),
+        ),
+        (Compiler, {}, ("a kind is missing", "one of zig, command, ndk, xcode")),
+    ],
+)
+def test_exactly_one_kind(model: Any, data: object, fault: tuple[str, str]) -> None:
+    assert _first_fault(model, data) == fault
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        (
+            {"fill": "uniform", "dtype": "int64"},
+            ("fill `uniform` cannot make int64", "a float dtype, or fill `randint`"),
+        ),
+        (
+            {"fill": "randint", "high": 3},
+            ("fill `randint` cannot make float32", "an integer dtype, or fill `uniform`"),
+        ),
+        (
+            {"fill": "zeros", "high": 3},
+            ("fill `zeros` takes no bounds", "low and high with `uniform` or `randint`"),
+        ),
+        (
+            {"fill": "uniform", "low": 1},
+            ("the bounds leave no value", "low less than high"),
+        ),
+        (
+            {"fill": "uniform", "high": float("inf")},
+            ("a bound is not a number", "finite bounds"),
+        ),
+        (
+            {"fill": "randint", "dtype": "int64"},
+            (
+                "fill `randint` needs integer bounds",
+                "an integer high, and low where it is not 0",
+            ),
+        ),
+        (
+            {"fill": "randint", "dtype": "int64", "low": 3, "high": 3},
+            ("the bounds leave no value", "low less than high"),
+        ),
+        (
+            {"fill": "randint", "dtype": "uint8", "high": 257},
+            ("the bounds do not fit uint8", "low >= 0 and high <= 256"),
+        ),
+        (
+            {"fill": "randint", "dtype": "int8", "low": -129, "high": 3},
+            ("the bounds do not fit int8", "low >= -128 and high <= 128"),
+        ),
+        (
+            {"fill": "randint", "dtype": "bool", "high": 3},
+            ("the bounds do not fit bool", "low >= 0 and high <= 2"),
+        ),
+    ],
+)
+def test_fills_that_do_not_fit(spec: dict[str, Any], fault: tuple[str, str]) -> None:
+    assert _first_fault(TensorSpec, {"shape": [2]} | spec) == fault
+
+
+@pytest.mark.parametrize("file", ["/a.ptl", "../a.ptl", "a/../b.ptl", "a.pt", ""])
+def test_a_models_file_is_inside_its_app(file: str) -> None:
+    assert _first_fault(AppConfig, APP | {"models": [{"file": file}]})[1] in (
+        "a relative path to a .ptl",
+        "a relative path with `/` and without `..`",
+    )

@@ -1,0 +1,157 @@
+"""Labels and patterns: round trips, resolution, and errors in full."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.values.labels import (
+    Label,
+    LabelSyntaxError,
+    Pattern,
+    UnknownAbiError,
+    UnknownAppError,
+    resolve,
+)
+
+TARGETS = {
+    "reader": ("linux-x86_64",),
+    "camera": ("linux-x86_64", "android-arm64-v8a"),
+}
+APPS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*", fullmatch=True)
+ABIS = st.none() | st.from_regex(r"[a-z0-9][a-z0-9._-]*", fullmatch=True)
+
+
+@given(APPS, ABIS)
+def test_a_label_prints_what_it_parses(app: str, abi: str | None) -> None:
+    label = Label(app, abi)
+    assert Label.parse(str(label)) == label
+
+
+@given(st.none() | APPS, ABIS)
+def test_a_pattern_prints_what_it_parses(app: str | None, abi: str | None) -> None:
+    pattern = Pattern(app, abi)
+    assert Pattern.parse(str(pattern)) == pattern
+
+
+def test_both_wildcards_mean_every_app() -> None:
+    assert Pattern.parse("//...") == Pattern.parse("//apps/...") == Pattern()
+
+
+def test_labels_sort_by_app_then_abi() -> None:
+    assert sorted([Label("b"), Label("a", "x"), Label("a")]) == [
+        Label("a"),
+        Label("a", "x"),
+        Label("b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        (["//apps/camera:linux-x86_64"], ["//apps/camera:linux-x86_64"]),
+        (
+            ["//apps/camera"],
+            ["//apps/camera:android-arm64-v8a", "//apps/camera:linux-x86_64"],
+        ),
+        (
+            ["//..."],
+            [
+                "//apps/camera:android-arm64-v8a",
+                "//apps/camera:linux-x86_64",
+                "//apps/reader:linux-x86_64",
+            ],
+        ),
+        (["//...:android-arm64-v8a"], ["//apps/camera:android-arm64-v8a"]),
+        (
+            ["//apps/reader", "//apps/...:linux-x86_64"],
+            ["//apps/camera:linux-x86_64", "//apps/reader:linux-x86_64"],
+        ),
+        ([], []),
+    ],
+)
+def test_resolve(patterns: list[str], expected: list[str]) -> None:
+    assert [str(label) for label in resolve(patterns, TARGETS)] == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind", "text"),
+    [
+        (
+            "camera",
+            LabelSyntaxError,
+            "error: `camera` is not a label\n"
+            "  expected: //apps/<app>:<abi>, //apps/<app>, //apps/... or //...\n"
+            "  do:       write //apps/camera",
+        ),
+        (
+            "apps/camera/",
+            LabelSyntaxError,
+            "error: `apps/camera/` is not a label\n"
+            "  expected: //apps/<app>:<abi>, //apps/<app>, //apps/... or //...\n"
+            "  do:       write //apps/camera",
+        ),
+        (
+            "//apps/camera:",
+            LabelSyntaxError,
+            "error: `//apps/camera:` is not a label\n"
+            "  expected: //apps/<app>:<abi>, //apps/<app>, //apps/... or //...",
+        ),
+        (
+            "//apps/camra",
+            UnknownAppError,
+            "error: `//apps/camra` names an app that the workspace does not have\n"
+            "  expected: camera, reader\n"
+            "  seen:     camra\n"
+            "  do:       did you mean //apps/camera?",
+        ),
+        (
+            "//apps/zzz",
+            UnknownAppError,
+            "error: `//apps/zzz` names an app that the workspace does not have\n"
+            "  expected: camera, reader\n"
+            "  seen:     zzz\n"
+            "  do:       declare it in apps/zzz/app.yaml",
+        ),
+        (
+            "//apps/camera:linux-x86-64",
+            UnknownAbiError,
+            "error: //apps/camera is not built for linux-x86-64\n"
+            "  expected: android-arm64-v8a, linux-x86_64\n"
+            "  seen:     //apps/camera:linux-x86-64\n"
+            "  do:       did you mean //apps/camera:linux-x86_64?",
+        ),
+        (
+            "//...:ios",
+            UnknownAbiError,
+            "error: no app is built for ios\n"
+            "  expected: android-arm64-v8a, linux-x86_64\n"
+            "  seen:     //...:ios\n"
+            "  do:       add ios to the targets in its app.yaml",
+        ),
+    ],
+)
+def test_bad_patterns(pattern: str, kind: type[OrchestratorError], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        resolve([pattern], TARGETS)
+    assert caught.value.render() == text
+
+
+def test_a_workspace_without_apps() -> None:
+    with pytest.raises(UnknownAppError) as caught:
+        resolve(["//..."], {})
+    assert caught.value.render() == (
+        "error: `//...` names nothing: the workspace has no apps\n"
+        "  do:       declare one in apps/<app>/app.yaml"
+    )
+
+
+def test_a_label_is_not_a_wildcard() -> None:
+    with pytest.raises(LabelSyntaxError) as caught:
+        Label.parse("//...")
+    assert caught.value.render() == (
+        "error: `//...` names every app, where one is wanted\n"
+        "  expected: //apps/<app>:<abi> or //apps/<app>"
+    )

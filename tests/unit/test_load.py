@@ -1,0 +1,287 @@
+"""Loading: places of YAML nodes, what YAML is refused, and the bad inputs of tests/failing/config.
+
+A folder there is a workspace with something wrong; `expected.txt` is the whole error text. A folder
+without a WORKSPACE of its own gets a good one, and the same for its toolchain and its model files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.validate import MOST_ERRORS
+from orchestrator.load.workspace import (
+    NoWorkspaceError,
+    expand,
+    find_root,
+    load_workspace,
+)
+from orchestrator.load.yaml import YamlSyntaxError, YamlUnsupportedError, load_located
+
+ROOT = Path(__file__).parents[2]
+CASES = ROOT / "tests" / "failing" / "config"
+WORKSPACE = f"""\
+version: 1
+runtime:
+  pytorch: 1.13.1
+  tree: "{"0" * 64}"
+  sources: [path: here]
+"""
+TOOLCHAIN = """\
+abi: linux-x86_64
+system: linux
+processor: x86_64
+format: elf
+compiler: {zig: {target: x86_64-linux-gnu.2.28}}
+run: native
+"""
+APP = """\
+models: [{file: models/small.ptl}]
+targets: [linux-x86_64]
+"""
+
+
+def _complete(root: Path) -> None:
+    """Give a workspace whatever good files it lacks."""
+    for file, text in (
+        ("WORKSPACE", WORKSPACE),
+        ("toolchains/linux-x86_64.yaml", TOOLCHAIN),
+    ):
+        if not (root / file).exists():
+            (root / file).parent.mkdir(exist_ok=True)
+            (root / file).write_text(text)
+    for app in root.glob("apps/*"):
+        (app / "models").mkdir(exist_ok=True)
+        (app / "models" / "small.ptl").touch()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "apps" / "camera").mkdir(parents=True)
+    (tmp_path / "apps" / "camera" / "app.yaml").write_text(APP)
+    _complete(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+def test_bad_input(case: str, tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    shutil.copytree(CASES / case, root)
+    _complete(root)
+    with pytest.raises(OrchestratorError) as caught:
+        load_workspace(root, {"HOME": "/home/me"})
+    expected = (CASES / case / "expected.txt").read_text(encoding="utf-8")
+    assert caught.value.render() + "\n" == expected
+
+
+def test_a_good_workspace(root: Path) -> None:
+    workspace = load_workspace(root, {"HOME": "/home/me"})
+    app = workspace.apps["camera"]
+    assert workspace.cache == Path("/home/me/.cache/libtorch-orchestrator")
+    assert workspace.targets == {"camera": ("linux-x86_64",)}
+    assert list(workspace.toolchains) == ["linux-x86_64"]
+    assert app.place == Place("apps/camera/app.yaml")
+    assert (app.optimize, app.selection) == ("balanced", "guarded")
+    assert app.package_name == "camera-libtorch"
+    assert app.model_path(app.config.models[0]) == root / "apps/camera/models/small.ptl"
+    assert app.places.value(("models", 0, "file")) == Place("apps/camera/app.yaml", 1, 17)
+
+
+def test_an_app_overrides_the_defaults(root: Path) -> None:
+    (root / "WORKSPACE").write_text(WORKSPACE + "defaults: {optimize: size, selection: static}\n")
+    file = root / "apps" / "camera" / "app.yaml"
+    assert load_workspace(root, {}).apps["camera"].optimize == "size"
+    file.write_text(APP + "optimize: speed\nselection: traced\npackage_name: lens\n")
+    app = load_workspace(root, {}).apps["camera"]
+    assert (app.optimize, app.selection, app.package_name) == ("speed", "traced", "lens")
+
+
+def test_apps_are_sorted_and_other_folders_are_not_apps(root: Path) -> None:
+    for name in ("zoo", "Attic"):
+        shutil.copytree(root / "apps" / "camera", root / "apps" / name)
+    (root / "apps" / "shared").mkdir()
+    assert list(load_workspace(root, {}).apps) == ["Attic", "camera", "zoo"]
+
+
+def test_this_repository_loads() -> None:
+    workspace = load_workspace(ROOT, {"HOME": "/home/me"})
+    assert "linux-x86_64" in workspace.toolchains
+    assert workspace.config.runtime.pytorch == "1.13.1"
+
+
+def test_at_most_ten_errors_are_shown(root: Path) -> None:
+    keys = "".join(f"key{number:02}: 1\n" for number in range(MOST_ERRORS + 2))
+    (root / "apps" / "camera" / "app.yaml").write_text(APP + keys)
+    with pytest.raises(OrchestratorError) as caught:
+        load_workspace(root, {})
+    lines = caught.value.render().splitlines()
+    assert lines[0] == "apps/camera/app.yaml:3:1: error: unknown key `key00`"
+    assert lines[-1] == "12 errors in the workspace's files, 2 of them not shown"
+    assert sum(": error: " in line for line in lines) == MOST_ERRORS
+
+
+def test_text_that_is_not_utf8(root: Path) -> None:
+    (root / "apps" / "camera" / "app.yaml").write_bytes(b"# caf\xe9\n")
+    with pytest.raises(OrchestratorError) as caught:
+        load_workspace(root, {})
+    assert caught.value.render() == (
+        "apps/camera/app.yaml: error: the file is not text\n"
+        "  expected: UTF-8\n"
+        "  seen:     byte 0xe9 at offset 5"
+    )
+
+
+def test_a_byte_order_mark_is_fine(root: Path) -> None:
+    file = root / "apps" / "camera" / "app.yaml"
+    file.write_text("\ufeff" + APP, encoding="utf-8")
+    assert load_workspace(root, {}).apps["camera"].config.targets == ("linux-x86_64",)
+
+
+def test_the_root_is_found_from_below(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert find_root(root / "apps" / "camera") == find_root(root) == root
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    with pytest.raises(NoWorkspaceError) as caught:
+        find_root(elsewhere)
+    assert caught.value.render() == (
+        "error: there is no workspace here\n"
+        "  expected: a file WORKSPACE in this folder or in one above it\n"
+        f"  seen:     {elsewhere}\n"
+        "  do:       change to a workspace, or name one with --workspace DIR"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a/b", "/base/a/b"),
+        ("/a/b", "/a/b"),
+        ("~", "/home/me"),
+        ("~/a", "/home/me/a"),
+        ("$ONE/a", "/one/a"),
+        ("${ONE}a", "/onea"),
+        ("~x/$REL", "/base/~x/here"),
+        ("$NONE/a", None),
+        ("$EMPTY/a", None),
+    ],
+)
+def test_expand(text: str, path: str | None) -> None:
+    env = {"HOME": "/home/me", "ONE": "/one", "REL": "here", "EMPTY": ""}
+    assert expand(text, Path("/base"), env) == (Path(path) if path else None)
+
+
+def test_places() -> None:
+    text = (
+        "models:\n- file: a\n  inputs: [{args: [1, {shape: [2]}]}]\n'x': &same {y: 1}\nz: *same\n"
+    )
+    data, places = load_located(text, "f")
+    assert data == {
+        "models": [{"file": "a", "inputs": [{"args": [1, {"shape": [2]}]}]}],
+        "x": {"y": 1},
+        "z": {"y": 1},
+    }
+    assert places.value(()) == Place("f", 1, 1)
+    assert places.value(("models", 0, "file")) == Place("f", 2, 9)
+    assert places.key(("models", 0, "file")) == Place("f", 2, 3)
+    inner = ("models", 0, "inputs", "runs", 0, "args", 1, "tensor", "shape", 0)
+    assert places.value(inner) == Place("f", 3, 34)
+    assert places.find(inner).path == ("models", 0, "inputs", 0, "args", 1, "shape", 0)
+    assert places.key(("models", 1)) == Place("f", 2, 1)
+    assert places.key(("models", 0)) == Place("f", 2, 3)
+    assert places.key(("x",)) == Place("f", 4, 1)
+    assert places.value(("z", "y")) == Place("f", 4, 16)
+    assert places.key(("z", "missing")) == Place("f", 4, 6)
+
+
+def test_an_empty_text_is_nothing() -> None:
+    data, places = load_located("# only words\n", "f")
+    assert data is None
+    assert places.value(("a", 0)) == Place("f", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "a: [1,\nb: 2",
+            "f:2:5: error: not YAML: expected ',' or ']', but got '<stream end>',"
+            " while parsing a flow sequence\n"
+            "  | b: 2\n"
+            "  |     ^",
+        ),
+        (
+            "a:\n\t- 1",
+            "f:2:1: error: not YAML: found a tab that cannot start any token,"
+            " while scanning for the next token\n"
+            "  | \t- 1\n"
+            "  | ^",
+        ),
+        (
+            "a: *b",
+            "f:1:4: error: not YAML: found undefined alias 'b'\n  | a: *b\n  |    ^",
+        ),
+        (
+            "a: 1\n--- \nb: 2",
+            "f:2:1: error: not YAML: but found another document,"
+            " expected a single document in the stream\n"
+            "  | --- \n"
+            "  | ^",
+        ),
+        ("a: \x01", "f:1:4: error: not YAML: a control character\n  seen:     U+0001"),
+        (
+            "a: 2022-99-99",
+            "f:1:4: error: a value cannot be read\n"
+            "  seen:     2022-99-99\n"
+            "  do:       put it in quotes if it is text",
+        ),
+    ],
+)
+def test_text_that_is_not_yaml(text: str, error: str) -> None:
+    with pytest.raises(YamlSyntaxError) as caught:
+        load_located(text, "f")
+    assert caught.value.render() == error
+
+
+def test_nesting_without_end_is_an_error_of_the_text() -> None:
+    with pytest.raises(YamlSyntaxError):
+        load_located("[" * 100_000, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "x: !!str 3",
+            "f:1:4: error: a YAML tag is not read here\n"
+            "  seen:     !!str\n"
+            "  do:       remove the tag; quote the value if it is text",
+        ),
+        (
+            "x: !mine 3",
+            "f:1:4: error: a YAML tag is not read here\n"
+            "  seen:     !mine\n"
+            "  do:       remove the tag; quote the value if it is text",
+        ),
+        (
+            "a: &a [*a]",
+            "f:1:4: error: a value contains itself\n"
+            "  do:       write the inner value out instead of the alias",
+        ),
+        (
+            "<<: {a: 1}",
+            "f:1:1: error: a merge key is not read here\n"
+            "  seen:     <<\n"
+            "  do:       write the keys out",
+        ),
+    ],
+)
+def test_yaml_that_is_not_read(text: str, error: str) -> None:
+    with pytest.raises(YamlUnsupportedError) as caught:
+        load_located(text, "f")
+    assert caught.value.render() == error
+
+
+def test_an_exclamation_mark_in_text_is_no_tag() -> None:
+    assert load_located("a: '!x'  # hi!", "f")[0] == {"a": "!x"}
