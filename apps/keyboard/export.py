@@ -1,7 +1,7 @@
 """Exports `keyboard`'s next-word model: an LSTM with the control flow that TorchScript keeps.
 
-The bundled inputs run a short and a long text. They do not run two branches: an empty text
-(`aten::zeros`) and a word outside the vocabulary (`aten::masked_fill.Scalar`).
+The bundled inputs run a short and a long text. They do not run two branches: an empty text, and a
+word outside the vocabulary (`aten::masked_fill.Scalar`, which nothing else here calls).
 
 Run `python apps/keyboard/export.py [--out DIR]` with the optional dependency group `export`.
 """

@@ -18,9 +18,7 @@ NOTHING = "selected::nothing"
 
 def mentions_selection(unit: UnitFacts) -> bool:
     """Whether the unit's object can depend on a selection at all (op-bearing)."""
-    return bool(
-        unit.tags or unit.open_tags or unit.operators or unit.classes or unit.features
-    )
+    return bool(unit.tags or unit.open_tags or unit.operators or unit.classes or unit.features)
 
 
 def projection_text(unit: UnitFacts, selection: Selection) -> str | None:

@@ -20,13 +20,13 @@ from orchestrator.codegen.render import render
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.variant import RegistrationRequest
 
-# Functions that torchgen writes into every Register<key>.cpp (torchgen/dest/register_dispatch_key.py,
-# gen_registration_helpers): two of these files in one translation unit must not share them.
+# Functions that torchgen writes into every Register<key>.cpp (gen_registration_helpers in
+# torchgen/dest/register_dispatch_key.py): two of these files in one unit must not share them.
 HELPERS = ("create_out", "resize_out", "check_inplace", "maybe_create_proxy")
 _WORKER = Path(__file__).with_name("torchgen_worker.py")
 
 
-class TorchgenFailed(OrchestratorError):
+class TorchgenFailedError(OrchestratorError):
     """The pinned tree's torchgen failed on a request."""
 
 
@@ -44,7 +44,7 @@ def generate_registrations(
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registration units of each request.
 
-    Raises TorchgenFailed.
+    Raises TorchgenFailedError.
     """
     folders = {request: _folder(request, tree, cache) for request in sorted(set(requests), key=str)}
     missing = {r: f for r, f in folders.items() if not (f / "complete").is_file()}
@@ -93,7 +93,7 @@ def _run_worker(
             check=False,
         )
         if done.returncode:
-            raise TorchgenFailed(
+            raise TorchgenFailedError(
                 "torchgen failed to write the registrations",
                 hint="orchestrator fetch --verify checks the source tree",
                 details="\n".join(done.stderr.splitlines()[-12:]),

@@ -140,7 +140,9 @@ class _Request:
         self.files.write(
             "Operators.cpp",
             lambda: {
-                "operator_headers": sorted({f"#include <ATen/ops/{f.root_name}_ops.h>" for f in called}),
+                "operator_headers": sorted(
+                    {f"#include <ATen/ops/{f.root_name}_ops.h>" for f in called}
+                ),
                 "static_dispatch_extra_headers": [],
                 "definitions": [compute(f) for f in called],
             },

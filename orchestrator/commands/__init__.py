@@ -47,6 +47,11 @@ class Command:
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
+    "build": Command("build", "build, deliver and verify apps' libraries"),
+    "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
+    "verify": Command("verify", "run apps' models in their delivered libraries, and compare"),
+    "runtime": Command("runtime", "maintain what is shipped for a PyTorch version: its index"),
     "clean": Command("clean", "remove what builds have made, and only that"),
     "doctor": Command("doctor", "tell what is present, what is missing, and how to get it"),
+    "fetch": Command("fetch", "get and verify the pinned source trees"),
 }

@@ -15,6 +15,7 @@ from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.workspace import load_workspace
+from orchestrator.runtime.source import read_marker
 
 NAME = "doctor"
 HELP = """\
@@ -55,7 +56,13 @@ def _machine(context: Context) -> Machine:
         free=shutil.disk_usage(existing).free,
         writable=existing.is_dir() and os.access(existing, os.W_OK | os.X_OK),
         is_folder=lambda path: Path(path).is_dir(),
+        fetched=lambda name, tree: _is_fetched(cache, name, tree),
     )
+
+
+def _is_fetched(cache: Path, name: str, tree: str) -> bool:
+    marker = read_marker(cache / "runtime" / f"{name}-{tree[:12]}")
+    return marker is not None and marker.digest == tree
 
 
 def _version(package: str) -> str | None:

@@ -26,6 +26,7 @@ class Machine:
     free       bytes free
     writable   whether files can be made there
     is_folder  whether a path is a folder
+    fetched    whether the cache has a tree, by its name there and its digest
     """
 
     python: str
@@ -36,6 +37,7 @@ class Machine:
     free: int
     writable: bool
     is_folder: Callable[[str], bool]
+    fetched: Callable[[str, str], bool]
 
 
 @dataclass(frozen=True)
@@ -171,12 +173,14 @@ def _programs(machine: Machine) -> Iterator[Finding]:
 
 def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
     runtime = workspace.config.runtime
-    pins = {"pytorch": (runtime.tree, runtime.sources)} | {
-        name: (pin.tree, pin.sources) for name, pin in sorted(runtime.third_party.items())
-    }
-    for name, (tree, sources) in pins.items():
+    third = sorted(runtime.third_party.items())
+    pins = [
+        ("pytorch", runtime.pytorch, runtime.tree, runtime.sources),
+        *((name, name, pin.tree, pin.sources) for name, pin in third),
+    ]
+    for name, stored_as, tree, sources in pins:
         ways = [way for source in sources if (way := _way(source, workspace.root, machine))]
-        fetched = machine.is_folder(str(machine.cache / "sources" / tree))
+        fetched = machine.fetched(stored_as, tree)
         yield _finding(
             f"source of {name}",
             "fetched" if fetched else f"not fetched yet; can be, by {ways[0]}" if ways else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from ninja import ninja_syntax
 
@@ -32,7 +33,7 @@ def ninja_text(
     heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool
     """
     stream = io.StringIO()
-    writer = ninja_syntax.Writer(stream, width=100)
+    writer: Any = ninja_syntax.Writer(stream, width=100)  # type: ignore[arg-type]
     writer.comment("Written by the orchestrator; one graph for every app and ABI.")
     writer.variable("ninja_required_version", "1.10")
     for name in sorted(folders):
@@ -53,7 +54,7 @@ def ninja_text(
     return stream.getvalue()
 
 
-def _rules(writer: ninja_syntax.Writer, abi: str, tools: Mapping[str, str]) -> None:
+def _rules(writer: Any, abi: str, tools: Mapping[str, str]) -> None:
     # Compile beside the output and rename: an object in the cache is always a whole one.
     for verb in ("cxx", "cc"):
         writer.rule(
@@ -68,7 +69,9 @@ def _rules(writer: ninja_syntax.Writer, abi: str, tools: Mapping[str, str]) -> N
         )
     writer.rule(
         f"shared_{abi}",
-        command=f"{tools['cxx']} -shared $flags $in {tools['link']} -o $out.part && mv $out.part $out",
+        command=(
+            f"{tools['cxx']} -shared $flags $in {tools['link']} -o $out.part && mv $out.part $out"
+        ),
         description="link $out",
     )
     writer.rule(
@@ -86,7 +89,7 @@ def _rules(writer: ninja_syntax.Writer, abi: str, tools: Mapping[str, str]) -> N
     )
 
 
-def _compile(writer: ninja_syntax.Writer, action: Compile, heavy: bool) -> None:
+def _compile(writer: Any, action: Compile, heavy: bool) -> None:
     include = [] if action.projection is None else ["-include", projection_path(action.projection)]
     variables = {
         "flags": " ".join(_shell(flag) for flag in action.flags),
@@ -104,7 +107,7 @@ def _compile(writer: ninja_syntax.Writer, action: Compile, heavy: bool) -> None:
     )
 
 
-def _link(writer: ninja_syntax.Writer, link: Link) -> None:
+def _link(writer: Any, link: Link) -> None:
     objects = [_path(path) for path in (*link.whole, *link.by_need)]
     writer.build(
         _path(link.output),

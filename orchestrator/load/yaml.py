@@ -99,7 +99,7 @@ def load_located(text: str, file: str) -> tuple[Any, PlaceIndex]:
     try:
         if "!" in text:
             _refuse_tags(text, file)
-        loader = _FAST(text)
+        loader = _loader_for(text)(text)
         root = loader.get_single_node()
         return _Reader(file, loader).data(root) if root else None, PlaceIndex(file, root)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -107,6 +107,12 @@ def load_located(text: str, file: str) -> tuple[Any, PlaceIndex]:
     finally:
         if loader:
             loader.dispose()
+
+
+def _loader_for(text: str) -> Any:
+    """The fast parser, unless the text could nest deeply: that one then overflows the C stack."""
+    openings = sum(text.count(opening) for opening in ("[", "{", "- ", "? "))
+    return _FAST if len(text) < 2**16 and openings < 1000 else yaml.SafeLoader
 
 
 def _entry(node: Node | None, part: str | int) -> tuple[Node, Node] | None:

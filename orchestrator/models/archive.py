@@ -28,6 +28,8 @@ _ZIP_MAGIC = b"PK\x03\x04"
 # flatbuffers puts a schema's identifier after the root offset; this one is PyTorch's
 # (torch/csrc/jit/mobile/file_format.h).
 _FLATBUFFER_MAGIC = b"PTMF"
+# How the text file that Git LFS leaves in place of a large one begins.
+_LFS_MAGIC = b"version "
 _CHUNK = 2**20
 # What miniz, and so the runtime, can unpack.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -95,7 +97,7 @@ def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
     try:
         archive = zipfile.ZipFile(file)
     except _ZIP_ERRORS as error:
-        raise _damaged(place, f"no readable table of contents ({_reason(error)})") from error
+        raise _damaged(place, "no table of contents at the end of the file") from error
     with archive:
         entries = archive.infolist()
         size = file.seek(0, 2)
@@ -123,9 +125,15 @@ def _check_magic(file: BinaryIO, place: Place) -> None:
         "this is not a .ptl model",
         place=place,
         expected="a zip archive, as torch.jit writes it",
-        seen=f"a file that begins with {head[:4].hex(' ')}" if head else "an empty file",
-        hint=_EXPORT_HINT,
+        seen=_first_bytes(head),
+        hint="fetch it with git lfs pull" if head == _LFS_MAGIC else _EXPORT_HINT,
     )
+
+
+def _first_bytes(head: bytes) -> str:
+    if head == _LFS_MAGIC:
+        return "a Git LFS pointer"
+    return f"a file that begins with {head[:4].hex(' ')}" if head else "an empty file"
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -> None:
@@ -137,9 +145,7 @@ def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -
     packed = sum(entry.compress_size for entry in entries)
     if packed > file_size:
         # Overlapping records let a small file unpack to a huge one.
-        raise _oversized(
-            place, f"{packed} packed bytes in a file of {file_size}", "the file's size"
-        )
+        raise _oversized(place, f"{packed} packed bytes", f"{file_size} bytes, the file's size")
     inflated = sum(e.file_size for e in entries if e.compress_type != zipfile.ZIP_STORED)
     if inflated > MAX_INFLATED_BYTES:
         raise _oversized(
@@ -180,14 +186,9 @@ def _check_contents(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, place: Pla
             while piece := record.read(_CHUNK):
                 length += len(piece)
     except _ZIP_ERRORS as error:
-        raise _damaged(place, f"record {entry.filename}: {_reason(error)}") from error
+        raise _damaged(place, f"record {entry.filename} does not match its checksum") from error
     if length != entry.file_size:
         raise _damaged(place, f"record {entry.filename}: {length} of {entry.file_size} bytes")
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip()
-    return text[:120] if text else type(error).__name__
 
 
 def _damaged(place: Place, seen: str) -> DamagedModelError:
@@ -196,7 +197,7 @@ def _damaged(place: Place, seen: str) -> DamagedModelError:
         place=place,
         expected="a whole .ptl archive",
         seen=seen,
-        hint="copy the file again, or export it again; with Git LFS, run git lfs pull",
+        hint="copy the file again, or export it again",
     )
 
 

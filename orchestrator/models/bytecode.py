@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
-from orchestrator.models.pickles import Value
+from orchestrator.models.inert import Value
 from orchestrator.values.operators import MalformedOperatorNameError, OperatorName
 
 # Tables may be shared between functions, so a small file can hold many large ones.
@@ -96,7 +96,7 @@ class _Parser:
         self._rows = 0
 
     def file(self, value: Value, versions: range) -> tuple[int, tuple[Function, ...]]:
-        entries = self._tuple(value, "the record")
+        entries = self._tuple(value, "a record")
         version = _UNWRITTEN_VERSION
         if entries and isinstance(entries[0], int):
             version, entries = entries[0], entries[1:]
@@ -112,8 +112,8 @@ class _Parser:
         if len(parts) not in (2, 3):
             raise self._damaged(f"a function of {len(parts)} parts")
         name = self._text(parts[0], "a function's name")
-        code = self._tuple(parts[1], name)
-        schema = self._tuple(parts[2], f"{name}'s schema") if len(parts) == 3 else ()
+        code = self._tuple(parts[1], "a code table")
+        schema = self._tuple(parts[2], "a schema") if len(parts) == 3 else ()
         self._field(code, 0, "instructions")
         self._field(code, 2, "constants")
         return Function(
@@ -153,7 +153,7 @@ class _Parser:
         return tuple(arguments)
 
     def _field(self, table: tuple[Value, ...], index: int, name: str) -> tuple[Value, ...]:
-        rows = self._tuple(self._entry(table, index, name), name)
+        rows = self._tuple(self._entry(table, index, name), f"a field {name}")
         self._rows += len(rows)
         if self._rows > MAX_ROWS:
             raise self._damaged(f"more than {MAX_ROWS} rows in its tables")
@@ -167,12 +167,12 @@ class _Parser:
 
     def _tuple(self, value: Value, what: str) -> tuple[Value, ...]:
         if not isinstance(value, tuple):
-            raise self._damaged(f"{what[:120]!r} is not a tuple")
+            raise self._damaged(f"{what} that is not a tuple")
         return value
 
     def _text(self, value: Value, what: str) -> str:
         if not isinstance(value, str):
-            raise self._damaged(f"{what} is not a text")
+            raise self._damaged(f"{what} that is not a text")
         return value
 
     def _damaged(self, seen: str) -> DamagedModelError:

@@ -14,6 +14,7 @@ from orchestrator.models.info import ModelInfo
 from orchestrator.values.operators import OperatorName
 
 _MOST_NEAR: Final = 3
+_MOST_USERS: Final = 2
 # Operators that newer torch names by itself, and how to write the model without them.
 _ADVICE: Final = {
     "aten::scaled_dot_product_attention": (
@@ -81,12 +82,12 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
     missing = [operator for operator in info.root_operators if operator not in known]
     if not missing:
         return
-    names = sorted(str(operator) for operator in known)
+    names = sorted(known)
     lines = []
     for operator in missing:
         near = _nearest(operator, names)
         lines.append(f"{operator}: nearest {', '.join(near)}" if near else f"{operator}: none near")
-        lines.append(f"  named in {', '.join(_users(info, operator))}")
+        lines.append(f"  named in {_users(info, operator)}")
     count = len(missing)
     raise UnknownOperatorError(
         f"this model names {'an operator' if count == 1 else f'{count} operators'} "
@@ -99,19 +100,28 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
     )
 
 
-def _nearest(operator: OperatorName, names: list[str]) -> list[str]:
+def _nearest(operator: OperatorName, known: list[OperatorName]) -> list[str]:
     """Other overloads of the same operator before names that only look alike."""
-    same = [name for name in names if name.partition(".")[0] == operator.qualified]
-    alike = difflib.get_close_matches(str(operator), names, n=_MOST_NEAR)
+    same = [str(name) for name in known if name.qualified == operator.qualified]
+    # Without the namespace, which would make every two short names look alike.
+    prefix = f"{operator.namespace}::"
+    texts = [
+        str(name).removeprefix(prefix) for name in known if name.namespace == operator.namespace
+    ]
+    wanted = str(operator).removeprefix(prefix)
+    alike = [prefix + text for text in difflib.get_close_matches(wanted, texts, n=_MOST_NEAR)]
     return list(dict.fromkeys((*same, *alike)))[:_MOST_NEAR]
 
 
-def _users(info: ModelInfo, operator: OperatorName) -> list[str]:
-    return sorted(
+def _users(info: ModelInfo, operator: OperatorName) -> str:
+    """The first methods, in file order: the model's own come before what bundling added."""
+    names = [
         function.name
         for function in info.functions
         if any(use.operator == operator for use in function.operators)
-    )
+    ]
+    more = f" and {len(names) - _MOST_USERS} more" if len(names) > _MOST_USERS else ""
+    return ", ".join(names[:_MOST_USERS]) + more
 
 
 def _advice(missing: Iterable[OperatorName]) -> str:

@@ -18,7 +18,8 @@ from typing import Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import Archive, DamagedModelError, open_archive
 from orchestrator.models.bytecode import Function, check_version, parse_bytecode
-from orchestrator.models.pickles import Call, Pairs, Pickle, Value, read_pickle
+from orchestrator.models.inert import Call, Pairs, Value
+from orchestrator.models.pickles import Pickle, read_pickle
 from orchestrator.values.operators import OperatorName
 
 BYTECODE_VERSIONS: Final = range(4, 10)

@@ -16,10 +16,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
+from orchestrator.models.inert import Call, Global, Pairs, Value
 
 # A large scripted detector takes about 200,000 opcodes.
 MAX_STEPS = 2_000_000
@@ -29,72 +30,7 @@ class UnsafePickleError(OrchestratorError):
     """A pickle in the model asks for an object or an opcode that no model needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Global:
-    """A class or function that a pickle names; only the name, never the object."""
-
-    module: str
-    name: str
-
-    @property
-    def qualified(self) -> str:
-        """Module and name, as `__torch__.net.Classifier`."""
-        return f"{self.module}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
-    """What would be built: a tensor, an object with its attributes, a storage."""
-
-    function: Global
-    argument: Value
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """A dictionary as its pairs in order; keys are not hashed, for they may be anything."""
-
-    entries: list[tuple[Value, Value]]
-
-
-Value: TypeAlias = (
-    "bool | int | float | str | tuple[Value, ...] | list[Value] | Global | Call | Pairs | None"
-)
-
 _STORAGE: Final = Global("torch", "storage")
-_LISTS_MODULE: Final = "torch.jit._pickle"
-_TYPED_LISTS: Final = {
-    "build_intlist",
-    "build_tensorlist",
-    "build_doublelist",
-    "build_boollist",
-    "restore_type_tag",
-}
-# Unpickler::readGlobal, branch by branch.
-_KNOWN: Final = {
-    "__main__": {"TensorID", "IntList"},
-    _LISTS_MODULE: {*_TYPED_LISTS, "build_tensor_from_id"},
-    "torch._utils": {"_rebuild_tensor_v2", "_rebuild_qtensor", "_rebuild_sparse_tensor"},
-    "builtins": {"complex"},
-    "collections": {"OrderedDict"},
-    "torch": {
-        "device",
-        "per_tensor_affine",
-        "per_channel_affine",
-        "per_tensor_symmetric",
-        "per_channel_symmetric",
-        "per_channel_affine_float_qparams",
-        *(
-            f"{name}Storage"
-            for name in (
-                *("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "Bool"),
-                *("ComplexHalf", "ComplexFloat", "ComplexDouble", "BFloat16"),
-                *("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4"),
-            )
-        ),
-    },
-}
-_MODEL_CLASSES: Final = "__torch__"
 
 
 @dataclass(frozen=True)
@@ -210,12 +146,11 @@ class _Machine:
         self._stack.append(text)
 
     def push_global(self) -> None:
-        module, name = self._line(), self._line()
-        found = Global(module, name)
-        if module == _MODEL_CLASSES or module.startswith(_MODEL_CLASSES + "."):
-            self.classes.add(found.qualified)
-        elif name not in _KNOWN.get(module, ()):
+        found = Global(self._line(), self._line())
+        if not found.is_known:
             raise self._unsafe(f"the Python object {found.qualified[:120]!r}")
+        if found.is_model_class:
+            self.classes.add(found.qualified)
         self._stack.append(found)
 
     def put(self, layout: struct.Struct) -> None:
@@ -270,7 +205,7 @@ class _Machine:
         argument, function = self._stack.pop(), self._stack.pop()
         if not isinstance(function, Global):
             raise self._unsafe("a call of what is not a named class")
-        if function.module == _LISTS_MODULE and function.name in _TYPED_LISTS:
+        if function.types_a_list:
             # The element type is all that the call would add.
             if not isinstance(argument, tuple):
                 raise self.damaged(f"{function.name} without its arguments")

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.execute.folders import MARKER
 from orchestrator.package import render, sbom
 from orchestrator.package.elf import soname_of
 from orchestrator.package.files import (
-    MARKER,
     File,
     in_order,
     refuse_foreign_folder,

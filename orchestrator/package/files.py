@@ -1,9 +1,9 @@
 """Folders and files that we write: all or nothing, byte-stable, and never over someone else's.
 
-Contract: a folder that we write carries `MARKER`; a package file that we write is listed with its
-sha256 in `RECORD` beside it. Only what carries the one or is listed in the other is replaced.
-Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask and the clock say, so
-that the folder's content does not tell when or by whom it was made.
+Contract: a folder that we write carries the marker of `execute.folders`; a package file that we
+write is listed with its sha256 in `RECORD` beside it. Only what carries the one or is listed in the
+other is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask and
+the clock say, so that the content does not tell when or by whom it was made.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.execute.folders import MARKER, is_ours
 
-MARKER: Final = ".written-by-orchestrator"
 RECORD: Final = ".packages.json"
 # 2023-01-01: after 1980 (zip's first year), and in nobody's future.
 EPOCH: Final = 1672531200
@@ -112,7 +112,7 @@ def refuse_foreign_folder(target: Path) -> None:
     if not target.exists() and not target.is_symlink():
         return
     if target.is_dir() and not target.is_symlink():
-        if (target / MARKER).is_file() or not any(target.iterdir()):
+        if is_ours(target) or not any(target.iterdir()):
             return
         seen = "a folder without it"
     else:
@@ -126,19 +126,20 @@ def refuse_foreign_folder(target: Path) -> None:
     )
 
 
-def write_package(target: Path, data: bytes) -> None:
-    """Writes a package file and lists it in the `RECORD` beside it.
+def write_package(target: Path, made_of: str, write: Callable[[BinaryIO], None]) -> bool:
+    """Writes a package file and lists it in the `RECORD` beside it; False where it was there.
 
-    Raises `ForeignFileError` where another file is in the way, and `UnwritableError`.
+    `made_of` is a digest of all that the package is made of: one with the same is not made again.
+    `write` gets the file to write to. Raises `ForeignFileError` where another file is in the way,
+    and `UnwritableError`; then nothing has changed.
     """
     record = target.parent / RECORD
     known = _read_record(record)
-    digest = hashlib.sha256(data).hexdigest()
+    entry = known.get(target.name, {})
+    seen = None
     if target.exists() or target.is_symlink():
         seen = _sha256_of(target)
-        if seen == digest and known.get(target.name) == digest:
-            return
-        if seen not in (known.get(target.name), digest):
+        if seen not in (entry.get("sha256"), entry.get("before")):
             raise ForeignFileError(
                 "this file was not written by the orchestrator, so it is not replaced",
                 place=Place(str(target)),
@@ -146,40 +147,55 @@ def write_package(target: Path, data: bytes) -> None:
                 seen=f"a file with sha256 {seen}",
                 hint="move it away, or give the app another package_name or version",
             )
+        if entry.get("made_of") == made_of and entry.get("sha256") == seen:
+            return False
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The record goes first: a crash in between leaves a record too many, not a foreign file.
-        known[target.name] = digest
-        text = json.dumps(known, indent=1, sort_keys=True) + "\n"
-        _replace_file(record, text.encode())
-        _replace_file(target, data)
+        with _replacing(target) as stage:
+            with stage.open("wb") as file:
+                write(file)
+            # The record goes first and owns the old file too: a crash in between disowns neither.
+            known[target.name] = {"made_of": made_of, "sha256": _sha256_of(stage)}
+            if seen is not None:
+                known[target.name]["before"] = seen
+            _write_record(record, known)
+    return True
 
 
-def _read_record(record: Path) -> dict[str, str]:
+def _read_record(record: Path) -> dict[str, dict[str, str]]:
     try:
-        seen = json.loads(record.read_text())
+        seen = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {str(k): str(v) for k, v in seen.items()} if isinstance(seen, dict) else {}
+    if not isinstance(seen, dict):
+        return {}
+    return {str(name): entry for name, entry in seen.items() if isinstance(entry, dict)}
+
+
+def _write_record(record: Path, known: dict[str, dict[str, str]]) -> None:
+    with _replacing(record) as stage:
+        stage.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _sha256_of(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return File("", path).sha256()
     except OSError as cause:
         return f"unknown ({cause.strerror})"
 
 
-def _replace_file(target: Path, data: bytes) -> None:
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A file beside `target` to write, which takes its place at the end, or goes."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.new-", dir=target.parent)
+    os.close(handle)
+    stage = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        _settle(Path(name), 0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        yield stage
+        _settle(stage, 0o644)
+        stage.replace(target)
+    finally:
+        stage.unlink(missing_ok=True)
 
 
 def _fill(stage: Path, files: Iterable[File]) -> None:

@@ -81,7 +81,7 @@ def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> s
             m=manifest,
             name=package_name(app),
             library_file=PurePosixPath(manifest.library.file).name,
-        registrations=registrations_archive(app),
+            registrations=registrations_archive(app),
             core=core_archive(app),
             include_from_lib=layout.include_from_lib,
             has_toolchain_file=manifest.toolchain.compiler == "zig",

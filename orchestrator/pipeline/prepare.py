@@ -15,7 +15,7 @@ from orchestrator.plan.variant import RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.entry import Entry, load_entry
 from orchestrator.runtime.generated import generate_sources, generated_identity
-from orchestrator.runtime.index import IndexUnreadable, RuntimeIndex, load_index
+from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, load_index
 from orchestrator.runtime.source import FetchedRuntime, fetch_runtime
 from orchestrator.runtime.units import runtime_units
 from orchestrator.runtime.versions import DATA, VersionData, load_version
@@ -42,7 +42,7 @@ class PreparedRuntime:
 
     @cached_property
     def index(self) -> RuntimeIndex:
-        """The shipped index; raises IndexUnreadable where it is not of this source tree."""
+        """The shipped index; raises IndexUnreadableError where it is not of this source tree."""
         return shipped_index(self.version.version, self.fetched.digest)
 
     @cached_property
@@ -57,10 +57,10 @@ def index_path(version: str) -> Path:
 
 
 def shipped_index(version: str, tree: str) -> RuntimeIndex:
-    """The index of `version`. Raises IndexUnreadable where it belongs to another source tree."""
+    """The index of `version`. Raises IndexUnreadableError where it is of another source tree."""
     index = load_index(index_path(version))
     if index.tree != tree:
-        raise IndexUnreadable(
+        raise IndexUnreadableError(
             f"the runtime index of PyTorch {version} was made from another source tree",
             expected=tree,
             seen=index.tree,
@@ -69,16 +69,12 @@ def shipped_index(version: str, tree: str) -> RuntimeIndex:
     return index
 
 
-def prepare_runtime(
-    workspace: Workspace, context: Context, progress: Progress
-) -> PreparedRuntime:
+def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) -> PreparedRuntime:
     """Fetch, generate and configure what the workspace pins; quick when it is all there."""
     pin = workspace.config.runtime
     version = load_version(pin.pytorch)
     fetched = fetch_runtime(pin, context, progress)
-    generated = generate_sources(
-        fetched.tree, fetched.digest, context.cache, context.env, progress
-    )
+    generated = generate_sources(fetched.tree, fetched.digest, context.cache, context.env, progress)
     configured = generated.parent / f"{generated.name}-configured"
     if not configured.is_dir():
         write_configured_headers(fetched.tree, version, configured)

@@ -1,7 +1,7 @@
 """Compiler flags of the runtime's units: one place for what selects, records, optimises.
 
-Paths are written as `$tree`, `$generated`, `$configured`, `$native`, `$third_party_<name>`, so that flags
-are the same text on every machine and can be fingerprinted; ninja fills them in.
+Paths are written as `$tree`, `$generated`, `$configured`, `$native`, `$third_party_<name>`, so that
+flags are the same text on every machine and can be fingerprinted; ninja fills them in.
 """
 
 from __future__ import annotations

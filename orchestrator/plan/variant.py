@@ -25,7 +25,7 @@ _SELECTED_FILES = ("generated/Register", "generated/Operators_")
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 
 
-class UnitUnknown(OrchestratorError):
+class UnitUnknownError(OrchestratorError):
     """The version's data names a unit that the index does not have: a bug in our data."""
 
 
@@ -101,7 +101,7 @@ def plan_variant(
     selection: Selection,
     spec: VariantSpec,
 ) -> VariantPlan:
-    """The plan of one variant. Raises UnitUnknown."""
+    """The plan of one variant. Raises UnitUnknownError."""
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
     found = reach(
         index,
@@ -137,7 +137,7 @@ def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
 
 def _number(numbers: Mapping[str, int], path: str) -> int:
     if path not in numbers:
-        raise UnitUnknown(
+        raise UnitUnknownError(
             f"the runtime index has no unit {path}", hint="run: orchestrator runtime index"
         )
     return numbers[path]

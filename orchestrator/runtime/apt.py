@@ -119,7 +119,7 @@ class AptClient:
             seen = ", ".join(sorted({version for version, _ in offered}))
             raise WayClosed(f"the mirror has {source.package} {seen}, without {source.archive}")
         lines = (update.err + update.out).splitlines()
-        faults = [line for line in lines if re.match(r"[EW]:|Err:", line)]
+        faults = [line for line in lines if re.match(r"[EW]: ", line)]
         why = f" ({faults[0]})" if faults else ""
         raise WayClosed(f"the mirror has no source package {source.package}{why}")
 

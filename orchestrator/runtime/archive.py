@@ -75,7 +75,7 @@ class _Unpacking:
     top: str | None = None
     size: int = 0
     members: int = 0
-    links: list[tuple[str, str]] = field(default_factory=list)
+    links: list[tuple[str, _Member]] = field(default_factory=list)
 
 
 def unpack(
@@ -94,9 +94,9 @@ def unpack(
     with _members(archive) as members:
         for member in members:
             _take(work, member)
-    for name, target in work.links:
-        (into / name).parent.mkdir(parents=True, exist_ok=True)
-        (into / name).symlink_to(target)
+    for path, member in work.links:
+        with _fresh(work, member, into / path):
+            (into / path).symlink_to(member.target)
     if work.top is None:
         raise ArchiveBrokenError("the archive is empty", place=work.place)
 
@@ -118,7 +118,7 @@ def _take(work: _Unpacking, member: _Member) -> None:
     if not path or member.kind == "folder" or not work.wanted(path):
         return
     if member.kind == "symlink":
-        work.links.append((path, member.target))
+        work.links.append((path, member))
         return
     with _source(work, member) as source:
         _write(work, member, work.into / path, source)
@@ -166,13 +166,20 @@ def _source(work: _Unpacking, member: _Member) -> Iterator[IO[bytes]]:
 
 
 def _write(work: _Unpacking, member: _Member, path: Path, source: IO[bytes]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _fresh(work, member, path):
         out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise _unsafe(work, member, "a path that is there already") from error
     with os.fdopen(out, "wb") as stream:
         shutil.copyfileobj(source, stream)
+
+
+@contextmanager
+def _fresh(work: _Unpacking, member: _Member, path: Path) -> Iterator[None]:
+    """Makes the folders above `path`; what stands there already is a fault of the archive."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _unsafe(work, member, "a path that is there already") from error
 
 
 def _unsafe(work: _Unpacking, member: _Member, seen: str) -> ArchiveUnsafeError:

@@ -44,7 +44,7 @@ def entry_text(entry: Entry) -> str:
 
 
 def undefined_symbols(objects: list[Path]) -> frozenset[str]:
-    """Symbols that the objects refer to and none of them defines. Raises ObjectUnreadable."""
+    """Symbols that the objects refer to and none of them defines. Raises ObjectUnreadableError."""
     needed: set[str] = set()
     defined: set[str] = set()
     for path in objects:

@@ -1,8 +1,8 @@
-"""The source tree's generated files: torchgen's and the autograd generator's, whole, once a version.
+"""The source tree's generated files: torchgen's and the autograd generator's, once a version.
 
 No header differs under selection, so that one tree serves every app.  Each generator runs in a
 process of its own, from the pinned tree, with the tree as working folder, so that no path of this
-machine enters the text.  Layout: `<folder>/ATen/...` (torchgen), `<folder>/autograd/torch/csrc/...`.
+machine enters the text.  Layout: `<folder>/ATen/...` (torchgen) and `<folder>/autograd/torch/csrc/...`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orchestrator.errors import OrchestratorError
 RECIPE = "1"
 
 
-class GenerationFailed(OrchestratorError):
+class GenerationFailedError(OrchestratorError):
     """A generator of the pinned tree failed."""
 
 
@@ -39,7 +39,7 @@ def generate_sources(
 ) -> Path:
     """The folder of the generated files; written on first use, all or nothing (about 12 s).
 
-    Raises GenerationFailed.
+    Raises GenerationFailedError.
     """
     folder = cache / "generated" / generated_identity(tree_digest)[:16]
     if (folder / "complete").is_file():
@@ -50,17 +50,17 @@ def generate_sources(
     (staging / "ATen").mkdir(parents=True)
     try:
         _run(
-            ["-m", "torchgen.gen", "--source-path", "aten/src/ATen"]
-            + ["--install_dir", str(staging / "ATen"), "--per-operator-headers"]
-            + ["--generate", "headers", "sources"],
+            "-m torchgen.gen --source-path aten/src/ATen --per-operator-headers"
+            " --generate headers sources --install_dir",
+            staging / "ATen",
             tree,
             env,
         )
         _run(
-            ["tools/setup_helpers/generate_code.py", "--subset", "libtorch", "--disable-autograd"]
-            + ["--native-functions-path", "aten/src/ATen/native/native_functions.yaml"]
-            + ["--tags-path", "aten/src/ATen/native/tags.yaml"]
-            + ["--gen-dir", str(staging / "autograd"), "--per_operator_headers"],
+            "tools/setup_helpers/generate_code.py --subset libtorch --disable-autograd"
+            " --native-functions-path aten/src/ATen/native/native_functions.yaml"
+            " --tags-path aten/src/ATen/native/tags.yaml --per_operator_headers --gen-dir",
+            staging / "autograd",
             tree,
             env,
         )
@@ -74,9 +74,9 @@ def generate_sources(
     return folder
 
 
-def _run(arguments: list[str], tree: Path, env: Mapping[str, str]) -> None:
+def _run(arguments: str, output: Path, tree: Path, env: Mapping[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, *arguments.split(), str(output)],
         cwd=tree,
         env={**env, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -84,8 +84,8 @@ def _run(arguments: list[str], tree: Path, env: Mapping[str, str]) -> None:
         check=False,
     )
     if done.returncode:
-        raise GenerationFailed(
-            f"{arguments[0] if arguments[0] != '-m' else arguments[1]} of the pinned tree failed",
+        raise GenerationFailedError(
+            f"{arguments.removeprefix('-m ').split()[0]} of the pinned tree failed",
             hint="orchestrator fetch --verify checks the source tree",
             details="\n".join(done.stderr.splitlines()[-12:]),
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from array import array
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
 COMDAT = -1
 
 
-class IndexUnreadable(OrchestratorError):
+class IndexUnreadableError(OrchestratorError):
     """The index file is missing, damaged, of another format, or of another source tree."""
 
 
@@ -98,7 +99,11 @@ def save_index(index: RuntimeIndex) -> bytes:
         "pytorch": index.pytorch,
         "tree": index.tree,
         "units": [
-            {name: value for name, value in asdict(unit).items() if value is not False and value != ()}
+            {
+                name: value
+                for name, value in asdict(unit).items()
+                if value is not False and value != ()
+            }
             for unit in index.units
         ],
         "registrations": [[r.operator, r.key, r.unit, r.targets] for r in index.registrations],
@@ -121,7 +126,7 @@ def _little_endian(column: array[int]) -> array[int]:
 def load_index(path: Path) -> RuntimeIndex:
     """Read an index file.
 
-    Raises IndexUnreadable where it is missing, damaged or of another format.
+    Raises IndexUnreadableError where it is missing, damaged or of another format.
     """
     try:
         raw = zstandard.ZstdDecompressor().decompress(path.read_bytes())
@@ -131,12 +136,19 @@ def load_index(path: Path) -> RuntimeIndex:
             raise ValueError(f"format {header['format']}")
         return _parse(header, rest)
     except (OSError, ValueError, KeyError, zstandard.ZstdError) as error:
-        raise IndexUnreadable(
+        raise IndexUnreadableError(
             f"the runtime index {path.name} cannot be read",
             expected=f"an index of format {FORMAT}",
             seen=str(error),
             hint="run: orchestrator runtime index",
         ) from None
+
+
+def _unit(columns: Mapping[str, Any]) -> UnitFacts:
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in columns.items()
+    }
+    return UnitFacts(**fields)
 
 
 def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
@@ -152,10 +164,7 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
     return RuntimeIndex(
         pytorch=header["pytorch"],
         tree=header["tree"],
-        units=tuple(
-            UnitFacts(**{k: tuple(v) if isinstance(v, list) else v for k, v in unit.items()})
-            for unit in header["units"]
-        ),
+        units=tuple(_unit(unit) for unit in header["units"]),
         registrations=tuple(
             Registration(operator, key, unit, tuple(targets))
             for operator, key, unit, targets in header["registrations"]

@@ -29,7 +29,7 @@ class _Node:
 
 
 class _Builder:
-    """Node numbers by name: `<symbol>` for what the linker sees, `<unit>#<section>` for the rest."""
+    """Node numbers by name: `<symbol>`, with `@<unit>` where it is not shared between units."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -51,7 +51,7 @@ def build_index(
 ) -> RuntimeIndex:
     """The index of `units`, whose objects are at `objects[unit.path]`.
 
-    Raises ObjectUnreadable.
+    Raises ObjectUnreadableError.
     """
     builder = _Builder()
     ordered = sorted(units, key=lambda unit: unit.path)

@@ -24,8 +24,8 @@ _PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"')
 
 @dataclass(frozen=True)
 class Mentions:
-    """Sorted names; `open_tags` where a tag's name is not a literal; `promoted` are the interpreter's
-    operators that the unit always registers."""
+    """Sorted names; `open_tags` where a tag's name is not a literal; `promoted` are operators of the
+    interpreter that the unit always registers."""
 
     tags: tuple[str, ...]
     open_tags: bool

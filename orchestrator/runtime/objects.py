@@ -31,7 +31,7 @@ _SHN_XINDEX, _SHN_COMMON = 0xFFFF, 0xFFF2
 _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})
 
 
-class ObjectUnreadable(OrchestratorError):
+class ObjectUnreadableError(OrchestratorError):
     """The file is not a 64-bit little-endian relocatable ELF object."""
 
 
@@ -73,7 +73,7 @@ class ObjectFacts:
     strings: dict[int, bytes]
 
     def string_at(self, section: int, offset: int) -> str | None:
-        """The C string at an offset of a string section; None where the section holds no strings."""
+        """The C string at an offset of a section; None where the section holds no strings."""
         data = self.strings.get(section)
         if data is None or not 0 <= offset < len(data):
             return None
@@ -129,7 +129,7 @@ class _Tables:
 def read_object(path: Path) -> ObjectFacts:
     """The facts of the object at `path`.
 
-    Raises ObjectUnreadable where it is not a 64-bit little-endian ELF relocatable file.
+    Raises ObjectUnreadableError where it is not a 64-bit little-endian ELF relocatable file.
     """
     data = path.read_bytes()
     try:
@@ -140,7 +140,7 @@ def read_object(path: Path) -> ObjectFacts:
             if elf["e_type"] != "ET_REL" or elf.elfclass != 64 or not elf.little_endian:
                 raise ELFError(f"{elf['e_type']}, {elf.elfclass} bits")
     except ELFError as error:
-        raise ObjectUnreadable(
+        raise ObjectUnreadableError(
             f"{path.name} is not an object that the index can read",
             expected="a 64-bit little-endian ELF relocatable file",
             seen=str(error),

@@ -24,7 +24,7 @@ _MANGLED_INIT = re.compile(r"(\d+)(TORCH_LIBRARY_\w+)")
 _LIBRARY_INIT = re.compile(
     r"TORCH_LIBRARY_(?P<kind>FRAGMENT_|IMPL_)?init_(?P<namespace>[A-Za-z0-9]+|_)(?:_(?P<rest>\w+))?$"
 )
-# `torch::Library::_impl`, `_def` (two overloads) and `_fallback`, by the start of their mangled name.
+# `torch::Library::_impl`, `_def` (two overloads) and `_fallback`, by the start of their symbols.
 _COMMIT = {
     "_ZNR5torch7Library5_implE": "impl",
     "_ZNR5torch7Library4_defE": "def",
@@ -33,6 +33,8 @@ _COMMIT = {
 _NAME = re.compile(r"^(?:[A-Za-z_][\w]*::)?[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?$")
 _SCHEMA = re.compile(r"^((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\(")
 _QUALIFIED_SCHEMA = re.compile(r"^([a-z_]\w*::\w+(?:\.\w+)?)\(")
+
+
 @dataclass(frozen=True)
 class Cut:
     """One operator's share of a registering section."""

@@ -96,7 +96,7 @@ def digest_files(root: Path, files: Iterable[str]) -> str:
 def _walk(root: Path, rules: TreeRules) -> Iterator[str]:
     folders = rules.folders()
     if "" not in folders and root.is_dir():
-        yield from _counting(root, "", (entry.name for entry in os.scandir(root)), rules)
+        yield from _counting(root, "", [entry.name for entry in root.iterdir()], rules)
     for folder in folders:
         _refuse_link(root, folder)
         for here, inner, files in os.walk(root / folder):

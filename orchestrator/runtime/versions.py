@@ -93,6 +93,13 @@ class ConfigureData(_Data):
     values: Mapping[str, str]
 
 
+class AlwaysUnit(_Data):
+    """A unit without which nothing runs, though no operator of the selection names it; and why."""
+
+    unit: str
+    why: str
+
+
 class VersionData(_Data):
     """The facts about one version of PyTorch; the YAML file's comments explain each."""
 
@@ -105,6 +112,8 @@ class VersionData(_Data):
     upstream: UpstreamData
     optimised: Strings
     configure: ConfigureData
+    always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
+    all_operators_bytes: Mapping[str, int]
 
 
 def supported_versions(folder: Path = DATA) -> tuple[str, ...]:

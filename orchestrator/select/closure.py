@@ -84,7 +84,7 @@ def reach(
     units: Iterable[int] = (),
     follow_calls: bool,
 ) -> Reach:
-    """Walk from the nodes `entry`, the registrations of `operators` and the initialisers of `units`.
+    """Walk from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
 
     follow_calls: an operator whose typed entry point is reached is taken as selected too.
     """

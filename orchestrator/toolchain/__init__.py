@@ -1,1 +1,1 @@
-"""Toolchains: from a declaration (`toolchains/<abi>.yaml`) to compiler wrappers with an identity."""
+"""Toolchains: from a declaration (toolchains/<abi>.yaml) to compiler wrappers with an identity."""

@@ -28,11 +28,11 @@ from orchestrator.values.config import ToolchainConfig
 _ZIG_FLAGS = ("-g0", "-fno-sanitize=all", "-Wno-invalid-specialization")
 
 
-class CompilerMissing(OrchestratorError):
+class CompilerMissingError(OrchestratorError):
     """A toolchain's compiler is not on this machine."""
 
 
-class CompilerUnsupported(OrchestratorError):
+class CompilerUnsupportedError(OrchestratorError):
     """A toolchain names a compiler of a kind that cannot be used for it."""
 
 
@@ -65,7 +65,7 @@ def resolve_toolchain(
 ) -> ResolvedToolchain:
     """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<identity>/`.
 
-    Raises CompilerMissing, CompilerUnsupported.
+    Raises CompilerMissingError, CompilerUnsupportedError.
     """
     if config.compiler.zig is not None:
         command, version = _zig(place)
@@ -89,7 +89,7 @@ def resolve_toolchain(
         identity = _digest({"command": version, "digest": _file_digest(found["cxx"])})
         target = version
     else:
-        raise CompilerUnsupported(
+        raise CompilerUnsupportedError(
             f"the toolchain {config.abi} needs a compiler that this version cannot drive yet",
             place=place,
             expected="compiler: zig or command",
@@ -111,7 +111,7 @@ def resolve_toolchain(
 
 
 def compiler_environment(cache_folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment for compiler processes: one shared zig cache, so that libc++ is built once."""
+    """The environment for compiler processes: one zig cache, so that libc++ is built once."""
     zig = str(cache_folder / "zig")
     return {**env, "ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}
 
@@ -119,7 +119,7 @@ def compiler_environment(cache_folder: Path, env: Mapping[str, str]) -> dict[str
 def _zig(place: Place) -> tuple[list[str], str]:
     spec = util.find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
-        raise CompilerMissing(
+        raise CompilerMissingError(
             "the Python package ziglang is not installed",
             place=place,
             hint="run ./orchestrate, which installs the pinned dependencies",
@@ -131,7 +131,7 @@ def _zig(place: Place) -> tuple[list[str], str]:
 def _find(command: str, place: Place, env: Mapping[str, str]) -> str:
     found = shutil.which(command, path=env.get("PATH"))
     if found is None:
-        raise CompilerMissing(
+        raise CompilerMissingError(
             f"{command} is not on PATH",
             place=place,
             hint=f"install {command}, or choose a toolchain of zig",
@@ -184,5 +184,3 @@ def _write_wrapper(folder: Path, verb: str, target: str, command: list[str]) -> 
         staged.chmod(0o755)
         staged.replace(path)
     return path
-
-

@@ -47,11 +47,11 @@ class Selection:
         )
 
 
-def _union(left: Mapping[str, Requesters], right: Mapping[str, Requesters]) -> dict[str, Requesters]:
+def _union(
+    left: Mapping[str, Requesters], right: Mapping[str, Requesters]
+) -> dict[str, Requesters]:
     nobody: Requesters = frozenset()
-    return {
-        key: left.get(key, nobody) | right.get(key, nobody) for key in sorted({*left, *right})
-    }
+    return {key: left.get(key, nobody) | right.get(key, nobody) for key in sorted({*left, *right})}
 
 
 def merge_all(selections: Iterable[Selection]) -> Selection:

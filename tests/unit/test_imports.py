@@ -13,8 +13,9 @@ FREE = {"errors", "context"}
 # From left to right; a module imports from its own layer or from one to the left.
 LAYERS = (
     {"values"},
-    {"load", "runtime", "models", "trace", "select", "codegen", "plan", "emit"},
+    {"load", "runtime", "models", "toolchain", "trace", "select", "codegen", "plan", "emit"},
     {"execute", "package", "report"},
+    {"pipeline"},
     {"commands"},
     {"cli", "__main__"},
 )

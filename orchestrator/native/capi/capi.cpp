@@ -132,6 +132,9 @@ lta_status fail_with(const c10::Error& error, lta_status fallback) {
   if (contains(message, "DefaultCPUAllocator")) {
     return fail(LTA_OUT_OF_MEMORY, std::move(text));
   }
+  if (contains(message, "inline_container.cc") || contains(message, "PytorchStreamReader")) {
+    text.insert(0, "the archive is damaged, or was not saved by _save_for_lite_interpreter: ");
+  }
   // Where it was raised: all that tells one stripped message from another.
   const std::string place = between(error.backtrace(), "Exception raised from ", " (most recent");
   if (!place.empty()) {

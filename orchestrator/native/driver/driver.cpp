@@ -25,7 +25,8 @@ int usage() {
       "usage: driver --model M.ptl --output out.json [--inputs inputs.json|bundled]\n"
       "              [--time] [--repeat N] [--warmup N] [--no-args]\n"
       "  --inputs   a list of {\"method\":..,\"args\":[value...]}, or the model's own (default)\n"
-      "  --time     repeat the first run of forward and write its median and least time\n"
+      "  --time     repeat each method's first run (--repeat, after --warmup) and write\n"
+      "             its median and least time\n"
       "  --no-args  leave the arguments out of the output\n",
       stderr);
   return 2;
@@ -276,11 +277,9 @@ bool run_model(json::Writer& out, const Options& options, const json::Value* inp
     check(lta_module_load(options.model.c_str(), &loaded));
     const std::unique_ptr<lta_module, FreeModule> module(loaded);
     observer.loaded(loaded);
-    bool timed = !options.time;
     for (const Call& what : inputs ? read_calls(*inputs) : bundled_calls(loaded)) {
-      const bool time_this = !timed && what.method == "forward";
-      timed = timed || time_this;
-      good = run_call(out, loaded, what, options, time_this, observer) && good;
+      const bool timed = options.time && what.index == 0;
+      good = run_call(out, loaded, what, options, timed, observer) && good;
     }
     out.close(']').key("error").null();
   } catch (const ApiError& error) {

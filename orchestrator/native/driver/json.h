@@ -332,7 +332,8 @@ class Writer {
     if (std::isinf(value)) return raw(value > 0 ? "\"inf\"" : "\"-inf\"");
     char text[40];
     std::snprintf(text, sizeof text, "%.17g", value);
-    return raw(text);
+    // "1" and "-0" would come back as integers.
+    return raw(std::strpbrk(text, ".e") ? text : std::string(text) + ".0");
   }
   Writer& string(const std::string& text) {
     separate();

@@ -2,13 +2,11 @@
 #include "recorder.h"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <stdexcept>
-#include <unordered_set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/dispatch/ObservedOperators.h>
@@ -37,6 +35,18 @@ enum class Phase { Model, Setup, Repeat };
 Recording recording;
 std::mutex lock; // over `recording`; an operator may run on threads of its own
 Phase phase = Phase::Model;
+bool repeated = false; // whether any run was repeated: then only repeated runs give times
+
+bool times_count() {
+  return phase == (repeated ? Phase::Repeat : Phase::Model);
+}
+
+// PyTorch leaves operators such as aten::size and aten::is_complex unobserved. An operator asks for
+// that once, when it is registered, which is before main(): so the list is emptied before all other
+// static initialisers. (Upstream's tracer empties it in main() and misses those operators.)
+__attribute__((constructor(101))) void observe_all_operators() {
+  c10::ObservedOperators::getUnobservedOperatorList().clear();
+}
 
 // ---- Time ----
 
@@ -67,7 +77,7 @@ void exclude(Clock::duration duration) {
 
 // Ends the time of the kernel tag that runs in `frame`.
 void finish_tag(const Frame& frame, Clock::time_point now) {
-  if (!frame.tag.empty() && phase != Phase::Setup) {
+  if (!frame.tag.empty() && times_count()) {
     const int64_t spent = nanoseconds(now - frame.tag_started - frame.tag_excluded);
     recording.tag_nanoseconds[frame.tag] += spent;
     recording.operator_tag_nanoseconds[frame.name][frame.tag] += spent;
@@ -97,7 +107,7 @@ void pop_frame() {
     const std::lock_guard<std::mutex> guard(lock);
     const Frame& frame = frames.back();
     finish_tag(frame, now);
-    if (!frame.name.empty() && phase != Phase::Setup) {
+    if (!frame.name.empty() && times_count()) {
       recording.self_nanoseconds[frame.name] += nanoseconds(now - started - frame.excluded);
     }
   }
@@ -313,10 +323,6 @@ void as_setup(Work work) {
 } // namespace
 
 void Recorder::before_load() {
-  // Upstream leaves operators such as aten::size unobserved, for speed. Operators look themselves
-  // up in that list when they are registered, before main(): emptying it now is too late for the
-  // dispatcher's copies, so the observed flag is checked below.
-  c10::ObservedOperators::getUnobservedOperatorList().clear();
   hook(at::RecordScope::FUNCTION, operator_started, operator_ended);
   hook(at::RecordScope::KERNEL_FUNCTION_DTYPE, kernel_started);
   hook(at::RecordScope::CUSTOM_CLASS, class_loaded);
@@ -351,6 +357,12 @@ void Recorder::saw(const lta_value* value) {
 
 void Recorder::repeating(bool on) {
   phase = on ? Phase::Repeat : Phase::Model;
+  if (on && !repeated) { // times of warm runs only, where there are any
+    repeated = true;
+    recording.self_nanoseconds.clear();
+    recording.tag_nanoseconds.clear();
+    recording.operator_tag_nanoseconds.clear();
+  }
 }
 
 void Recorder::write(json::Writer& out) {

@@ -2,8 +2,8 @@
 //
 // Contract: linked into one executable with PyTorch objects that were compiled for tracing, that is
 // without PYTORCH_DISABLE_PER_OP_PROFILING and with ENABLE_RECORD_KERNEL_FUNCTION_DTYPE, every unit
-// alike (the second changes what headers declare, the first what inline functions do). start()
-// throws std::logic_error if they were not.
+// alike: both change inline functions that the linker keeps one copy of, so that a single unit
+// compiled otherwise can silence the recording of all.
 //
 // It watches four scopes of at::RecordFunction, as upstream's model_tracer does:
 //   FUNCTION              every call through the dispatcher, boxed calls included, redispatches not
@@ -64,7 +64,8 @@ class Recorder : public driver::Observer {
   void loaded(lta_module* module) override;
   // What an app does with its tensors around a run, as set-up.
   void saw(const lta_value* value) override;
-  // While on, times are added and nothing is counted.
+  // While on, times are added and nothing is counted. With the first, all earlier times go: those
+  // of first runs are not what a warm model costs.
   void repeating(bool on) override;
   void write(json::Writer& out) override;
 };

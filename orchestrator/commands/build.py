@@ -1,0 +1,56 @@
+"""`orchestrator build`: from committed traces to delivered, verified libraries."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.views import progress_view, speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.execute.lock import workspace_lock
+from orchestrator.pipeline.building import build
+from orchestrator.pipeline.session import Session
+from orchestrator.report.table import show
+
+NAME = "build"
+HELP = """\
+Builds every app and ABI that the patterns name into dist/<app>/<abi>/: reads the models' committed
+traces, compiles only the units that they need (objects are shared through the user's cache folder),
+links, packages, and runs every model in the delivered library."""
+EXAMPLE = """\
+./orchestrate build //...
+./orchestrate build //apps/camera:linux-x86_64
+./orchestrate build //apps/... --json --jobs 8"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add patterns, --jobs and --json."""
+    add_patterns(parser)
+    parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
+    parser.add_argument("--json", action="store_true", help="print the report for machines")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="fail if another build runs in this workspace"
+    )
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Build and print the report."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    labels = resolve_patterns(arguments.patterns, session.workspace)
+    assert session.runtime
+    with workspace_lock(context.state, not arguments.no_wait, say, "build"):
+        report = build(
+            session,
+            labels,
+            jobs=arguments.jobs or session.workspace.config.jobs,
+            view=progress_view(arguments.quiet),
+        )
+    if arguments.json:
+        print(report.to_json(), end="")
+    else:
+        show(report, Console())
+    return ExitCode.OK

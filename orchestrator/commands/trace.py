@@ -1,0 +1,64 @@
+"""`orchestrator trace`: runs apps' models in the tracer and writes their lock files."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.views import progress_view, speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.execute.lock import workspace_lock
+from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.tracing import TracedApp, trace_apps
+
+NAME = "trace"
+HELP = """\
+Builds each app's tracer (PyTorch cut to what the app's models could reach, with recording compiled
+in), runs every model on its inputs, and writes apps/<app>/traces/<model>.yaml and the recorded
+outputs beside it. Commit both: builds read them."""
+EXAMPLE = """\
+./orchestrate trace //apps/camera
+./orchestrate trace //..."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add patterns, --all-operators and --jobs."""
+    add_patterns(parser)
+    parser.add_argument(
+        "--all-operators",
+        action="store_true",
+        help="a tracer that holds every operator: slow, a cross-check of the runtime index",
+    )
+    parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Trace and print one line a model."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    labels = resolve_patterns(arguments.patterns, session.workspace)
+    apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
+    assert session.runtime
+    with workspace_lock(context.state, True, say, "trace"):
+        traced = trace_apps(
+            session,
+            apps,
+            all_operators=arguments.all_operators,
+            jobs=arguments.jobs or session.workspace.config.jobs,
+            view=progress_view(arguments.quiet),
+        )
+    for one in traced:
+        _tell(one)
+    return ExitCode.OK
+
+
+def _tell(traced: TracedApp) -> None:
+    print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
+    for trace in traced.traces:
+        unrun = trace.unrun_operators
+        print(
+            f"  {trace.model}: {len(trace.called_operators)} operators ran,"
+            f" {len(trace.kernel_tags)} kernel tags"
+            + (f"; never ran: {', '.join(unrun)}" if unrun else "")
+        )

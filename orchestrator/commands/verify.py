@@ -1,0 +1,39 @@
+"""`orchestrator verify`: runs apps' models in the libraries that were delivered."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.verifying import verify_delivered
+from orchestrator.report.verify import require_verified
+
+NAME = "verify"
+HELP = """\
+Runs each app's models in the library that lies in dist/, on the traced inputs, and compares the
+outputs with the tracer's. `build` does the same at its end."""
+EXAMPLE = """\
+./orchestrate verify //apps/camera"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add patterns."""
+    add_patterns(parser)
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Verify and print one line a model."""
+    session = Session(context, speaker(arguments.quiet))
+    labels = resolve_patterns(arguments.patterns, session.workspace)
+    assert session.runtime
+    for label in labels:
+        results = verify_delivered(session, label)
+        for result in results:
+            detail = f", {result.runs} runs" if result.runs else ""
+            print(f"{label} {result.model}: {result.status}{detail}")
+        require_verified(str(label), results)
+    return ExitCode.OK

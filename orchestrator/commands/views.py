@@ -1,0 +1,47 @@
+"""Progress views for commands: on stderr, so that stdout is the result's alone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from rich.console import Console
+
+from orchestrator.report.progress import Progress
+from orchestrator.report.progress_view import ProgressView
+
+
+class QuietView:
+    """A view that shows nothing."""
+
+    def __enter__(self) -> QuietView:
+        return self
+
+    def __exit__(self, *details: object) -> None: ...
+
+    def feed(self, line: str) -> None: ...
+
+
+View = Callable[[Mapping[str, float], int], "ProgressView | QuietView"]
+
+
+def progress_view(quiet: bool) -> View:
+    """A live line on a terminal, a line at start and end otherwise, nothing with --quiet."""
+
+    def view(costs: Mapping[str, float], jobs: int) -> ProgressView | QuietView:
+        if quiet:
+            return QuietView()
+        return ProgressView(Progress(costs, jobs, time.monotonic), Console(stderr=True))
+
+    return view
+
+
+def speaker(quiet: bool) -> Callable[[str], None]:
+    """Says what a command is doing, a line each."""
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    return say

@@ -1,0 +1,114 @@
+"""Runs ninja on a written build.ninja: effects are one process, and lines handed to a view."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.report.progress import STATUS_FORMAT, NinjaStream, parse_status
+
+_FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
+_ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
+# A build killed by the kernel for want of memory says nothing else.
+_KILLED = re.compile(r"\bKilled\b|signal: 9|signal 9")
+
+
+class ActionFailedError(OrchestratorError):
+    """A compiler or linker failed; everything that was built stays in the cache."""
+
+
+@dataclass(frozen=True)
+class NinjaResult:
+    """What ninja did: actions run, and what failed (output path -> its text)."""
+
+    actions: int
+    failures: Mapping[str, str]
+
+
+def ninja_binary() -> str:
+    """The ninja that the `ninja` package brings."""
+    return str(Path(sys.executable).with_name("ninja"))
+
+
+def run_ninja(
+    build_file: Path,
+    targets: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    jobs: int | None,
+    keep_going: bool,
+    feed: Callable[[str], None],
+) -> NinjaResult:
+    """Run ninja to its end; every line that is not about a failure goes to `feed`.
+
+    KeyboardInterrupt passes through after ninja has stopped its commands; ninja removes what was
+    half written, so that the next run goes on from there.
+    """
+    argv = [ninja_binary(), "-f", str(build_file)]
+    argv += ["-j", str(jobs)] if jobs else []
+    argv += ["-k", "0"] if keep_going else []
+    process = subprocess.Popen(
+        [*argv, *targets],
+        env={**env, "NINJA_STATUS": STATUS_FORMAT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    stream, lines, actions = NinjaStream(), list[str](), 0
+    assert process.stdout is not None
+    try:
+        while chunk := os.read(process.stdout.fileno(), 65536):
+            for line in stream.feed(chunk):
+                actions += parse_status(line) is not None
+                lines.append(line)
+                if parse_status(line) is not None:
+                    feed(line)
+        lines += stream.end()
+    except KeyboardInterrupt:
+        process.wait()
+        raise
+    code = process.wait()
+    failures = _failures(lines)
+    if code and not failures:
+        failures = {"ninja": "\n".join(lines[-20:])}
+    return NinjaResult(actions, failures)
+
+
+def _failures(lines: Sequence[str]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in lines:
+        match = _FAILED.match(line)
+        if match:
+            current = found.setdefault(match[2].strip(), [])
+        elif parse_status(line) is not None or line.startswith("ninja: "):
+            current = None
+        elif current is not None:
+            current.append(line)
+    return {output: "\n".join(text) for output, text in found.items()}
+
+
+def failure_error(result: NinjaResult, names: Mapping[str, str], total: int) -> ActionFailedError:
+    """The error for a failed run. names: output path -> the unit that it is made of."""
+    output, text = next(iter(result.failures.items()))
+    command, _, rest = text.partition("\n")
+    first = next((line for line in rest.splitlines() if _ERROR.search(line)), rest.strip()[:300])
+    unit = names.get(output, output)
+    if _KILLED.search(text) and not first:
+        first = "the compiler was killed: probably not enough memory"
+    return ActionFailedError(
+        f"{unit} failed to build",
+        seen=first or text[:300],
+        hint="run the command below by hand; what was built so far is kept and not built again"
+        + (
+            f"; {len(result.failures)} of {total} actions failed"
+            if len(result.failures) > 1
+            else ""
+        ),
+        details=command[:4000],
+    )

@@ -1,0 +1,74 @@
+"""A delivered folder as the packagers read it: what its manifest lists, and nothing else.
+
+Contract: the files are those of the manifest, with the digests that it gives; a folder that was
+changed by hand is refused, so that a package never says one thing and holds another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.package.files import File
+from orchestrator.package.manifest import MANIFEST, Manifest, read_manifest
+
+NOT_FOR_RELEASE: Final = "NOT-FOR-RELEASE"
+
+
+class ChangedDeliveryError(OrchestratorError):
+    """A file of a delivered folder is missing or is not what the manifest says."""
+
+
+class Packager(Protocol):
+    """A kind of package. Modules satisfy it: `package.tarball`, `package.deb`."""
+
+    def names(self, manifest: Manifest) -> tuple[str, ...]:
+        """The file names of the packages of a variant; raises what `pack` raises about it."""
+
+    def pack(self, folder: Path, into: Path) -> tuple[Path, ...]:
+        """Makes the packages of a delivered folder in the folder `into`; returns their paths.
+
+        A package that is there and was made of the same is left as it is.
+        """
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A folder's manifest, and its files by path; `digest` identifies the whole."""
+
+    manifest: Manifest
+    files: dict[str, File]
+    digest: str
+
+
+def read_delivery(folder: Path) -> Delivery:
+    """The delivery in a folder; raises `UnreadableManifestError`, `ChangedDeliveryError`."""
+    manifest = read_manifest(folder)
+    files = {path: File(path, folder / path) for path in sorted(manifest.files)}
+    library = manifest.library.file
+    files[library] = File(library, folder / library, executable=True)
+    wrong = [path for path, file in files.items() if not _holds(manifest, path, file)]
+    if wrong:
+        raise _changed(folder, wrong)
+    files[MANIFEST] = File(MANIFEST, folder / MANIFEST)
+    return Delivery(manifest, files, files[MANIFEST].sha256())
+
+
+def _holds(manifest: Manifest, path: str, file: File) -> bool:
+    try:
+        return path in manifest.files and file.sha256() == manifest.files[path].sha256
+    except OSError:
+        return False
+
+
+def _changed(folder: Path, wrong: Sequence[str]) -> ChangedDeliveryError:
+    return ChangedDeliveryError(
+        "the delivered folder was changed",
+        place=Place(str(folder)),
+        expected="the files that its manifest lists, with their digests",
+        seen=", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""),
+        hint="build the variant again",
+    )

@@ -1,0 +1,135 @@
+"""Writes an action graph as build.ninja and has ninja carry it out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from orchestrator.emit.ninja import ninja_text
+from orchestrator.execute.ninja import NinjaResult, run_ninja
+from orchestrator.pipeline.session import Session
+from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.values.action import ActionGraph
+
+
+class ProgressSink(Protocol):
+    """A progress view: a context manager that takes ninja's lines."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def feed(self, line: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What carrying out a graph did: objects that had to be compiled, and ninja's result."""
+
+    compiled: frozenset[str]
+    result: NinjaResult
+
+
+def carry_out(
+    session: Session,
+    graph: ActionGraph,
+    projections: Mapping[str, str],
+    *,
+    name: str,
+    targets: Sequence[str] = (),
+    jobs: int | None,
+    keep_going: bool,
+    view: Callable[[Mapping[str, float], int], ProgressSink],
+) -> Carried:
+    """Write `<state>/<name>.ninja` and run it."""
+    cache = session.context.cache
+    write_projections(cache / "projections", projections)
+    present = {o for o in graph.compiles if Path(expand(session, o)).is_file()}
+    abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
+    text = ninja_text(
+        graph,
+        folders=session.runtime.folders,
+        toolchains={abi: _tools(session.toolchain(abi)) for abi in sorted(abis)},
+        present=present,
+        launcher=_launcher(session),
+    )
+    build_file = session.context.state / f"{name}.ninja"
+    write_if_changed(build_file, text)
+    env = compiler_environment(cache, session.context.env)
+    launcher = session.workspace.config.launcher
+    if launcher is not None:
+        env.update(launcher.env)
+    costs = {c.unit: c.cost for o, c in graph.compiles.items() if o not in present}
+    with view(costs, jobs or os.cpu_count() or 1) as sink:
+        result = run_ninja(
+            build_file,
+            [expand(session, target) for target in targets],
+            env=env,
+            jobs=jobs,
+            keep_going=keep_going,
+            feed=sink.feed,
+        )
+    return Carried(frozenset(graph.compiles) - present, result)
+
+
+def expand(session: Session, path: str) -> str:
+    """An action's path with its `$variable` filled in."""
+    variable, _, rest = path.removeprefix("$").partition("/")
+    return f"{session.runtime.folders[variable]}/{rest}"
+
+
+def write_projections(folder: Path, projections: Mapping[str, str]) -> None:
+    """Projection headers by content; those that exist are what they should be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for digest in sorted(projections):
+        path = folder / f"{digest}.h"
+        if not path.is_file():
+            staged = folder / f".{digest}.{os.getpid()}"
+            staged.write_text(projections[digest])
+            staged.replace(path)
+
+
+def write_if_changed(path: Path, text: str) -> bool:
+    """Write all or nothing, and not at all where the text is the same."""
+    if path.is_file() and path.read_text() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_name(f".{path.name}.{os.getpid()}")
+    staged.write_text(text)
+    staged.replace(path)
+    return True
+
+
+def _tools(toolchain: ResolvedToolchain) -> dict[str, str]:
+    return {
+        "cxx": str(toolchain.cxx),
+        "cc": str(toolchain.cc),
+        "ar": str(toolchain.ar),
+        "link": " ".join(toolchain.link_flags),
+    }
+
+
+def _launcher(session: Session) -> str:
+    launcher = session.workspace.config.launcher
+    return "" if launcher is None else " ".join(launcher.command)
+
+
+def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
+    """Output path as ninja prints it -> what it is, for error messages."""
+    names = {expand(session, o): c.unit for o, c in graph.compiles.items()}
+    return names | {expand(session, link.output): Path(link.output).name for link in graph.links}
+
+
+def missing_objects(session: Session, objects: Iterable[str]) -> list[str]:
+    """Objects that do not exist (after a run that kept going)."""
+    return [o for o in objects if not Path(expand(session, o)).is_file()]

@@ -1,0 +1,91 @@
+"""Which of PyTorch's headers a delivery holds: those that the probe is really compiled with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.package.headers import HeaderFile, headers_from_depfile
+from orchestrator.pipeline.prepare import NATIVE
+from orchestrator.pipeline.session import Session
+from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.plan.flags import INCLUDE_FOLDERS, unit_flags
+from orchestrator.toolchain.resolve import compiler_environment
+
+_PROBE = NATIVE / "headers" / "probe.cpp"
+# Macros that change a header's meaning, and so the ABI: a consumer must define them as we did.
+_NOT_FOR_CONSUMERS = ("-DNDEBUG", "-D_FILE_OFFSET_BITS=64", "-DMINIZ", "-DFMT_HEADER_ONLY")
+
+
+class ProbeFailedError(OrchestratorError):
+    """The header probe does not compile with a toolchain."""
+
+
+def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
+    """PyTorch's headers for the C++ API; found once for a runtime and toolchain, then cached.
+
+    Raises ProbeFailedError.
+    """
+    toolchain = session.toolchain(abi)
+    flags = _flags(session, abi)
+    key = fingerprint(
+        {
+            "runtime": session.runtime.facts.identity,
+            "toolchain": toolchain.identity,
+            "flags": flags,
+            "probe": _PROBE.read_text(),
+            "folders": session.runtime.folders,
+        }
+    )
+    stored = session.context.cache / "headers" / f"{key}.json"
+    if not stored.is_file():
+        session.say(f"finding the headers of the C++ API for {abi}")
+        headers = headers_from_depfile(_depfile(session, abi, flags), _roots(session))
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        staged = stored.with_name(f".{key}.{os.getpid()}")
+        staged.write_text(json.dumps([[h.source, h.destination] for h in headers]))
+        staged.replace(stored)
+    return tuple(HeaderFile(*pair) for pair in json.loads(stored.read_text()))
+
+
+def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
+    """`NAME` or `NAME=value`: what a C++ consumer must define."""
+    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    return tuple(
+        sorted(
+            flag.removeprefix("-D")
+            for flag in (*session.toolchain(abi).compile_flags, *flags)
+            if flag.startswith("-D") and not flag.startswith(_NOT_FOR_CONSUMERS)
+        )
+    )
+
+
+def _flags(session: Session, abi: str) -> list[str]:
+    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    return [_expand(session, flag) for flag in (*session.toolchain(abi).compile_flags, *flags)]
+
+
+def _expand(session: Session, text: str) -> str:
+    for name in sorted(session.runtime.folders, key=len, reverse=True):
+        text = text.replace(f"${name}", session.runtime.folders[name])
+    return text
+
+
+def _roots(session: Session) -> dict[str, str]:
+    folders = (folder for folder in INCLUDE_FOLDERS if not folder.endswith("miniz-2.1.0"))
+    return {_expand(session, folder): "" for folder in folders}
+
+
+def _depfile(session: Session, abi: str, flags: list[str]) -> str:
+    argv = [str(session.toolchain(abi).cxx), *flags, "-M", str(_PROBE)]
+    env = compiler_environment(session.context.cache, session.context.env)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ProbeFailedError(
+            f"the headers of the C++ API do not compile for {abi}",
+            hint=f"check the flags in toolchains/{abi}.yaml",
+            details="\n".join(done.stderr.splitlines()[:12]),
+        )
+    return done.stdout

@@ -1,0 +1,90 @@
+"""Declared inputs (`inputs:` in app.yaml) as the driver's JSON. Pure, and the same everywhere.
+
+Random fills come from Python's Mersenne Twister, whose sequence for a seed is guaranteed
+(`random` module, "Notes on Reproducibility"), so that a trace can be repeated on any machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import random
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrator.values.config import InputRun, TensorSpec
+
+_FORMATS = {
+    "float32": "f",
+    "float64": "d",
+    "float16": "e",
+    "int64": "q",
+    "int32": "i",
+    "int16": "h",
+    "int8": "b",
+    "uint8": "B",
+    "bool": "?",
+}
+
+
+def inputs_json(runs: Iterable[InputRun]) -> list[dict[str, Any]]:
+    """The driver's `--inputs` list (native/driver/driver.h)."""
+    return [
+        {"method": run.method, "args": [_argument(argument) for argument in run.args]}
+        for run in runs
+    ]
+
+
+def _argument(argument: object) -> dict[str, Any]:
+    match argument:
+        case TensorSpec():
+            return {"tensor": _tensor(argument)}
+        case bool():
+            return {"bool": argument}
+        case int():
+            return {"int": argument}
+        case float():
+            return {"double": argument}
+        case str():
+            return {"string": argument}
+        case None:
+            return {"none": True}
+        case list() | tuple():
+            return {"list": [_argument(item) for item in argument]}
+    raise AssertionError(f"an argument of type {type(argument).__name__}")
+
+
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
+    count = math.prod(spec.shape)
+    values = _fill(spec, count)
+    data = struct.pack(f"<{count}{_FORMATS[spec.dtype]}", *values)
+    return {
+        "dtype": spec.dtype,
+        "shape": list(spec.shape),
+        "data": base64.b64encode(data).decode(),
+    }
+
+
+def _fill(spec: TensorSpec, count: int) -> list[Any]:
+    source = random.Random(spec.seed)
+    match spec.fill:
+        case "zeros":
+            values: list[float] = [0.0] * count
+        case "ones":
+            values = [1.0] * count
+        case "arange":
+            values = [float(i) for i in range(count)]
+        case "uniform":
+            low = 0.0 if spec.low is None else float(spec.low)
+            high = 1.0 if spec.high is None else float(spec.high)
+            values = [source.uniform(low, high) for _ in range(count)]
+        case "normal":
+            values = [source.gauss(0.0, 1.0) for _ in range(count)]
+        case "randint":
+            first = 0 if spec.low is None else int(spec.low)
+            last = (2 if spec.high is None else int(spec.high)) - 1
+            values = [float(source.randint(first, last)) for _ in range(count)]
+    if spec.dtype.startswith("float"):
+        return values
+    return [bool(v) if spec.dtype == "bool" else int(v) for v in values]

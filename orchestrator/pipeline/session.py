@@ -1,0 +1,108 @@
+"""One invocation's view of the workspace: declarations, runtime, toolchains, models.
+
+Everything here is found on first use and kept, so that quick verbs pay for nothing that they do not
+need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from orchestrator.context import Context
+from orchestrator.execute.folders import ensure_folder
+from orchestrator.load.declared import App, Workspace
+from orchestrator.load.workspace import load_workspace
+from orchestrator.models.checks import check_operators, require_inputs, require_no_named_tuples
+from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
+from orchestrator.select.closure import Registry, registry
+from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
+from orchestrator.values.config import ModelConfig
+from orchestrator.values.operators import OperatorName
+from orchestrator.values.trace import TraceIdentity
+
+HOST = "linux-x86_64"
+
+
+@dataclass
+class Session:
+    """Lazily found facts of one invocation; `say` takes a line of progress."""
+
+    context: Context
+    say: Callable[[str], None]
+    _toolchains: dict[str, ResolvedToolchain] = field(default_factory=dict)
+    _models: dict[Path, ModelInfo] = field(default_factory=dict)
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        return load_workspace(self.context.root, self.context.env)
+
+    @cached_property
+    def runtime(self) -> PreparedRuntime:
+        ensure_folder(self.context.cache, "cache")
+        ensure_folder(self.context.state, "state")
+        return prepare_runtime(self.workspace, self.context, self.say)
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return self.workspace.config.defaults.backends
+
+    @cached_property
+    def kernels(self) -> Registry:
+        return registry(self.runtime.index, self.backends)
+
+    def toolchain(self, abi: str) -> ResolvedToolchain:
+        """The resolved toolchain of an ABI."""
+        if abi not in self._toolchains:
+            declared = self.workspace.toolchains[abi]
+            self._toolchains[abi] = resolve_toolchain(
+                declared.config, declared.place, self.context.cache, self.context.env
+            )
+        return self._toolchains[abi]
+
+    def model(self, app: App, model: ModelConfig) -> ModelInfo:
+        """The model's facts, read and checked against the runtime.
+
+        Raises what orchestrator.models raises.
+        """
+        path = app.model_path(model)
+        if path not in self._models:
+            shown = path.relative_to(self.context.root).as_posix()
+            info = read_model(path, name=shown)
+            require_inputs(info, declared=model.inputs != "bundled")
+            require_no_named_tuples(info)
+            known = {OperatorName.parse(name) for name in self.kernels.by_operator}
+            check_operators(info, known, self.runtime.version.version)
+            self._models[path] = info
+        return self._models[path]
+
+    def trace_identity(self, app: App, model: ModelConfig) -> TraceIdentity:
+        """What a trace of this model, made now, would depend on."""
+        return TraceIdentity(
+            model=hashlib.sha256(app.model_path(model).read_bytes()).hexdigest(),
+            runtime=self.workspace.config.runtime.tree,
+            inputs=inputs_digest(model),
+            backends=self.backends,
+            tracer=tracer_digest(),
+        )
+
+
+def inputs_digest(model: ModelConfig) -> str:
+    """`bundled`, or sha256 of the declared inputs."""
+    if model.inputs == "bundled":
+        return "bundled"
+    text = json.dumps([run.model_dump(mode="json") for run in model.inputs], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tracer_digest() -> str:
+    """Digest of what decides what a tracer records: the recorder and the set-up calls."""
+    digest = hashlib.sha256()
+    for path in sorted((NATIVE / "tracer").glob("*")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

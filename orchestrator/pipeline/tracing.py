@@ -1,0 +1,188 @@
+"""Traces an app's models: builds its tracer, runs every model in it, writes the lock files.
+
+The tracer is a variant for the host whose selection is the static closure of the models' root
+operators, all dtypes, with recording compiled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.execute.ninja import failure_error
+from orchestrator.load.declared import App
+from orchestrator.pipeline.compile import ProgressSink, carry_out, expand, names_of
+from orchestrator.pipeline.driver import run_driver
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.variants import Wanted, executable_link, plan_all
+from orchestrator.plan.graph import action_graph
+from orchestrator.plan.variant import entry_nodes
+from orchestrator.report.verify import DriverRun
+from orchestrator.select.closure import reach
+from orchestrator.select.policy import everything
+from orchestrator.trace.lock import pack_runs, write_lock
+from orchestrator.trace.recording import trace_from_recording
+from orchestrator.values.config import ModelConfig
+from orchestrator.values.selection import ALL_DTYPES, Selection
+from orchestrator.values.trace import Trace
+
+View = Callable[[Mapping[str, float], int], ProgressSink]
+
+
+class ModelFailedError(OrchestratorError):
+    """A model does not load or run in the tracer on its own inputs."""
+
+
+class IndexIncompleteError(OrchestratorError):
+    """A model reached an operator that the static closure does not hold: a fault of the index."""
+
+
+@dataclass(frozen=True)
+class TracedApp:
+    """An app's new traces, and how many units its tracer has, and had to compile."""
+
+    app: App
+    traces: tuple[Trace, ...]
+    units: int
+    compiled: int
+
+
+def trace_apps(
+    session: Session,
+    apps: Sequence[App],
+    *,
+    all_operators: bool,
+    jobs: int | None,
+    view: View,
+    write: bool = True,
+) -> tuple[TracedApp, ...]:
+    """Trace every model of `apps`; all tracers are built in one graph.
+
+    all_operators: a tracer that holds everything, as a cross-check of the index.
+    Raises ModelFailedError, IndexIncompleteError, and what models, planning and compiling raise.
+    """
+    wanted = [
+        Wanted(
+            label=app.name,
+            abi=HOST,
+            selection=_selection(session, app, all_operators),
+            purpose="tracer",
+            optimize="size",
+        )
+        for app in apps
+    ]
+    variants = plan_all(session, wanted)
+    links = {
+        label: executable_link(f"$state/tracers/{label}", objects)
+        for label, objects in variants.items()
+    }
+    graph = action_graph(variants.values(), links.values())
+    projections = {d: t for v in variants.values() for d, t in v.plan.projections.items()}
+    carried = carry_out(
+        session, graph, projections, name="trace", jobs=jobs, keep_going=False, view=view
+    )
+    if carried.result.failures:
+        raise failure_error(carried.result, names_of(session, graph), carried.result.actions)
+    traced = []
+    for app in apps:
+        objects = variants[app.name]
+        compiled = [c for c in objects.compiles if c.object in carried.compiled]
+        tracer = expand(session, links[app.name].output)
+        traces = tuple(_trace_models(session, app, tracer, write))
+        traced.append(TracedApp(app, traces, len(objects.compiles), len(compiled)))
+    return tuple(traced)
+
+
+def _selection(session: Session, app: App, all_operators: bool) -> Selection:
+    if all_operators:
+        return everything(session.runtime.index, session.kernels)
+    roots = {
+        str(operator)
+        for model in app.config.models
+        for operator in session.model(app, model).root_operators
+    }
+    return tracer_selection(session, app.name, roots)
+
+
+def tracer_selection(session: Session, requester: str, roots: Iterable[str]) -> Selection:
+    """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
+    index, runtime = session.runtime.index, session.runtime
+    found = reach(
+        index,
+        session.kernels,
+        entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),
+        operators=roots,
+        units=[n for n, unit in enumerate(index.units) if unit.path in runtime.facts.always],
+        follow_calls=True,
+    )
+    who = frozenset({requester})
+    # Every tag of every unit, not of the reached units alone: projections that do not depend on
+    # the app let the tracers of all apps share their objects.
+    return Selection(
+        operators=dict.fromkeys(sorted(found.operators), who),
+        root_operators=frozenset(roots),
+        kernel_dtypes={
+            tag: {ALL_DTYPES: who} for tag in sorted({t for unit in index.units for t in unit.tags})
+        },
+        custom_classes={name: who for unit in index.units for name in unit.classes},
+        build_features={name: who for unit in index.units for name in unit.features},
+    )
+
+
+def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Iterable[Trace]:
+    for model in app.config.models:
+        session.say(f"tracing //apps/{app.name}: {model.name}")
+        run = run_driver([tracer], app.model_path(model), model, session.context.env)
+        yield _traced(session, app, model, run, write)
+
+
+def _traced(session: Session, app: App, model: ModelConfig, run: DriverRun, write: bool) -> Trace:
+    place = Place(app.model_path(model).relative_to(session.context.root).as_posix())
+    result = run.result
+    if result is None:
+        raise ModelFailedError(
+            f"the tracer died on the model {model.name}",
+            place=place,
+            seen=f"exit code {run.returncode}",
+            hint="run the model in PyTorch on the same inputs",
+            details=run.stderr[-2000:],
+        )
+    _refuse_errors(model, place, result)
+    recording = result["trace"]
+    runs, digest = pack_runs({key: value for key, value in result.items() if key != "trace"})
+    trace = trace_from_recording(
+        app.name, model.name, session.trace_identity(app, model), recording, digest
+    )
+    if write:
+        write_lock(app.folder, trace, runs)
+    return trace
+
+
+def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, object]) -> None:
+    runs = result.get("runs", [])
+    assert isinstance(runs, list)
+    errors = [result.get("error"), *(one.get("error") for one in runs)]
+    error = next((one for one in errors if one), None)
+    if error is not None:
+        assert isinstance(error, dict)
+        if error["code"] in ("MISSING_OPERATOR", "MISSING_DTYPE"):
+            raise IndexIncompleteError(
+                f"the model {model.name} reached what the runtime index does not expect",
+                place=place,
+                seen=str(error["text"]),
+                hint="this is a fault of the index: report it, and trace with --all-operators",
+            )
+        raise ModelFailedError(
+            f"the model {model.name} does not run on its inputs",
+            place=place,
+            seen=f"{error['code']}: {error['text']}",
+            hint="run the model in PyTorch on the same inputs, and check declared shapes",
+        )
+    if not runs:
+        raise ModelFailedError(
+            f"the model {model.name} was loaded but not run",
+            place=place,
+            expected="at least one input",
+            hint="bundle inputs in the model, or declare `inputs:` in app.yaml",
+        )

@@ -1,0 +1,77 @@
+"""Verifies what lies in dist/: every model of an app in its delivered library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.load.declared import App
+from orchestrator.pipeline.driver import run_driver
+from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.variants import library_name
+from orchestrator.report.verify import VerifyResult, not_run, verify
+from orchestrator.trace.lock import read_lock, read_runs
+from orchestrator.values.labels import Label
+from orchestrator.values.trace import Trace
+
+
+class NotBuiltError(OrchestratorError):
+    """A variant has not been built here."""
+
+
+def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
+    """The committed traces of an app, checked to be current.
+
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError.
+    """
+    return tuple(
+        read_lock(
+            app.folder,
+            model.name,
+            session.trace_identity(app, model),
+            f"//apps/{app.name}",
+            session.context.root,
+        )
+        for model in app.config.models
+    )
+
+
+def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]:
+    """Verify `dist/<app>/<abi>/`. Raises NotBuiltError where there is nothing to verify."""
+    assert label.abi is not None
+    app = session.workspace.apps[label.app]
+    library = (
+        session.context.dist / label.app / label.abi / "lib" / f"lib{library_name(label.app)}.so"
+    )
+    driver = driver_path(session, label)
+    for path in (library, driver):
+        if not path.is_file():
+            raise NotBuiltError(
+                f"{label} has not been built in this workspace",
+                seen=f"no {path.name}",
+                hint=f"run: ./orchestrate build {label}",
+            )
+    return verify_library(session, app, label.abi, read_traces(session, app), driver, library)
+
+
+def driver_path(session: Session, label: Label) -> Path:
+    """The driver that was linked against a variant's shared library."""
+    return session.context.state / "variants" / label.app / str(label.abi) / "driver"
+
+
+def verify_library(
+    session: Session, app: App, abi: str, traces: Iterable[Trace], driver: Path, library: Path
+) -> tuple[VerifyResult, ...]:
+    """Run every model of the app in `library` and compare with the traces' recorded runs."""
+    runner = session.toolchain(abi).run
+    results = []
+    for model, trace in zip(app.config.models, traces, strict=True):
+        if runner is None:
+            results.append(not_run(model.name, "its binaries do not run on this machine"))
+            continue
+        expected = read_runs(app.folder, trace, session.context.root)
+        env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
+        seen = run_driver([*runner, str(driver)], app.model_path(model), model, env)
+        results.append(verify(model.name, expected, seen))
+    return tuple(results)

@@ -1,0 +1,119 @@
+"""From variant plans to one action graph: equal objects are one node, each variant its links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.codegen.registrations import GeneratedUnit
+from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.plan.flags import unit_flags
+from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec
+from orchestrator.values.action import ActionGraph, Compile, Link
+
+# A registration unit costs about so much, and a little more for each operator (CPU seconds).
+_REGISTRATION_COST = 5.0
+_NATIVE_COST = 5.0
+
+
+@dataclass(frozen=True)
+class VariantObjects:
+    """Everything that one variant links, in link order."""
+
+    plan: VariantPlan
+    registrations: tuple[Compile, ...]
+    native: tuple[Compile, ...]
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Objects that are linked whatever refers to them."""
+        return tuple(c.object for c in (*self.native, *self.registrations, *self.plan.whole))
+
+    @property
+    def by_need(self) -> tuple[str, ...]:
+        return tuple(c.object for c in self.plan.by_need)
+
+    @property
+    def compiles(self) -> tuple[Compile, ...]:
+        return (*self.native, *self.registrations, *self.plan.compiles)
+
+
+def registration_compiles(
+    facts: RuntimeFacts, spec: VariantSpec, units: Iterable[GeneratedUnit], cache: Path
+) -> tuple[Compile, ...]:
+    """The compilations of an app's generated registrations."""
+    flags = (
+        *spec.compile_flags,
+        *unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose=spec.purpose),
+    )
+    return tuple(
+        Compile(
+            unit=f"generated/{unit.name}.cpp",
+            source=f"$cache/{unit.path.relative_to(cache).as_posix()}",
+            language="c++",
+            abi=spec.abi,
+            flags=flags,
+            projection=None,
+            fingerprint=fingerprint(
+                {
+                    "unit": unit.digest,
+                    "runtime": facts.identity,
+                    "toolchain": spec.toolchain,
+                    "flags": flags,
+                }
+            ),
+            cost=_REGISTRATION_COST,
+        )
+        for unit in units
+    )
+
+
+def native_compiles(
+    facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: str
+) -> tuple[Compile, ...]:
+    """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
+    flags = (
+        *spec.compile_flags,
+        *unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose=spec.purpose),
+        "-I$native/capi",
+    )
+    return tuple(
+        Compile(
+            unit=f"native/{source}",
+            source=f"$native/{source}",
+            language="c++",
+            abi=spec.abi,
+            flags=flags,
+            projection=None,
+            fingerprint=fingerprint(
+                {
+                    "unit": source,
+                    "native": native,
+                    "runtime": facts.identity,
+                    "toolchain": spec.toolchain,
+                    "flags": flags,
+                }
+            ),
+            cost=_NATIVE_COST,
+        )
+        for source in sources
+    )
+
+
+def action_graph(variants: Iterable[VariantObjects], links: Iterable[Link]) -> ActionGraph:
+    """One graph; an object that two variants want is one node."""
+    compiles: dict[str, Compile] = {}
+    for variant in variants:
+        for action in variant.compiles:
+            compiles.setdefault(action.object, action)
+    return ActionGraph({key: compiles[key] for key in sorted(compiles)}, tuple(links))
+
+
+def sharing(variants: Mapping[str, VariantObjects]) -> dict[str, tuple[str, ...]]:
+    """object -> labels of the variants that use it, sorted."""
+    users: dict[str, list[str]] = {}
+    for label in sorted(variants):
+        for action in variants[label].compiles:
+            users.setdefault(action.object, []).append(label)
+    return {key: tuple(users[key]) for key in sorted(users)}

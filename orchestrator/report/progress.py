@@ -1,0 +1,192 @@
+"""What ninja is doing, and how long it will still take: read from ninja's own status lines.
+
+Contract: pure but for the clock, which is passed in. ninja runs with `NINJA_STATUS` set to
+`STATUS_FORMAT`. On a pipe it tells each action's end; on a pseudo terminal (`TERM` not `dumb`)
+each start as well, so only there the names of what is running are known. `NinjaStream` cuts either
+into lines, `Progress` follows them.
+
+The estimate weighs each action by its expected CPU seconds: a count of actions lies where one unit
+takes 0.3 s and another 25 s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+# Finished, total, running, started, seconds since the start.
+STATUS_FORMAT: Final = "@@%f %t %r %s %e@@"
+_STATUS: Final = re.compile(r"@@(\d+) (\d+) (\d+) (\d+) ([0-9.]+)@@(.*)")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_ERASE: Final = "\x1b[K"
+# How many seconds of watching the machine outweigh the first guess at its speed.
+_PRIOR_SECONDS: Final = 10.0
+
+
+class NinjaStream:
+    """Cuts what ninja writes, as it comes in, into lines; a status line is kept whole."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The lines that this chunk completes; empty ones are left out.
+
+        A status line on a terminal ends with an erase code, and is overwritten, not ended.
+        """
+        data = self._rest + chunk
+        ended = data.endswith((b"\n", b"\r", _ERASE.encode()))
+        text = data.decode("utf-8", errors="replace").replace(_ERASE, "\n")
+        lines = _LINE_END.split(text)
+        self._rest = b"" if ended else data[len(data) - len(_tail(data)) :]
+        if not ended:
+            lines.pop()
+        return [line for line in lines if line]
+
+    def end(self) -> list[str]:
+        """The line that was begun and not ended."""
+        rest, self._rest = self._rest, b""
+        return [rest.decode("utf-8", errors="replace")] if rest else []
+
+
+def _tail(data: bytes) -> bytes:
+    """The bytes behind the last end of a line."""
+    erase = _ERASE.encode()
+    ends = [data.rfind(b"\n") + 1, data.rfind(b"\r") + 1]
+    if erase in data:
+        ends.append(data.rfind(erase) + len(erase))
+    return data[max(ends) :]
+
+
+@dataclass(frozen=True)
+class Status:
+    """One status line: counts of actions, and the description of the one that it is about."""
+
+    finished: int
+    total: int
+    running: int
+    started: int
+    elapsed: float
+    description: str
+
+
+def parse_status(line: str) -> Status | None:
+    """The status in a line; None for anything else that ninja or a command says."""
+    match = _STATUS.fullmatch(line)
+    if match is None:
+        return None
+    finished, total, running, started = (int(match[i]) for i in range(1, 5))
+    return Status(finished, total, running, started, float(match[5]), match[6])
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A moment: actions, names of the running ones (oldest first), seconds gone and to go.
+
+    `running` is empty where ninja writes to a pipe. `remaining` is None before the first action
+    has begun.
+    """
+
+    finished: int
+    total: int
+    running: tuple[str, ...]
+    elapsed: float
+    remaining: float | None
+
+
+class Progress:
+    """Follows ninja. `costs` are expected CPU seconds by the actions' descriptions.
+
+    They may name actions that ninja finds up to date, and may lack some that it runs. `jobs` is how
+    many run at once.
+    """
+
+    def __init__(self, costs: Mapping[str, float], jobs: int, clock: Callable[[], float]) -> None:
+        self._costs = costs
+        self._jobs = max(jobs, 1)
+        self._clock = clock
+        self._begin: float | None = None
+        self._status = Status(0, 0, 0, 0, 0.0, "")
+        self._running: dict[str, float] = {}
+        self._done: set[str] = set()
+        self._done_cost = 0.0
+        known = list(costs.values())
+        self._mean = sum(known) / len(known) if known else 1.0
+        self._known_left = sum(known)
+
+    def feed(self, line: str) -> bool:
+        """Takes a line; False where it is not a status line but something to show."""
+        status = parse_status(line)
+        if status is None:
+            return False
+        now = self._clock()
+        if self._begin is None:
+            self._begin = now
+        before, self._status = self._status, status
+        if status.finished > before.finished:
+            self._finish(status.description)
+        elif status.started > before.started:
+            self._running[status.description] = now
+        return True
+
+    def _finish(self, description: str) -> None:
+        self._running.pop(description, None)
+        self._done_cost += self._cost(description)
+        if description in self._costs and description not in self._done:
+            self._known_left -= self._costs[description]
+        self._done.add(description)
+
+    def snapshot(self) -> Snapshot:
+        """Where things stand now."""
+        status = self._status
+        if self._begin is None:
+            return Snapshot(0, 0, (), 0.0, None)
+        elapsed = self._clock() - self._begin
+        return Snapshot(
+            status.finished,
+            status.total,
+            tuple(sorted(self._running, key=self._running.__getitem__)),
+            elapsed,
+            self._remaining(elapsed),
+        )
+
+    def _cost(self, description: str) -> float:
+        return self._costs.get(description, self._mean)
+
+    def _remaining(self, elapsed: float) -> float:
+        """Wall seconds to go: what is left at the speed seen, but no less than the longest left."""
+        left = self._status.total - self._status.finished
+        if left <= 0:
+            return 0.0
+        now = self._clock()
+        spent = {name: now - start for name, start in self._running.items()}
+        in_flight = sum(min(spent[name], self._cost(name)) for name in spent)
+        speed = (self._jobs * _PRIOR_SECONDS + self._done_cost + in_flight) / (
+            _PRIOR_SECONDS + elapsed
+        )
+        work = max(self._expected_left(left) - in_flight, 0.0)
+        # One action cannot be spread over several cores.
+        longest = max((self._cost(name) - spent[name] for name in spent), default=0.0)
+        return max(work / speed, longest * self._jobs / speed, 0.0)
+
+    def _expected_left(self, left: int) -> float:
+        """CPU seconds of the actions to go. Which ones ninja still runs is not known: their number
+        times the mean of those that have not run, which is exact where all of them will."""
+        candidates = len(self._costs) - len(self._done & self._costs.keys())
+        mean = self._known_left / candidates if candidates else self._mean
+        return left * mean
+
+
+def human_seconds(seconds: float) -> str:
+    """Rounded as honestly as an estimate is: `8 s`, `50 s`, `3 min`, `1 h 20 min`."""
+    if seconds < 10:
+        return f"{max(round(seconds), 1)} s"
+    if seconds < 55:
+        return f"{round(seconds / 5) * 5} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{max(minutes, 1)} min"
+    hours, minutes = divmod(round(minutes / 5) * 5, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

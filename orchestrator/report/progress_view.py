@@ -1,0 +1,113 @@
+"""Shows a build's progress: a live line on a terminal, else one line at its start and end.
+
+Contract: writes to the console that it is given and to nothing else. What commands say (warnings,
+errors) is passed on whole in either case.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from orchestrator.report.progress import Progress, Snapshot, human_seconds
+
+_BAR: Final = 20
+_REFRESH_PER_SECOND: Final = 4
+
+
+class ProgressView:
+    """A context manager around ninja's run; `feed` takes its lines.
+
+    `auto_refresh` lets a thread keep the clock ticking between lines; tests turn it off.
+    """
+
+    def __init__(self, progress: Progress, console: Console, *, auto_refresh: bool = True) -> None:
+        self._progress = progress
+        self._console = console
+        self._announced = False
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(
+                get_renderable=self._line,
+                console=console,
+                auto_refresh=auto_refresh,
+                refresh_per_second=_REFRESH_PER_SECOND,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._live.stop()
+        state = self._progress.snapshot()
+        if state.total:
+            self._say(f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}")
+
+    def feed(self, line: str) -> None:
+        """Takes one line of ninja's output."""
+        if not self._progress.feed(line):
+            self._say(line)
+        elif not self._announced:
+            self._announced = True
+            if not self._live:
+                state = self._progress.snapshot()
+                self._say(f"{state.total} to run{_about(state)}")
+
+    def _say(self, text: str) -> None:
+        # soft_wrap: a compiler's line is not ours to break.
+        self._console.print(Text.from_ansi(text), soft_wrap=True, highlight=False)
+
+    def _line(self) -> RenderableType:
+        return live_line(self._progress.snapshot())
+
+
+def live_line(state: Snapshot) -> Text:
+    """The line on a terminal; the names at its end are cut where the terminal ends."""
+    if not state.total:
+        return Text("looking for what has changed")
+    filled = _BAR * state.finished // state.total
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append("━" * filled, style="green")
+    line.append("━" * (_BAR - filled), style="dim")
+    line.append(f" {state.finished}/{state.total}{_about(state)}")
+    if state.running:
+        line.append("  " + ", ".join(_short(name) for name in state.running), style="dim")
+    return line
+
+
+def exact_seconds(seconds: float) -> str:
+    """A time that has passed: `0.4 s`, `12 s`, `3 min 05 s`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _about(state: Snapshot) -> str:
+    if state.remaining is None or state.finished == state.total:
+        return ""
+    return f", about {human_seconds(state.remaining)}"
+
+
+def _count(finished: int, total: int) -> str:
+    return f"{finished} run" if finished == total else f"{finished} of {total} run"
+
+
+def _short(name: str) -> str:
+    """The end of a description: `CXX aten/src/ATen/native/Add.cpp` -> `Add.cpp`."""
+    return name.rsplit("/", 1)[-1]

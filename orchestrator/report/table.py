@@ -1,0 +1,179 @@
+"""What a build tells at its end: one row a variant, for people and for machines.
+
+Contract: `BuildReport` is a value; `to_json` is its documented form and `show` prints it. Away from
+a terminal the text has no colour and no box drawing, no trailing blanks, and the same bytes for the
+same report.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator.report.verify import Status
+
+UNKNOWN: Final = "-"
+# Wider than any table: away from a terminal nothing is wrapped or cut.
+_WIDE: Final = 10_000
+
+
+@dataclass(frozen=True)
+class VariantReport:
+    """One app for one ABI. Sizes are bytes of the stripped shared library.
+
+    `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
+    what the library of all operators has at the same flags, where it is known. `verified` is None
+    where the build did not get so far, and `problem` says why in a few words.
+    """
+
+    app: str
+    abi: str
+    operators: int
+    units_compiled: int
+    units_reused: int
+    stripped_bytes: int | None = None
+    all_operators_bytes: int | None = None
+    verified: Status | None = None
+    problem: str = ""
+    for_release: bool = True
+
+    @property
+    def saved_percent(self) -> float | None:
+        """How much smaller than the library of all operators it is, in per cent of that."""
+        if self.stripped_bytes is None or not self.all_operators_bytes:
+            return None
+        return 100 * (1 - self.stripped_bytes / self.all_operators_bytes)
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """A build: its variants, how many actions ran, and how long it took in wall seconds."""
+
+    variants: tuple[VariantReport, ...]
+    actions_run: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """JSON with a last newline; variants are sorted by app and ABI. Its shape:
+
+        {"format": 1, "actions_run": n, "seconds": x, "variants": [{"app": s, "abi": s,
+        "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
+        "all_operators_bytes": n|null, "saved_percent": x|null,
+        "verified": "ok"|"failed"|"not run here"|null, "problem": s, "for_release": b}]}
+
+        Seconds are rounded to milliseconds, per cents to two places.
+        """
+        shape = {
+            "format": 1,
+            "actions_run": self.actions_run,
+            "seconds": round(self.seconds, 3),
+            "variants": [_variant_json(variant) for variant in _sorted(self.variants)],
+        }
+        return json.dumps(shape, indent=2) + "\n"
+
+
+def show(report: BuildReport, console: Console) -> None:
+    """Prints the table: with colour and rules on a terminal, else as `plain` has it."""
+    if console.is_terminal:
+        console.print(_table(report, fancy=True))
+    else:
+        console.file.write(plain(report))
+
+
+def plain(report: BuildReport) -> str:
+    """The table as plain text with a last newline; columns are two blanks apart."""
+    target = io.StringIO()
+    console = Console(
+        file=target, width=_WIDE, color_system=None, force_terminal=False, legacy_windows=False
+    )
+    console.print(_table(report, fancy=False))
+    return "".join(line.rstrip() + "\n" for line in target.getvalue().splitlines())
+
+
+def human_bytes(count: int) -> str:
+    """Decimal units, three digits: 1317024 -> `1.32 MB`; below 1000 exact."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        # 999.5 would be printed as 1000.
+        if size < 999.5 or unit == "GB":
+            break
+        size /= 1000
+    return (
+        f"{count} B"
+        if unit == "B"
+        else f"{size:.3g} {unit}"
+        if size < 100
+        else f"{size:.0f} {unit}"
+    )
+
+
+def _sorted(variants: Sequence[VariantReport]) -> list[VariantReport]:
+    return sorted(variants, key=lambda variant: (variant.app, variant.abi))
+
+
+def _variant_json(variant: VariantReport) -> dict[str, Any]:
+    saved = variant.saved_percent
+    return {
+        "app": variant.app,
+        "abi": variant.abi,
+        "operators": variant.operators,
+        "units_compiled": variant.units_compiled,
+        "units_reused": variant.units_reused,
+        "stripped_bytes": variant.stripped_bytes,
+        "all_operators_bytes": variant.all_operators_bytes,
+        "saved_percent": None if saved is None else round(saved, 2),
+        "verified": variant.verified,
+        "problem": variant.problem,
+        "for_release": variant.for_release,
+    }
+
+
+def _table(report: BuildReport, fancy: bool) -> Table:
+    table = Table(
+        box=SIMPLE_HEAD if fancy else None,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold" if fancy else "",
+    )
+    for name in ("app", "ABI"):
+        table.add_column(name)
+    for name in ("operators", "compiled", "reused", "stripped", "all operators", "saved"):
+        table.add_column(name, justify="right")
+    table.add_column("verified")
+    for variant in _sorted(report.variants):
+        table.add_row(*_cells(variant), style="red" if fancy and _is_bad(variant) else "")
+    return table
+
+
+def _is_bad(variant: VariantReport) -> bool:
+    return bool(variant.problem) or variant.verified == "failed"
+
+
+def _cells(variant: VariantReport) -> list[str]:
+    saved = variant.saved_percent
+    verdict = variant.problem or variant.verified or UNKNOWN
+    if not variant.for_release:
+        verdict += ", NOT FOR RELEASE"
+    return [
+        variant.app,
+        variant.abi,
+        str(variant.operators),
+        str(variant.units_compiled),
+        str(variant.units_reused),
+        _size(variant.stripped_bytes),
+        _size(variant.all_operators_bytes),
+        UNKNOWN if saved is None else f"{saved:.1f} %",
+        verdict,
+    ]
+
+
+def _size(count: int | None) -> str:
+    return UNKNOWN if count is None else human_bytes(count)

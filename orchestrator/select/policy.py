@@ -1,0 +1,91 @@
+"""From traces to a selection: traced, static, or guarded (closures of what never ran added)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.select.closure import Reach, Registry, reach
+from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.selection import ALL_DTYPES, Selection, merge_all
+from orchestrator.values.trace import Trace
+
+
+def static_selection(
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[str], requester: str
+) -> Selection:
+    """The static closure of `operators`: every operator that they may call, with all dtypes."""
+    roots = frozenset(operators)
+    found = reach(index, kernels, entry=(), operators=roots, follow_calls=True)
+    return _closed(index, found, roots, requester)
+
+
+def _closed(index: RuntimeIndex, found: Reach, roots: frozenset[str], requester: str) -> Selection:
+    """All dtypes of every kernel tag that a reached unit mentions.
+
+    Headers bring a few tags into many units, so that this is a little more than can be reached;
+    the linker drops what nothing refers to.
+    """
+    who = frozenset({requester})
+    units = [index.units[number] for number in sorted(found.units)]
+    return Selection(
+        operators=dict.fromkeys(sorted(found.operators), who),
+        root_operators=roots,
+        kernel_dtypes={
+            tag: {ALL_DTYPES: who} for tag in sorted({tag for unit in units for tag in unit.tags})
+        },
+        custom_classes={name: who for unit in units for name in unit.classes},
+        build_features={name: who for unit in units for name in unit.features},
+    )
+
+
+def traced_selection(trace: Trace) -> Selection:
+    """What ran, and every operator that the bytecode names: the loader wants all of them."""
+    who = frozenset({trace.model})
+    operators = sorted({*trace.root_operators, *trace.called_operators})
+    return Selection(
+        operators=dict.fromkeys(operators, who),
+        root_operators=frozenset(trace.root_operators),
+        kernel_dtypes={
+            tag: dict.fromkeys(sorted(trace.kernel_tags[tag]), who)
+            for tag in sorted(trace.kernel_tags)
+        },
+        custom_classes=dict.fromkeys(sorted(trace.custom_classes), who),
+        build_features=dict.fromkeys(sorted(trace.build_features), who),
+    )
+
+
+def select(
+    index: RuntimeIndex, kernels: Registry, traces: Iterable[Trace], policy: SelectionPolicy
+) -> Selection:
+    """The selection of one app from its models' traces."""
+    return merge_all(_select_one(index, kernels, trace, policy) for trace in traces)
+
+
+def _select_one(
+    index: RuntimeIndex, kernels: Registry, trace: Trace, policy: SelectionPolicy
+) -> Selection:
+    traced = traced_selection(trace)
+    if policy == "traced":
+        return traced
+    if policy == "static":
+        return traced.merge(static_selection(index, kernels, trace.root_operators, trace.model))
+    unrun = trace.unrun_operators
+    if not unrun:
+        return traced
+    guard = static_selection(index, kernels, unrun, trace.model)
+    return traced.merge(
+        Selection(
+            operators=guard.operators,
+            guarded=frozenset(unrun),
+            kernel_dtypes=guard.kernel_dtypes,
+            custom_classes=guard.custom_classes,
+            build_features=guard.build_features,
+        )
+    )
+
+
+def everything(index: RuntimeIndex, kernels: Registry) -> Selection:
+    """All operators with all dtypes: the runtime that variants are compared with."""
+    who = frozenset({"all operators"})
+    return Selection(operators=dict.fromkeys(kernels.by_operator, who), everything=True)

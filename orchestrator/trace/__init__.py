@@ -1,0 +1,1 @@
+"""Traces: the tracer's output turned into lock files, and lock files read back."""

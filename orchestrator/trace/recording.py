@@ -1,0 +1,65 @@
+"""From the tracer's JSON (native/tracer) to a `Trace`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.values.trace import Trace, TraceIdentity
+
+# Tags that together hold this share of the kernels' time are hot, most first.
+HOT_SHARE = 0.95
+
+
+def trace_from_recording(
+    app: str, model: str, identity: TraceIdentity, recording: Mapping[str, Any], outputs: str
+) -> Trace:
+    """The trace of one model.
+
+    recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
+    them.  outputs is the digest of the recorded runs.
+    """
+    roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
+    called = _sum_counts(recording["called_operators"], recording["setup_operators"])
+    called |= {
+        _full_name(root["name"], root["overload"]): root["calls"]
+        for root in recording["root_operators"]
+        if root["calls"] and _full_name(root["name"], root["overload"]) not in called
+    }
+    tags: dict[str, dict[str, int]] = {}
+    for table in (recording["kernel_tags"], recording["setup_kernel_tags"]):
+        for tag, dtypes in table.items():
+            tags[tag] = _sum_counts(tags.get(tag, {}), dtypes)
+    return Trace(
+        app=app,
+        model=model,
+        identity=identity,
+        root_operators=tuple(sorted(roots)),
+        called_operators={name: called[name] for name in sorted(called)},
+        kernel_tags={tag: tags[tag] for tag in sorted(tags)},
+        custom_classes=tuple(sorted(recording["custom_classes"])),
+        build_features=tuple(sorted(recording["build_features"])),
+        hot_tags=hot_tags(recording["tag_nanoseconds"]),
+        outputs=outputs,
+    )
+
+
+def hot_tags(nanoseconds: Mapping[str, int]) -> tuple[str, ...]:
+    """The fewest tags that hold `HOT_SHARE` of the time, sorted by name for a quiet lock file."""
+    total = sum(nanoseconds.values())
+    hot: list[str] = []
+    seen = 0
+    for tag in sorted(nanoseconds, key=lambda t: (-nanoseconds[t], t)):
+        if seen >= HOT_SHARE * total:
+            break
+        hot.append(tag)
+        seen += nanoseconds[tag]
+    return tuple(sorted(hot))
+
+
+def _full_name(name: str, overload: str) -> str:
+    return f"{name}.{overload}" if overload else name
+
+
+def _sum_counts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    return {key: left.get(key, 0) + right.get(key, 0) for key in sorted({*left, *right})}

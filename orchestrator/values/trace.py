@@ -1,0 +1,53 @@
+"""A trace: what one model used when it ran on its inputs in the instrumented runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class TraceIdentity:
+    """What a trace depends on; a lock with another identity is stale.
+
+    model     sha256 of the .ptl
+    runtime   the source tree's digest
+    inputs    sha256 of the declared inputs, or `bundled`
+    backends  the dispatch backends whose kernels count
+    tracer    digest of the recorder's sources
+    """
+
+    model: str
+    runtime: str
+    inputs: str
+    backends: tuple[str, ...]
+    tracer: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One model's trace.
+
+    root_operators    operators that the bytecode names
+    called_operators  operators that ran, with the number of calls; set-up calls included
+    kernel_tags       kernel tag -> dtype (`Float`) -> number of times
+    hot_tags          kernel tags in which the model spent its time, most first
+    outputs           sha256 of the recorded runs (`traces/<model>.runs.zst`)
+    """
+
+    app: str
+    model: str
+    identity: TraceIdentity
+    root_operators: tuple[str, ...]
+    called_operators: Mapping[str, int]
+    kernel_tags: Mapping[str, Mapping[str, int]]
+    custom_classes: tuple[str, ...] = ()
+    build_features: tuple[str, ...] = ()
+    hot_tags: tuple[str, ...] = ()
+    outputs: str = ""
+    runs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def unrun_operators(self) -> tuple[str, ...]:
+        """Root operators that no input executed: what a guarded selection guards."""
+        return tuple(o for o in self.root_operators if o not in self.called_operators)

@@ -1,0 +1,211 @@
+"""Writes the bad models of this folder again, and the good ones of tests/golden/models.
+
+Run `python tests/failing/models/make.py` with the optional dependency group `export` (torch 2.13).
+Each case is a folder with `model.ptl`; the test compares the error with its `expected.txt`. What a
+case breaks is written by real torch first and damaged here, so that only one thing is wrong.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import warnings
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.bundled_inputs import bundle_inputs
+
+HERE = Path(__file__).resolve().parent
+GOOD = HERE.parents[1] / "golden" / "models"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+Records = dict[str, bytes]
+
+
+class Small(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + 1)
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class ReturnsNamedTuple(nn.Module):
+    def forward(self, x: torch.Tensor) -> Pair:
+        return Pair(x, x + 1)
+
+
+class Enlarge(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=2.0, mode="bilinear")
+
+
+class Attend(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+class Generates(Small):
+    """Makes its inputs itself, when it is asked for them."""
+
+    @torch.jit.export
+    def _generate_bundled_inputs_for_forward(self) -> list[tuple[torch.Tensor]]:
+        return [(torch.ones(2),)]
+
+
+class Quantised(nn.Module):
+    """Dynamic int8: its weights lie in a custom class of the runtime."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+
+def lite(module: nn.Module, inputs: list[tuple[torch.Tensor, ...]] | None = None) -> Records:
+    scripted = torch.jit.script(module.eval())
+    if inputs:
+        scripted = bundle_inputs(scripted, inputs)
+    return unpack(scripted._save_to_buffer_for_lite_interpreter())
+
+
+def unpack(data: bytes) -> Records:
+    """The records by their path below the top folder, without what holds paths or differs."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        paths = {name.partition("/")[2]: name for name in archive.namelist()}
+        return {
+            path: archive.read(name)
+            for path, name in paths.items()
+            if not path.endswith(".debug_pkl") and path != ".data/serialization_id"
+        }
+
+
+def pack(records: Records, method: int = zipfile.ZIP_STORED) -> bytes:
+    return pack_paths([(f"model/{path}", data) for path, data in records.items()], method)
+
+
+def pack_paths(records: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for path, data in records:
+            info = zipfile.ZipInfo(path, EPOCH)
+            info.compress_type = method
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def with_version(records: Records, version: int) -> Records:
+    code = records["bytecode.pkl"]
+    assert code.startswith(b"\x80\x02(K\x08")
+    return {**records, "bytecode.pkl": code.replace(b"(K\x08", b"(K" + bytes([version]), 1)}
+
+
+def with_code(records: Records, code: bytes) -> bytes:
+    return pack({**records, "bytecode.pkl": code})
+
+
+def claiming(data: bytes, size: int) -> bytes:
+    """The archive whose last record says that it unpacks to `size` bytes."""
+    entry = data.rindex(b"PK\x01\x02")
+    return data[: entry + 24] + struct.pack("<I", size) + data[entry + 28 :]
+
+
+def overlapping(records: Records) -> bytes:
+    """The archive whose table of contents lists a large record three times."""
+    paths = [("model/" + path, data) for path, data in records.items()]
+    data = pack_paths([*paths, ("model/data/0", bytes(4096))])
+    entry, end = data.rindex(b"PK\x01\x02"), data.rindex(b"PK\x05\x06")
+    row = data[entry:end]
+    rows = row + row.replace(b"data/0", b"data/1") + row.replace(b"data/0", b"data/2")
+    count, size = len(paths) + 3, end - data.index(b"PK\x01\x02") + 2 * len(row)
+    tail = struct.pack("<HHI", count, count, size)
+    return data[:entry] + rows + data[end : end + 8] + tail + data[end + 16 :]
+
+
+def flipped(data: bytes, record: bytes) -> bytes:
+    at = data.index(record)
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def cases() -> dict[str, bytes]:
+    inputs = [(torch.ones(2, 2),)]
+    small = lite(Small(), inputs)
+    good = pack(small)
+    plain, weights = io.BytesIO(), io.BytesIO()
+    torch.jit.save(torch.jit.script(Small()), plain)
+    torch.save({"weight": torch.ones(2)}, weights)
+    paths = [(f"model/{path}", data) for path, data in small.items()]
+    return {
+        "archive_version_too_new": pack({**small, "version": b"11\n"}),
+        "bytecode_version_too_new": pack(with_version(small, 10)),
+        "bytecode_version_too_old": pack(with_version(small, 3)),
+        "checkpoint": pack(unpack(weights.getvalue())),
+        "damaged_record": flipped(good, b"get_num_bundled_inputs"),
+        "empty_file": b"",
+        "flatbuffer": b"\x18\0\0\0PTMF" + bytes(16),
+        "git_lfs_pointer": b"version https://git-lfs.github.com/spec/v1\nsize 445543\n",
+        "inflates_too_far": claiming(pack(small, zipfile.ZIP_DEFLATED), 2**30),
+        "named_tuple": pack(lite(ReturnsNamedTuple(), inputs)),
+        "no_inputs": pack(lite(Small())),
+        "no_version": pack({path: data for path, data in small.items() if path != "version"}),
+        "not_bytecode": with_code(small, b"\x80\x02(K\x08X\x01\0\0\0at."),
+        "not_zip": b"not a model\n",
+        "overlapping_records": overlapping(small),
+        "path_leaves_folder": pack_paths([*paths, ("model/../../evil", b"")]),
+        "pickle_calls_system": with_code(small, pickle.dumps(Evil(), protocol=2)),
+        "pickle_opcode": with_code(small, b"\x80\x02X\x02\0\0\0osX\x06\0\0\0system\x93."),
+        "plain_torchscript": pack(unpack(plain.getvalue())),
+        "record_twice": pack_paths([*paths, ("model/version", b"3\n")]),
+        "truncated": good[: len(good) // 2],
+        "two_folders": pack_paths([*paths, ("other/data.pkl", b"")]),
+        "unknown_attention": pack(lite(Attend(), [(torch.ones(1, 2, 2),)])),
+        "unknown_interpolation": pack(lite(Enlarge(), [(torch.ones(1, 1, 2, 2),)])),
+    }
+
+
+class Evil:
+    """Runs a command when an ordinary unpickler reads it."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("exit 1",)
+
+
+def good_models() -> dict[str, bytes]:
+    torch.backends.quantized.engine = "qnnpack"
+    quantised = torch.ao.quantization.quantize_dynamic(Quantised().eval(), {nn.Linear})
+    return {
+        "small.ptl": pack(lite(Small(), [(torch.ones(2, 2),)])),
+        "generates.ptl": pack(
+            unpack(
+                bundle_inputs(
+                    torch.jit.script(Generates()), None
+                )._save_to_buffer_for_lite_interpreter()
+            )
+        ),
+        "quantised.ptl": pack(lite(quantised)),
+    }
+
+
+def main() -> None:
+    torch.manual_seed(1131)
+    warnings.filterwarnings("ignore")
+    for name, data in cases().items():
+        (HERE / name).mkdir(exist_ok=True)
+        (HERE / name / "model.ptl").write_bytes(data)
+    GOOD.mkdir(exist_ok=True)
+    for name, data in good_models().items():
+        (GOOD / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The apps' committed models name exactly the operators that are on record.
+
+Two tests. The first reads every committed `.ptl` and compares its root operators with
+`tests/golden/operators/<app>-<model>.txt`; it always runs. The second exports every app again and
+compares with the same record; it needs torch (`pip install -e .[export]`), and where torch is not
+installed it is not defined at all, rather than skipped: the first still holds the committed files.
+
+`python tests/integration/test_export.py` writes the record from the committed models.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.models.info import read_model
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "operators"
+APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
+
+
+def operators(folder: Path) -> dict[str, str]:
+    """For each model in a folder: its root operators, one a line."""
+    return {
+        model.stem: "".join(f"{operator}\n" for operator in read_model(model).root_operators)
+        for model in sorted(folder.glob("*.ptl"))
+    }
+
+
+def recorded(app: str) -> dict[str, str]:
+    return {
+        file.stem.removeprefix(f"{app}-"): file.read_text()
+        for file in sorted(GOLDEN.glob(f"{app}-*.txt"))
+    }
+
+
+def test_there_are_apps() -> None:
+    assert APPS == ["assistant", "camera", "keyboard", "reader", "scanner"]
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_committed_models(app: str) -> None:
+    assert operators(ROOT / "apps" / app / "models") == recorded(app)
+
+
+if importlib.util.find_spec("torch") is not None:
+
+    @pytest.mark.parametrize("app", APPS)
+    def test_exported_again(app: str, tmp_path: Path) -> None:
+        export = [sys.executable, f"apps/{app}/export.py", "--out", str(tmp_path)]
+        subprocess.run(export, cwd=ROOT, check=True)
+        assert operators(tmp_path) == recorded(app)
+
+
+def main() -> None:
+    for app in APPS:
+        for model, text in operators(ROOT / "apps" / app / "models").items():
+            (GOLDEN / f"{app}-{model}.txt").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator.execute.folders import MARKER, is_ours
+from orchestrator.package.files import (
+    EPOCH,
+    RECORD,
+    DuplicateFileError,
+    File,
+    ForeignFileError,
+    ForeignFolderError,
+    UnwritableError,
+    write_folder,
+    write_package,
+)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MARKER
+    }
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_folder_holds_exactly_the_files(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"copied")
+    target = tmp_path / "dist/camera/linux"
+    write_folder(target, [File("b/c", b"C"), File("a", source)])
+    write_folder(target, [File("b/d", b"D"), File("a", source)])
+    assert tree(target) == {"a": b"copied", "b/d": b"D"}
+    assert is_ours(target)
+    assert names(target.parent) == ["linux"]
+
+
+def test_times_and_modes_are_fixed_whatever_the_umask(tmp_path: Path) -> None:
+    mask = os.umask(0o077)
+    try:
+        write_folder(tmp_path / "out", [File("lib/x.so", b"", executable=True), File("y", b"")])
+    finally:
+        os.umask(mask)
+    modes = {
+        str(path.relative_to(tmp_path)): (oct(path.stat().st_mode & 0o777), path.stat().st_mtime)
+        for path in (tmp_path / "out", *(tmp_path / "out").rglob("*"))
+    }
+    assert modes == {
+        "out": ("0o755", EPOCH),
+        f"out/{MARKER}": ("0o644", EPOCH),
+        "out/lib": ("0o755", EPOCH),
+        "out/lib/x.so": ("0o755", EPOCH),
+        "out/y": ("0o644", EPOCH),
+    }
+
+
+def test_someone_elses_folder_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "thesis.txt").write_text("years of work")
+    with pytest.raises(ForeignFolderError) as caught:
+        write_folder(target, [File("a", b"")])
+    assert caught.value.render() == (
+        f"{target}: error: this was not written by the orchestrator, so it is not replaced\n"
+        f"  expected: nothing, or a folder with the file {MARKER}\n"
+        "  seen:     a folder without it\n"
+        "  do:       move it away, or deliver to another folder"
+    )
+    assert tree(target) == {"thesis.txt": b"years of work"}
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_file_or_a_link_in_the_way_is_left_alone(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    other = tmp_path / "other"
+    other.mkdir()
+    if kind == "file":
+        target.write_text("mine")
+    else:
+        target.symlink_to(other)
+    with pytest.raises(ForeignFolderError) as caught:
+        write_folder(target, [File("a", b"")])
+    assert caught.value.seen == f"a {kind}"
+    assert names(other) == []
+
+
+def test_two_files_of_one_path_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(DuplicateFileError) as caught:
+        write_folder(tmp_path / "out", [File("a", b"1"), File("a", b"2")])
+    assert caught.value.seen == "a"
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out"
+    write_folder(target, [File("a", b"old")])
+
+    def full(self: File, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(File, "write", full)
+    with pytest.raises(UnwritableError) as caught:
+        write_folder(target, [File("a", b"new")])
+    assert caught.value.seen == "No space left on device"
+    assert tree(target) == {"a": b"old"}
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_failing_exchange_puts_the_old_folder_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out"
+    write_folder(target, [File("a", b"old")])
+    replace = Path.replace
+
+    def failing(self: Path, other: Path) -> Path:
+        if ".new-" in self.name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return replace(self, other)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(UnwritableError, match="the delivery cannot be written"):
+        write_folder(target, [File("a", b"new")])
+    assert tree(target) == {"a": b"old"}
+    assert names(tmp_path) == ["out"]
+
+
+def test_package_is_made_once_and_again_when_its_parts_change(tmp_path: Path) -> None:
+    target = tmp_path / "dist/p.tar"
+    assert write_package(target, "digest 1", lambda file: file.write(b"one") and None)
+    assert not write_package(target, "digest 1", lambda file: pytest.fail("made again"))
+    assert write_package(target, "digest 2", lambda file: file.write(b"two") and None)
+    assert target.read_bytes() == b"two"
+    assert target.stat().st_mtime == EPOCH
+    assert json.loads((target.parent / RECORD).read_text()) == {
+        "p.tar": {
+            "made_of": "digest 2",
+            "sha256": File("", b"two").sha256(),
+            "before": File("", b"one").sha256(),
+        }
+    }
+
+
+@pytest.mark.parametrize("before", ["foreign", "changed"])
+def test_a_file_that_is_not_ours_is_left_alone(before: str, tmp_path: Path) -> None:
+    target = tmp_path / "p.tar"
+    if before == "changed":
+        write_package(target, "digest 1", lambda file: file.write(b"one") and None)
+    target.write_bytes(b"mine")
+    with pytest.raises(ForeignFileError) as caught:
+        write_package(target, "digest 2", lambda file: file.write(b"two") and None)
+    assert caught.value.seen == f"a file with sha256 {File('', b'mine').sha256()}"
+    assert target.read_bytes() == b"mine"
+
+
+def test_an_interrupted_package_leaves_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "p.tar"
+    write_package(target, "digest 1", lambda file: file.write(b"one") and None)
+
+    def interrupted(file: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_package(target, "digest 2", interrupted)
+    assert target.read_bytes() == b"one"
+    assert names(tmp_path) == [RECORD, "p.tar"]
+
+
+def test_a_crash_between_record_and_package_does_not_disown_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "p.tar"
+    write_package(target, "digest 1", lambda file: file.write(b"one") and None)
+    replace = Path.replace
+
+    def killed(self: Path, other: Path) -> Path:
+        if other == target:
+            raise KeyboardInterrupt
+        return replace(self, other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_package(target, "digest 2", lambda file: file.write(b"two") and None)
+    assert target.read_bytes() == b"one"
+    assert write_package(target, "digest 2", lambda file: file.write(b"two") and None)
+    assert target.read_bytes() == b"two"
+
+
+def test_a_damaged_record_owns_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "p.tar"
+    write_package(target, "digest 1", lambda file: file.write(b"one") and None)
+    (tmp_path / RECORD).write_text("{")
+    with pytest.raises(ForeignFileError):
+        write_package(target, "digest 1", lambda file: file.write(b"one") and None)

@@ -1,0 +1,489 @@
+"""Fetching: verified, once, all or nothing; every way, every failure, interruptions and full disks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.context import Context
+from orchestrator.errors import OrchestratorError
+from orchestrator.runtime.source import (
+    MARKER,
+    CacheFullError,
+    CacheReadOnlyError,
+    FetchedRuntime,
+    RuntimeUnavailableError,
+    SourceMismatchError,
+    fetch_runtime,
+    read_marker,
+)
+from orchestrator.runtime.tree import TreeRules, tree_digest
+from orchestrator.values.config import RuntimePin
+
+CASES = Path(__file__).parents[1] / "failing/runtime"
+RULES = TreeRules(("LICENSE", "src/**/*.cpp"))
+FILES = {"LICENSE": "free\n", "src/a.cpp": "int a;\n", "src/in/b.cpp": "int b;\n", "README": "no\n"}
+
+
+def fill(root: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+class World:
+    """A workspace, its cache and a source tree, under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.source = fill(folder / "source", FILES)
+        self.digest = tree_digest(self.source, RULES)
+        self.cache = folder / "cache"
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        self.said: list[str] = []
+
+    @property
+    def context(self) -> Context:
+        root = self.folder
+        return Context(root, self.cache, root / ".orchestrator", root / "dist", self.env)
+
+    def pin(self, *sources: object, **third: object) -> RuntimePin:
+        given = sources or ({"path": "source"},)
+        return RuntimePin.model_validate(
+            {"pytorch": "0.1.0", "tree": self.digest, "sources": given, "third_party": third}
+        )
+
+    def fetch(self, pin: RuntimePin | None = None, verify: bool = False) -> FetchedRuntime:
+        return fetch_runtime(
+            pin or self.pin(), self.context, self.said.append, verify=verify, data=CASES
+        )
+
+    def left(self) -> list[str]:
+        """What is in the cache, without the lock."""
+        found = (f.relative_to(self.cache).as_posix() for f in self.cache.rglob("*"))
+        return sorted(path for path in found if path != "runtime/.lock")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+NOTHING = ["runtime", "staging"]
+
+
+def test_a_folder(world: World) -> None:
+    fetched = world.fetch()
+    assert fetched == FetchedRuntime(
+        "0.1.0", world.cache / f"runtime/0.1.0-{world.digest[:12]}", world.digest, {}
+    )
+    inside = {f.relative_to(fetched.tree).as_posix() for f in fetched.tree.rglob("*")}
+    assert inside == {MARKER, "LICENSE", "src", "src/a.cpp", "src/in", "src/in/b.cpp"}
+    assert tree_digest(fetched.tree, RULES) == world.digest
+    assert json.loads((fetched.tree / MARKER).read_text()) == {
+        "digest": world.digest,
+        "files": 3,
+        "bytes": 19,
+        "way": "path source",
+    }
+    assert world.said == [
+        "PyTorch 0.1.0: trying path source",
+        f"PyTorch 0.1.0: verified, in {fetched.tree}",
+    ]
+    assert [entry.name for entry in (world.cache / "staging").iterdir()] == []
+
+
+def test_the_second_time_nothing_is_done(world: World) -> None:
+    first = world.fetch()
+    shutil.rmtree(world.source)
+    world.said.clear()
+    assert world.fetch() == first
+    assert world.said == []
+
+
+def test_a_tree_fetched_again_is_not_newer(world: World) -> None:
+    times = []
+    for _ in range(2):
+        tree = world.fetch().tree
+        times.append([(f, f.stat().st_mtime) for f in sorted(tree.rglob("*.cpp"))])
+        shutil.rmtree(world.cache)
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("path", ["$SRC", "${SRC}", "~/source", "source", "{absolute}/source"])
+def test_how_a_path_may_be_written(world: World, path: str) -> None:
+    world.env["SRC"] = str(world.source)
+    path = path.replace("{absolute}", str(world.folder))
+    assert read_marker(world.fetch(world.pin({"path": path})).tree)
+
+
+def test_an_archive(world: World) -> None:
+    with tarfile.open(world.folder / "a.tar.xz", "w:xz") as tar:
+        tar.add(world.source, "pytorch-v0.1.0")
+    marker = read_marker(world.fetch(world.pin({"path": "a.tar.xz"})).tree)
+    assert marker
+    assert (marker.files, marker.way) == (3, "path a.tar.xz")
+
+
+@pytest.fixture
+def remote(world: World) -> str:
+    """A git remote with the tag v1, and a newer commit on its branch."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+    for argv in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "1"], ["tag", "v1"]):
+        subprocess.run([*git, *argv], cwd=world.source, check=True)
+    (world.source / "src/a.cpp").write_text("int newer;\n")
+    subprocess.run([*git, "commit", "-qam", "2"], cwd=world.source, check=True)
+    return f"file://{world.source}"
+
+
+def test_git(world: World, remote: str) -> None:
+    fetched = world.fetch(world.pin({"git": {"remote": remote, "tag": "v1"}}))
+    assert (fetched.tree / "src/a.cpp").read_text() == "int a;\n"
+    assert not (fetched.tree / ".git").exists()
+    assert world.said[1:3] == [f"git: asking {remote} for v1", "git: cloning v1"]
+
+
+def test_git_whatever_the_users_line_endings(world: World, remote: str) -> None:
+    (world.folder / ".gitconfig").write_text("[core]\n\tautocrlf = true\n")
+    assert world.fetch(world.pin({"git": {"remote": remote, "tag": "v1"}})).digest == world.digest
+
+
+@pytest.mark.parametrize(
+    ("tag", "reason"),
+    [("v2", "{remote} has no tag v2"), ("--upload-pack=evil", "{remote} has no tag --upload-pack")],
+)
+def test_git_without_the_tag(world: World, remote: str, tag: str, reason: str) -> None:
+    with pytest.raises(RuntimeUnavailableError) as caught:
+        world.fetch(world.pin({"git": {"remote": remote, "tag": tag}}))
+    assert reason.format(remote=remote) in str(caught.value.details)
+    assert world.left() == NOTHING
+
+
+def test_a_machine_without_git(world: World, remote: str) -> None:
+    world.env["PATH"] = str(world.folder)
+    with pytest.raises(RuntimeUnavailableError) as caught:
+        world.fetch(world.pin({"git": {"remote": remote, "tag": "v1"}}))
+    assert caught.value.details == f"git {remote} v1: git is not installed here"
+
+
+def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
+    pin = world.pin({"path": "$UNSET"}, {"path": "gone"}, {"path": "source"})
+    assert read_marker(world.fetch(pin).tree)
+    assert world.said[:4] == [
+        "PyTorch 0.1.0: trying path $UNSET",
+        "PyTorch 0.1.0: not this way: a variable in it is not set",
+        "PyTorch 0.1.0: trying path gone",
+        f"PyTorch 0.1.0: not this way: there is no {world.folder}/gone",
+    ]
+
+
+def test_third_party_headers(world: World) -> None:
+    files = {"LICENSE.rst": "l", "inc/fmt/core.h": "c", "inc/fmt/x.hpp": "x", "src/f.cc": "no"}
+    fill(world.folder / "fmt", files)
+    rules = TreeRules(("inc/**", "LICENSE*"))
+    digest = tree_digest(world.folder / "fmt", rules)
+    fmt = {"tree": digest, "include": "inc", "sources": [{"path": "fmt"}]}
+    include = world.fetch(world.pin(fmt=fmt)).third_party["fmt"]
+    assert include == world.cache / f"runtime/fmt-{digest[:12]}/inc"
+    inside = sorted(f.relative_to(include.parent).as_posix() for f in include.parent.rglob("*"))
+    assert inside == [MARKER, "LICENSE.rst", "inc", "inc/fmt", "inc/fmt/core.h", "inc/fmt/x.hpp"]
+
+
+CASE_NAMES = sorted(file.parent.name for file in CASES.glob("*/pin.yaml"))
+
+
+@pytest.mark.parametrize("name", CASE_NAMES)
+def test_failing_cases(name: str, tmp_path: Path) -> None:
+    case = CASES / name
+    pin = RuntimePin.model_validate(yaml.safe_load((case / "pin.yaml").read_text()))
+    env = {"PATH": os.environ["PATH"]}
+    context = Context(case, tmp_path, tmp_path, tmp_path, env)
+    with pytest.raises(OrchestratorError) as caught:
+        fetch_runtime(pin, context, lambda text: None, data=CASES)
+    text = caught.value.render().replace(str(case), "<workspace>").replace(str(tmp_path), "<cache>")
+    assert text + "\n" == (case / "expected.txt").read_text()
+    staging = tmp_path / "staging"
+    assert not staging.exists() or list(staging.iterdir()) == []
+
+
+def test_a_mismatch_ends_the_fetch(world: World) -> None:
+    (world.source / "src/a.cpp").write_text("int changed;\n")
+    with pytest.raises(SourceMismatchError):
+        world.fetch(world.pin({"path": "source"}, {"path": "$NEVER"}))
+    assert world.said == ["PyTorch 0.1.0: trying path source"]
+    assert world.left() == NOTHING
+
+
+@pytest.mark.parametrize("damage", ["changed", "lost", "marker lost", "marker cut", "all lost"])
+def test_verify_mends(world: World, damage: str) -> None:
+    tree = world.fetch().tree
+    if damage == "changed":
+        (tree / "src/a.cpp").write_text("int A;\n")
+    elif damage == "lost":
+        (tree / "src/a.cpp").unlink()
+    elif damage == "marker lost":
+        (tree / MARKER).unlink()
+    elif damage == "marker cut":
+        (tree / MARKER).write_text("{")
+    else:
+        shutil.rmtree(tree)
+    world.said.clear()
+    world.fetch(verify=True)
+    assert tree_digest(tree, RULES) == world.digest
+    assert read_marker(tree)
+    told = "PyTorch 0.1.0: files were changed or lost; fetching it again"
+    assert (told in world.said) is (damage in ("changed", "lost"))
+    assert len(world.left()) == len([*NOTHING, tree, *tree.rglob("*")])
+
+
+def test_verify_leaves_a_whole_tree_alone(world: World) -> None:
+    tree = world.fetch().tree
+    before = tree.stat().st_ino
+    world.said.clear()
+    world.fetch(verify=True)
+    assert world.said == [f"PyTorch 0.1.0: hashing {tree}"]
+    assert tree.stat().st_ino == before
+
+
+def test_a_marker_of_another_tree_is_not_believed(world: World) -> None:
+    tree = world.fetch().tree
+    marker = json.loads((tree / MARKER).read_text())
+    (tree / MARKER).write_text(json.dumps(marker | {"digest": "0" * 64}))
+    world.fetch()
+    assert read_marker(tree).digest == world.digest  # type: ignore[union-attr]
+
+
+def test_two_fetches_at_once(world: World) -> None:
+    (world.cache / "runtime").mkdir(parents=True)
+    with (world.cache / "runtime/.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        thread = threading.Thread(target=world.fetch)
+        thread.start()
+        while not world.said:
+            time.sleep(0.01)
+        assert world.said == ["another process is fetching the runtime; waiting for it"]
+        time.sleep(0.1)
+        assert world.left() == NOTHING
+    thread.join()
+    assert world.said[-1].startswith("PyTorch 0.1.0: verified")
+
+
+def test_what_another_process_fetched_meanwhile_is_taken(world: World) -> None:
+    """The second one waits for the first, then finds the tree."""
+    first = world.fetch()
+    hidden = world.folder / "hidden"
+    first.tree.rename(hidden)
+    with (world.cache / "runtime/.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        world.said.clear()
+        thread = threading.Thread(target=world.fetch)
+        thread.start()
+        while not world.said:
+            time.sleep(0.01)
+        hidden.rename(first.tree)
+    thread.join()
+    assert world.said == ["another process is fetching the runtime; waiting for it"]
+
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_runtime_source import World
+world = World(Path({folder!r}))
+world.env["PATH"] = os.environ["PATH"]
+try:
+    world.fetch(world.pin(*{sources!r}))
+except Exception as error:
+    print(type(error).__name__, error.render() if hasattr(error, "render") else error)
+"""
+
+
+def start(world: World, *sources: object, **options: object) -> subprocess.Popen[str]:
+    """The same fetch in a process of its own."""
+    tests = str(Path(__file__).parent)
+    script = SCRIPT.format(tests=tests, folder=str(world.folder), sources=sources)
+    root = str(Path(__file__).parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **{"env": {**os.environ, "PYTHONPATH": root}, **options},  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def slow_git(world: World) -> dict[str, str]:
+    """An environment whose git never comes back, and says where its child is."""
+    tools = world.folder / "bin"
+    tools.mkdir()
+    (tools / "git").write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {world.folder}/child\nwait\n")
+    (tools / "git").chmod(0o755)
+    root = str(Path(__file__).parents[2])
+    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": root}
+
+
+def wait_for_child(world: World) -> int:
+    deadline = time.monotonic() + 30
+    file = world.folder / "child"
+    while not (file.exists() and file.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return int(file.read_text())
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended (a zombie has)."""
+    for _ in range(200):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_ctrl_c_leaves_nothing(world: World, slow_git: dict[str, str]) -> None:
+    process = start(world, {"git": {"remote": "r", "tag": "t"}}, env=slow_git)
+    child = wait_for_child(world)
+    assert len(list((world.cache / "staging").iterdir())) == 1
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in err
+    assert gone(child)
+    assert world.left() == NOTHING
+    assert read_marker(world.fetch().tree)
+
+
+def test_a_killed_fetch_is_cleared_by_the_next(world: World, slow_git: dict[str, str]) -> None:
+    process = start(world, {"git": {"remote": "r", "tag": "t"}}, env=slow_git)
+    child = wait_for_child(world)
+    process.kill()
+    process.communicate()
+    os.kill(child, signal.SIGKILL)
+    assert len(world.left()) > len(NOTHING)
+    tree = world.fetch().tree
+    assert list((world.cache / "staging").iterdir()) == []
+    assert tree_digest(tree, RULES) == world.digest
+
+
+def test_other_staging_folders_are_left_alone(world: World) -> None:
+    (world.cache / "staging/objects").mkdir(parents=True)
+    world.fetch()
+    assert (world.cache / "staging/objects").is_dir()
+
+
+@pytest.fixture
+def small_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A cache folder on a disk of 96 kB; where mounting is not allowed, one that says it is full."""
+    world.cache.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(world.cache)]
+    mounted = subprocess.run(mount, capture_output=True).returncode == 0
+    if not mounted:
+
+        def full(*arguments: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr("orchestrator.runtime.ways.shutil.copyfile", full)
+    yield world
+    if mounted:
+        subprocess.run(["umount", str(world.cache)], check=True)
+
+
+def test_a_disk_that_fills_up(small_disk: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.runtime.source._room", lambda cache, megabytes: None)
+    fill(small_disk.source, {"src/big.cpp": "x" * 200_000})
+    with pytest.raises(CacheFullError) as caught:
+        small_disk.fetch()
+    assert caught.value.render() == (
+        "error: the cache folder has too little room for the runtime\n"
+        f"  expected: about 1 MB free in {small_disk.cache}\n"
+        "  seen:     No space left on device\n"
+        "  do:       make room, or set ORCHESTRATOR_CACHE to a folder on another disk"
+    )
+    assert small_disk.left() == NOTHING
+
+
+def test_too_little_room_is_told_before_the_fetch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(world.folder)._replace(free=300_000)
+    monkeypatch.setattr("orchestrator.runtime.source.shutil.disk_usage", lambda path: usage)
+    with pytest.raises(CacheFullError) as caught:
+        world.fetch()
+    assert caught.value.seen == "0 MB free"
+    assert world.said == []
+
+
+def test_a_client_that_fills_the_disk(world: World) -> None:
+    tools = world.folder / "bin"
+    tools.mkdir()
+    (tools / "git").write_text("#!/bin/sh\necho 'fatal: write error: No space left on device' >&2\nexit 1\n")
+    (tools / "git").chmod(0o755)
+    world.env["PATH"] = f"{tools}:{os.environ['PATH']}"
+    with pytest.raises(CacheFullError):
+        world.fetch(world.pin({"git": {"remote": "r", "tag": "t"}}, {"path": "source"}))
+
+
+def test_a_file_size_limit(world: World) -> None:
+    fill(world.source, {"src/big.cpp": "x" * 20_000})
+    world.digest = tree_digest(world.source, RULES)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+    with tarfile.open(world.folder / "a.tar.gz", "w:gz") as tar:
+        tar.add(world.source, "top")
+    process = start(world, {"path": "a.tar.gz"}, preexec_fn=limit)
+    out, _ = process.communicate()
+    assert out.startswith("CacheFullError error: the cache folder has too little room")
+    assert "seen:     File too large" in out
+    assert world.left() == NOTHING
+
+
+def test_a_cache_folder_below_a_file(world: World) -> None:
+    (world.folder / "file").touch()
+    world.cache = world.folder / "file/cache"
+    with pytest.raises(CacheReadOnlyError) as caught:
+        world.fetch()
+    assert caught.value.render() == (
+        "error: the cache folder cannot be written to\n"
+        f"  expected: a folder that you may write to at {world.cache}\n"
+        f"  seen:     Not a directory: {world.cache}/runtime\n"
+        "  do:       set ORCHESTRATOR_CACHE to a folder of yours"
+    )
+
+
+def test_a_read_only_cache_folder(world: World) -> None:
+    world.cache.mkdir()
+    world.cache.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:  # root may write everywhere
+        world.folder.chmod(0o755)
+        os.seteuid(65534)
+    try:
+        with pytest.raises(CacheReadOnlyError) as caught:
+            world.fetch()
+    finally:
+        os.seteuid(user)
+        world.cache.chmod(0o755)
+    assert caught.value.seen
+    assert caught.value.seen.startswith("Permission denied: ")
