@@ -78,7 +78,7 @@ def _run_worker(
                     {
                         "operators": request.operators,
                         "calls": request.calls,
-                        "keys": [*request.shared_keys, *request.own_keys],
+                        "kernels": dict(request.kernels),
                         "output": str(folder),
                     }
                     for request, folder in staged.items()

@@ -4,12 +4,13 @@ Called as `python torchgen_worker.py <tree> <request.json>` with the tree first 
 PYTHONPATH, so that `import torchgen` is the pinned one and nothing of it enters the orchestrator.
 It must not import the orchestrator.
 
-The request is a list of {"operators": [...], "calls": [...], "keys": [...], "output": folder}:
+The request is a list of {"operators": [...], "calls": [...], "kernels": {...}, "output": folder}:
 
-operators   what gets registered; whole native function groups without a selected member are
-            dropped before torchgen's generators run (the selector alone leaves 96 % of the text)
+operators   what gets a schema
 calls       operators that need a typed entry point `at::_ops::X::call`
-keys        dispatch keys to write a `Register<key>.cpp` for
+kernels     dispatch key -> operators to write into `Register<key>.cpp`; whole native function
+            groups without a selected member are dropped before torchgen's generators run (its
+            selector alone leaves 96 % of the text)
 
 One call serves many apps, since parsing native_functions.yaml costs as much as writing for ten.
 """
@@ -62,41 +63,41 @@ class _Request:
         self.parsed = parsed
         self.operators = set(request["operators"])
         self.calls = set(request["calls"])
-        self.keys = [DispatchKey.parse(key) for key in request["keys"]]
+        self.kernels: dict[str, list[str]] = request["kernels"]
         self.output = Path(request["output"])
         self.output.mkdir(parents=True, exist_ok=True)
         self.selector = _selector(sorted(self.operators))
         self.files = FileManager(
             install_dir=str(self.output), template_dir=str(templates), dry_run=False
         )
-        functions = parsed.native_functions
-        self.groups = [
-            group
-            for group in gen.get_grouped_native_functions(functions)
-            if any(_full_name(f) in self.operators for f in _members(group))
-        ]
-        self.functions = [f for f in functions if _full_name(f) in self.operators]
+        self.groups = gen.get_grouped_native_functions(parsed.native_functions)
+        self.functions = [f for f in parsed.native_functions if _full_name(f) in self.operators]
 
     def write(self) -> None:
-        self.write_kernels()
+        for key in sorted(self.kernels):
+            self.write_kernels(DispatchKey.parse(key), set(self.kernels[key]))
         self.write_schema()
         self.write_backend_select()
         self.write_operators()
 
-    def write_kernels(self) -> None:
+    def write_kernels(self, key: DispatchKey, operators: set[str]) -> None:
         gen.gen_source_files(
             native_functions=[],
-            grouped_native_functions=self.groups,
+            grouped_native_functions=[
+                group
+                for group in self.groups
+                if any(_full_name(f) in operators for f in _members(group))
+            ],
             structured_native_functions=[],
             view_groups=[],
-            selector=self.selector,
+            selector=_selector(sorted(operators)),
             static_dispatch_idx=[],
             backend_indices=self.parsed.backend_indices,
             core_fm=_Discard(),
-            cpu_fm=_Only(self.files, {f"Register{key}.cpp" for key in self.keys}),
+            cpu_fm=_Only(self.files, f"Register{key}.cpp"),
             cpu_vec_fm=_Discard(),
             cuda_fm=_Discard(),
-            dispatch_keys=self.keys,
+            dispatch_keys=[key],
             functions_keys={
                 DispatchKey.CPU,
                 DispatchKey.CompositeImplicitAutograd,
@@ -160,16 +161,16 @@ class _Discard:
 
 
 class _Only(_Discard):
-    """A FileManager that writes the named files and drops the others."""
+    """A FileManager that writes one file and drops the others."""
 
-    def __init__(self, inner: FileManager, names: set[str]) -> None:
+    def __init__(self, inner: FileManager, name: str) -> None:
         self.inner = inner
-        self.names = names
+        self.name = name
         # torchgen's definitions substitute templates through the file manager that they are given
         self.substitute_with_template = inner.substitute_with_template
 
     def write_with_template(self, *args: Any, **kwargs: Any) -> None:
-        if args[0] in self.names:
+        if args[0] == self.name:
             self.inner.write_with_template(*args, **kwargs)
 
 

@@ -16,6 +16,7 @@ from orchestrator.report.progress import STATUS_FORMAT, NinjaStream, parse_statu
 _FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
 _ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
 # A build killed by the kernel for want of memory says nothing else.
+_MOST_ERRORS = 8
 _KILLED = re.compile(r"\bKilled\b|signal: 9|signal 9")
 
 
@@ -93,22 +94,24 @@ def _failures(lines: Sequence[str]) -> dict[str, str]:
     return {output: "\n".join(text) for output, text in found.items()}
 
 
-def failure_error(result: NinjaResult, names: Mapping[str, str], total: int) -> ActionFailedError:
-    """The error for a failed run. names: output path -> the unit that it is made of."""
+def failure_error(
+    result: NinjaResult, names: Mapping[str, str], total: int, log: Path
+) -> ActionFailedError:
+    """The error for a failed run; the whole text of every failure goes to `log`.
+
+    names: output path -> the unit that it is made of.
+    """
+    log.write_text("\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()))
     output, text = next(iter(result.failures.items()))
-    command, _, rest = text.partition("\n")
-    first = next((line for line in rest.splitlines() if _ERROR.search(line)), rest.strip()[:300])
-    unit = names.get(output, output)
-    if _KILLED.search(text) and not first:
+    rest = text.partition("\n")[2]
+    errors = [line for line in rest.splitlines() if _ERROR.search(line)]
+    first = errors[0] if errors else rest.strip()[:300]
+    if not first and _KILLED.search(text):
         first = "the compiler was killed: probably not enough memory"
+    others = f"; {len(result.failures)} of {total} actions failed" if total > 1 else ""
     return ActionFailedError(
-        f"{unit} failed to build",
+        f"{names.get(output, output)} failed to build",
         seen=first or text[:300],
-        hint="run the command below by hand; what was built so far is kept and not built again"
-        + (
-            f"; {len(result.failures)} of {total} actions failed"
-            if len(result.failures) > 1
-            else ""
-        ),
-        details=command[:4000],
+        hint=f"the command and all its output are in {log}; what was built is kept" + others,
+        details="\n".join(errors[:_MOST_ERRORS]),
     )

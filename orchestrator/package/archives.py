@@ -45,6 +45,7 @@ def write_tar(target: BinaryIO, files: Iterable[File], prefix: str) -> None:
 def _add(tar: tarfile.TarFile, name: str, file: File | None) -> None:
     entry = tarfile.TarInfo(name)
     entry.mtime = EPOCH
+    entry.uname = entry.gname = "root"
     if file is None:
         entry.type = tarfile.DIRTYPE
         entry.mode = 0o755

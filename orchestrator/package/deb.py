@@ -205,7 +205,7 @@ def _licence(delivery: Delivery, folder: str, part: LicenceFact) -> bytes:
     head = f"{part.component} {part.version}: {part.licence}\n\n".encode()
     texts = []
     for name in part.files:
-        content = delivery.files[f"{folder}/{name}"].content
+        content = delivery.files[f"{folder}/{part.component}/{name}"].content
         texts.append(content if isinstance(content, bytes) else content.read_bytes())
     return head + b"\n".join(texts) + b"\n"
 

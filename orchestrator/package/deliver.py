@@ -41,6 +41,8 @@ from orchestrator.package.manifest import (
     RuntimeFact,
     SelectionFact,
     ToolchainFact,
+    UnreadableManifestError,
+    read_manifest,
 )
 from orchestrator.package.strip import NotStrippableError, split
 
@@ -67,7 +69,8 @@ class DeliverInputs:
 
     `shared_library` is unstripped; `registrations` is linked whole by consumers, `core` by need.
     `headers` are PyTorch's (destinations below `include/`), `definitions` the macros that they need
-    (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's.
+    (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's. `fingerprint` identifies
+    all of this for `already_delivered`, and must be the same on every machine.
     """
 
     app: str
@@ -89,6 +92,7 @@ class DeliverInputs:
     licences: tuple[Licence, ...]
     for_release: bool = True
     keep_dwarf: bool = False
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,29 @@ def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
     folder = dist / inputs.app / inputs.abi
     refuse_foreign_folder(folder)
     manifest, files = assemble(inputs)
-    size = manifest.files[manifest.library.file].bytes
-    if _is_there(folder, manifest):
-        return Delivered(folder, manifest, size, changed=False)
-    write_folder(folder, files)
-    return Delivered(folder, manifest, size, changed=True)
+    changed = not _is_there(folder, manifest)
+    if changed:
+        write_folder(folder, files)
+    return _delivered(folder, manifest, changed)
+
+
+def already_delivered(dist: Path, app: str, abi: str, fingerprint: str) -> Delivered | None:
+    """The delivery in `dist/<app>/<abi>/` if it was made of these inputs and is whole.
+
+    Reads the manifest alone, so that a build without changes need not read the libraries.
+    """
+    folder = dist / app / abi
+    try:
+        manifest = read_manifest(folder)
+    except UnreadableManifestError:
+        return None
+    if not fingerprint or manifest.fingerprint != fingerprint or not _is_there(folder, manifest):
+        return None
+    return _delivered(folder, manifest, changed=False)
+
+
+def _delivered(folder: Path, manifest: Manifest, changed: bool) -> Delivered:
+    return Delivered(folder, manifest, manifest.files[manifest.library.file].bytes, changed)
 
 
 def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
@@ -191,6 +213,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         system=inputs.system,
         processor=inputs.processor,
         for_release=inputs.for_release,
+        fingerprint=inputs.fingerprint,
         models=tuple(sorted(inputs.models, key=lambda model: model.name)),
         selection=inputs.selection,
         runtime=inputs.runtime,
@@ -203,7 +226,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
 
 def _licence_texts(licences: Iterable[Licence], name: str) -> list[File]:
     return [
-        File(f"share/doc/{name}/licences/{text}", path)
+        File(f"share/doc/{name}/licences/{part.component}/{text}", path)
         for part in licences
         for text, path in part.texts.items()
     ]

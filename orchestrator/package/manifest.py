@@ -60,10 +60,11 @@ class RuntimeFact(_Fact):
 
 
 class ToolchainFact(_Fact):
-    """What compiled it. `cxx_library` is what an app that links the archives must be built with."""
+    """What compiled it: `zig`, `0.17.0`. `cxx_library` is what an app that links the archives must
+    be built with; `target` is zig's."""
 
     compiler: str
-    version: str
+    version: str = Field(pattern=r"^\S+$")
     identity: str
     cxx_library: Literal["libc++", "libstdc++"]
     target: str | None = None
@@ -105,6 +106,8 @@ class Manifest(_Fact):
     system: str
     processor: str
     for_release: bool
+    # Of all that it was made from, as the planner knows it; empty where nobody gave one.
+    fingerprint: str = ""
     models: Annotated[tuple[ModelFact, ...], Strict(False)]
     selection: SelectionFact
     runtime: RuntimeFact

@@ -14,7 +14,7 @@ from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
 from orchestrator.package.deliver import Delivered, DeliverInputs, Licence, deliver
 from orchestrator.package.manifest import ModelFact, RuntimeFact, SelectionFact, ToolchainFact
-from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out, expand, names_of
+from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out, names_of
 from orchestrator.pipeline.headers import consumer_definitions, delivered_headers
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
@@ -124,7 +124,12 @@ def build(
         session, graph, projections, name="build", jobs=jobs, keep_going=False, view=view
     )
     if carried.result.failures:
-        raise failure_error(carried.result, names_of(session, graph), carried.result.actions)
+        raise failure_error(
+            carried.result,
+            names_of(session, graph),
+            carried.result.actions,
+            session.context.state / "failures.log",
+        )
     ensure_folder(session.context.dist, "dist")
     reports = [_finish(session, variant, carried) for variant in variants]
     return BuildReport(
@@ -185,9 +190,9 @@ def _deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         package_name=app.package_name,
         system=toolchain.config.system,
         processor=toolchain.config.processor,
-        shared_library=Path(expand(session, links.shared.output)),
-        registrations=Path(expand(session, links.registrations.output)),
-        core=Path(expand(session, links.core.output)),
+        shared_library=Path(session.fill(links.shared.output)),
+        registrations=Path(session.fill(links.registrations.output)),
+        core=Path(session.fill(links.core.output)),
         c_header=NATIVE / "capi" / "libtorch_app.h",
         headers=delivered_headers(session, abi),
         definitions=consumer_definitions(session, abi),

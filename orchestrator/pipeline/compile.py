@@ -54,7 +54,7 @@ def carry_out(
     """Write `<state>/<name>.ninja` and run it."""
     cache = session.context.cache
     write_projections(cache / "projections", projections)
-    present = {o for o in graph.compiles if Path(expand(session, o)).is_file()}
+    present = {o for o in graph.compiles if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     text = ninja_text(
         graph,
@@ -73,19 +73,13 @@ def carry_out(
     with view(costs, jobs or os.cpu_count() or 1) as sink:
         result = run_ninja(
             build_file,
-            [expand(session, target) for target in targets],
+            [session.fill(target) for target in targets],
             env=env,
             jobs=jobs,
             keep_going=keep_going,
             feed=sink.feed,
         )
     return Carried(frozenset(graph.compiles) - present, result)
-
-
-def expand(session: Session, path: str) -> str:
-    """An action's path with its `$variable` filled in."""
-    variable, _, rest = path.removeprefix("$").partition("/")
-    return f"{session.runtime.folders[variable]}/{rest}"
 
 
 def write_projections(folder: Path, projections: Mapping[str, str]) -> None:
@@ -126,10 +120,10 @@ def _launcher(session: Session) -> str:
 
 def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
     """Output path as ninja prints it -> what it is, for error messages."""
-    names = {expand(session, o): c.unit for o, c in graph.compiles.items()}
-    return names | {expand(session, link.output): Path(link.output).name for link in graph.links}
+    names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
+    return names | {session.fill(link.output): Path(link.output).name for link in graph.links}
 
 
 def missing_objects(session: Session, objects: Iterable[str]) -> list[str]:
     """Objects that do not exist (after a run that kept going)."""
-    return [o for o in objects if not Path(expand(session, o)).is_file()]
+    return [o for o in objects if not Path(session.fill(o)).is_file()]

@@ -64,18 +64,12 @@ def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
 
 def _flags(session: Session, abi: str) -> list[str]:
     flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
-    return [_expand(session, flag) for flag in (*session.toolchain(abi).compile_flags, *flags)]
-
-
-def _expand(session: Session, text: str) -> str:
-    for name in sorted(session.runtime.folders, key=len, reverse=True):
-        text = text.replace(f"${name}", session.runtime.folders[name])
-    return text
+    return [session.fill(flag) for flag in (*session.toolchain(abi).compile_flags, *flags)]
 
 
 def _roots(session: Session) -> dict[str, str]:
     folders = (folder for folder in INCLUDE_FOLDERS if not folder.endswith("miniz-2.1.0"))
-    return {_expand(session, folder): "" for folder in folders}
+    return {session.fill(folder): "" for folder in folders}
 
 
 def _depfile(session: Session, abi: str, flags: list[str]) -> str:

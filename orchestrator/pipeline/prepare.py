@@ -101,7 +101,8 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
             }
         ),
         kernels=frozenset(u.path for u in units if u.optimisation == "kernel"),
-        always=frozenset(unit.unit for unit in version.always),
+        always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
+        recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
         languages={u.path: u.language for u in units},
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())

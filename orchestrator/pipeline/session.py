@@ -65,6 +65,13 @@ class Session:
             )
         return self._toolchains[abi]
 
+    def fill(self, text: str) -> str:
+        """A text with its `$variables` (folders of this machine) filled in."""
+        folders = self.runtime.folders
+        for name in sorted(folders, key=len, reverse=True):
+            text = text.replace(f"${name}", folders[name])
+        return text
+
     def model(self, app: App, model: ModelConfig) -> ModelInfo:
         """The model's facts, read and checked against the runtime.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
-from orchestrator.pipeline.compile import ProgressSink, carry_out, expand, names_of
+from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.driver import run_driver
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import Wanted, executable_link, plan_all
@@ -83,12 +83,17 @@ def trace_apps(
         session, graph, projections, name="trace", jobs=jobs, keep_going=False, view=view
     )
     if carried.result.failures:
-        raise failure_error(carried.result, names_of(session, graph), carried.result.actions)
+        raise failure_error(
+            carried.result,
+            names_of(session, graph),
+            carried.result.actions,
+            session.context.state / "failures.log",
+        )
     traced = []
     for app in apps:
         objects = variants[app.name]
         compiled = [c for c in objects.compiles if c.object in carried.compiled]
-        tracer = expand(session, links[app.name].output)
+        tracer = session.fill(links[app.name].output)
         traces = tuple(_trace_models(session, app, tracer, write))
         traced.append(TracedApp(app, traces, len(objects.compiles), len(compiled)))
     return tuple(traced)
@@ -108,12 +113,13 @@ def _selection(session: Session, app: App, all_operators: bool) -> Selection:
 def tracer_selection(session: Session, requester: str, roots: Iterable[str]) -> Selection:
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
     index, runtime = session.runtime.index, session.runtime
+    always = runtime.facts.always_for("tracer")
     found = reach(
         index,
         session.kernels,
         entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),
         operators=roots,
-        units=[n for n, unit in enumerate(index.units) if unit.path in runtime.facts.always],
+        units=[n for n, unit in enumerate(index.units) if unit.path in always],
         follow_calls=True,
     )
     who = frozenset({requester})

@@ -77,6 +77,7 @@ def native_compiles(
         *spec.compile_flags,
         *unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose=spec.purpose),
         "-I$native/capi",
+        "-I$native/driver",
     )
     return tuple(
         Compile(

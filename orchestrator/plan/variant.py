@@ -12,8 +12,8 @@ from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.flags import Purpose, unit_flags
-from orchestrator.runtime.index import RuntimeIndex
-from orchestrator.select.closure import GENERATED, NON_FUNCTIONAL, Reach, Registry, reach
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts
+from orchestrator.select.closure import GENERATED, Reach, Registry, reach
 from orchestrator.values.action import Compile, Language
 from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
@@ -23,6 +23,10 @@ _SELECTED_FILES = ("generated/Register", "generated/Operators_")
 # Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+# Not a dispatch key with a Register<key>.cpp of its own.
+_WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
+# Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
+_BACKEND_SELECT_CALLS = frozenset({"aten::is_pinned", "aten::_pin_memory"})
 
 
 class UnitUnknownError(OrchestratorError):
@@ -36,13 +40,18 @@ class RuntimeFacts:
     identity     digest of the source tree, its generated and configured headers
     kernels      units that upstream compiles at -O3
     always       units whose static initialisers the runtime cannot do without
-    registering  units to link whole although no operator of theirs is selected by name
+    recording    more of them for a tracer
     """
 
     identity: str
     kernels: frozenset[str]
     always: frozenset[str]
+    recording: frozenset[str]
     languages: Mapping[str, Language]
+
+    def always_for(self, purpose: Purpose) -> frozenset[str]:
+        """The units that a variant of this purpose cannot do without."""
+        return self.always | self.recording if purpose == "tracer" else self.always
 
 
 @dataclass(frozen=True)
@@ -65,12 +74,27 @@ class VariantSpec:
 
 @dataclass(frozen=True)
 class RegistrationRequest:
-    """What torchgen writes for one variant: see codegen/torchgen_worker.py."""
+    """What torchgen writes for one variant: see codegen/torchgen_worker.py.
+
+    operators  get a schema (and a BackendSelect kernel where they have one)
+    calls      get a typed entry point `at::_ops::X::call`
+    kernels    dispatch key -> operators with a kernel under it, as sorted pairs
+    """
 
     operators: tuple[str, ...]
     calls: tuple[str, ...]
-    shared_keys: tuple[str, ...]
-    own_keys: tuple[str, ...]
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def shared_keys(self) -> tuple[str, ...]:
+        """Keys whose kernels are compiled in one unit with schemas and entry points."""
+        keys = dict(self.kernels)
+        return tuple(key for key in _SHARED_KEYS if key in keys)
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """Keys whose kernels are a unit of their own."""
+        return tuple(key for key, _ in self.kernels if key not in _SHARED_KEYS)
 
 
 @dataclass(frozen=True)
@@ -103,29 +127,29 @@ def plan_variant(
 ) -> VariantPlan:
     """The plan of one variant. Raises UnitUnknownError."""
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    always = sorted(facts.always_for(spec.purpose))
     found = reach(
         index,
         kernels,
         entry=entry_nodes(index, spec.entry),
         operators=selection.operators,
-        units=[_number(numbers, path) for path in sorted(facts.always)],
+        units=[_number(numbers, path) for path in always],
         follow_calls=False,
     )
     needed = set(found.units) | _whole_generated_units(index, found)
     whole = _registering_units(index, kernels, selection.operators) | {
-        numbers[path] for path in facts.always
+        numbers[path] for path in always
     }
-    projections: dict[str, str] = {}
     compiles = {
-        number: _compile(index, facts, selection, spec, number, projections) for number in needed
+        number: compile_unit(facts, selection, spec, index.units[number]) for number in needed
     }
     return VariantPlan(
         spec=spec,
         reach=found,
         whole=tuple(compiles[n] for n in sorted(needed & whole)),
         by_need=tuple(compiles[n] for n in sorted(needed - whole)),
-        request=_request(index, kernels, selection, found, spec.backends),
-        projections=projections,
+        request=_request(index, kernels, selection, found),
+        projections=_projections(index, selection, needed),
     )
 
 
@@ -166,15 +190,10 @@ def _registering_units(
     }
 
 
-def _compile(
-    index: RuntimeIndex,
-    facts: RuntimeFacts,
-    selection: Selection,
-    spec: VariantSpec,
-    number: int,
-    projections: dict[str, str],
+def compile_unit(
+    facts: RuntimeFacts, selection: Selection, spec: VariantSpec, unit: UnitFacts
 ) -> Compile:
-    unit = index.units[number]
+    """The compilation of one unit for a selection."""
     language = facts.languages.get(unit.path, "c++")
     flags = (
         *spec.compile_flags,
@@ -186,10 +205,8 @@ def _compile(
             purpose=spec.purpose,
         ),
     )
-    text = projection_text(unit, selection)
+    text = projection_text(unit, selection) if language == "c++" else None
     projection = None if text is None else text_digest(text)
-    if text is not None and projection is not None:
-        projections[projection] = text
     return Compile(
         unit=unit.path,
         source=(
@@ -214,12 +231,13 @@ def _compile(
     )
 
 
+def _projections(index: RuntimeIndex, selection: Selection, units: Iterable[int]) -> dict[str, str]:
+    texts = (projection_text(index.units[number], selection) for number in sorted(units))
+    return {text_digest(text): text for text in texts if text is not None}
+
+
 def _request(
-    index: RuntimeIndex,
-    kernels: Registry,
-    selection: Selection,
-    found: Reach,
-    backends: tuple[str, ...],
+    index: RuntimeIndex, kernels: Registry, selection: Selection, found: Reach
 ) -> RegistrationRequest:
     """Registrations of the selected operators, entry points of every operator that is called."""
     generated = [
@@ -228,15 +246,14 @@ def _request(
         for registration in kernels.kernels(operator)
         if index.units[registration.unit].path.startswith(GENERATED)
     ]
-    keys = {registration.key for registration in generated} - {"schema", "BackendSelect"}
-    calls = set(found.called)
-    # A generated kernel (RegisterBackendSelect.cpp) redispatches to its own operator.
-    calls |= {r.operator for r in generated if r.key == "BackendSelect"}
+    by_key: dict[str, set[str]] = {}
+    for registration in generated:
+        if registration.key not in _WITHOUT_FILE:
+            by_key.setdefault(registration.key, set()).add(registration.operator)
+    # A BackendSelect kernel redispatches to its own operator.
+    redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
     return RegistrationRequest(
         operators=tuple(sorted({registration.operator for registration in generated})),
-        calls=tuple(sorted(calls)),
-        shared_keys=tuple(key for key in _SHARED_KEYS if key in keys),
-        own_keys=tuple(
-            sorted(k for k in keys - set(_SHARED_KEYS) if k in backends or k == NON_FUNCTIONAL)
-        ),
+        calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
+        kernels=tuple((key, tuple(sorted(by_key[key]))) for key in sorted(by_key)),
     )

@@ -74,10 +74,11 @@ _DTYPES: Final[Mapping[str, tuple[str, int, Tolerance]]] = {
 class Difference:
     """One place where two results differ.
 
-    `run` is the call (`forward[0]`), `path` the place in its output (`output[1]["boxes"]`), `kind`
-    what differs: `runs`, `error`, `kind`, `length`, `key`, `dtype`, `shape`, `scale`, `value`. For
-    tensors `expected` and `seen` are of the worst element, whose index ends the path, and
-    `max_abs`, `max_rel` the largest differences among the finite elements.
+    `run` is the call (`forward[0]`; empty where the lists of calls differ), `path` the place in its
+    output (`output[1]["boxes"]`), `kind` what differs: `runs`, `error`, `kind`, `length`, `key`,
+    `dtype`, `shape`, `scale`, `value`. For tensors `expected` and `seen` are of the worst element,
+    whose index ends the path, and `max_abs`, `max_rel` the largest differences among the finite
+    elements.
     """
 
     run: str
@@ -88,10 +89,15 @@ class Difference:
     max_abs: float | None = None
     max_rel: float | None = None
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The difference without the run's name."""
         worst = "" if self.max_abs is None else f", at most {self.max_abs:.3g} apart"
-        where = f"{self.run} {self.path}" if self.path else self.run
-        return f"{where}: {self.kind}: expected {self.expected}, seen {self.seen}{worst}"
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}{self.kind}: expected {self.expected}, seen {self.seen}{worst}"
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.run, self.text) if part)
 
 
 def compare_results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> list[Difference]:
@@ -119,7 +125,7 @@ def _results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[D
     wanted = {run_name(run): run for run in expected["runs"]}
     found = {run_name(run): run for run in seen["runs"]}
     if list(wanted) != list(found):
-        yield Difference("runs", "", "runs", _listed(wanted), _listed(found))
+        yield Difference("", "", "runs", _listed(wanted), _listed(found))
     for name, run in wanted.items():
         if name in found:
             yield from _runs(name, run, found[name])
@@ -152,7 +158,7 @@ class _Place:
 def _values(
     at: _Place, expected: Mapping[str, Any], seen: Mapping[str, Any]
 ) -> Iterator[Difference]:
-    kind, other = next(iter(expected)), next(iter(seen))
+    (kind, *_), (other, *_) = expected, seen
     if kind != other:
         yield at.differs("kind", kind, other)
         return

@@ -100,7 +100,8 @@ class Progress:
     """Follows ninja. `costs` are expected CPU seconds by the actions' descriptions.
 
     They may name actions that ninja finds up to date, and may lack some that it runs. `jobs` is how
-    many run at once.
+    many run at once. Descriptions must tell the actions apart. `snapshot` may be called by another
+    thread than `feed`: it works on copies.
     """
 
     def __init__(self, costs: Mapping[str, float], jobs: int, clock: Callable[[], float]) -> None:
@@ -147,7 +148,8 @@ class Progress:
         return Snapshot(
             status.finished,
             status.total,
-            tuple(sorted(self._running, key=self._running.__getitem__)),
+            # A dict keeps the order of insertion.
+            tuple(self._running.copy()),
             elapsed,
             self._remaining(elapsed),
         )
@@ -161,7 +163,7 @@ class Progress:
         if left <= 0:
             return 0.0
         now = self._clock()
-        spent = {name: now - start for name, start in self._running.items()}
+        spent = {name: now - start for name, start in self._running.copy().items()}
         in_flight = sum(min(spent[name], self._cost(name)) for name in spent)
         speed = (self._jobs * _PRIOR_SECONDS + self._done_cost + in_flight) / (
             _PRIOR_SECONDS + elapsed

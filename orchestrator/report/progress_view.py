@@ -22,7 +22,7 @@ _REFRESH_PER_SECOND: Final = 4
 class ProgressView:
     """A context manager around ninja's run; `feed` takes its lines.
 
-    `auto_refresh` lets a thread keep the clock ticking between lines; tests turn it off.
+    `auto_refresh` lets a thread keep the clock ticking; without it each line refreshes.
     """
 
     def __init__(self, progress: Progress, console: Console, *, auto_refresh: bool = True) -> None:
@@ -67,6 +67,8 @@ class ProgressView:
             if not self._live:
                 state = self._progress.snapshot()
                 self._say(f"{state.total} to run{_about(state)}")
+        if self._live and not self._live.auto_refresh:
+            self._live.refresh()
 
     def _say(self, text: str) -> None:
         # soft_wrap: a compiler's line is not ours to break.

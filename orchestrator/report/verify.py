@@ -140,8 +140,7 @@ def _failure(model: str, run: str, error: Mapping[str, Any]) -> Failure:
 
 
 def _other_output(model: str, difference: Difference) -> Failure:
-    _, _, text = str(difference).partition(f"{difference.run} ")
-    return Failure(model, difference.run, "OTHER_OUTPUT", text or str(difference))
+    return Failure(model, difference.run, "OTHER_OUTPUT", difference.text)
 
 
 def _ending(run: DriverRun) -> str:

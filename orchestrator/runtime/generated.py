@@ -2,7 +2,7 @@
 
 No header differs under selection, so that one tree serves every app.  Each generator runs in a
 process of its own, from the pinned tree, with the tree as working folder, so that no path of this
-machine enters the text.  Layout: `<folder>/ATen/...` (torchgen) and `<folder>/autograd/torch/csrc/...`.
+machine enters the text.  Layout: `<folder>/ATen/...` and `<folder>/autograd/torch/csrc/...`.
 """
 
 from __future__ import annotations

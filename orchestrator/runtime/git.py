@@ -18,12 +18,19 @@ CLONE_SECONDS: Final = 1800
 
 
 def clone(
-    source: GitSource, into: Path, env: Mapping[str, str], progress: Callable[[str], None]
+    source: GitSource,
+    into: Path,
+    root: Path,
+    env: Mapping[str, str],
+    progress: Callable[[str], None],
 ) -> None:
-    """Check `source.tag` (a tag or branch) out into the new folder `into`. Raises `WayClosed`."""
+    """Check `source.tag` (a tag or branch) out into the new folder `into`.
+
+    A remote that is a relative path counts from `root`. Raises `WayClosed`.
+    """
     progress(f"git: asking {source.remote} for {source.tag}")
     refs = [f"refs/tags/{source.tag}", f"refs/heads/{source.tag}"]
-    asked = _git(["ls-remote", "--", source.remote, *refs], into.parent, env, ASK_SECONDS)
+    asked = _git(["ls-remote", "--", source.remote, *refs], root, env, ASK_SECONDS)
     if asked.code != 0:
         raise WayClosed(f"{source.remote}: {asked.reason()}")
     if not asked.out.strip():
@@ -31,7 +38,7 @@ def clone(
     progress(f"git: cloning {source.tag}")
     options = ["--quiet", "--depth=1", "--no-recurse-submodules", f"--branch={source.tag}"]
     argv = ["clone", *options, "--", source.remote, str(into)]
-    cloned = _git(argv, into.parent, env, CLONE_SECONDS)
+    cloned = _git(argv, root, env, CLONE_SECONDS)
     if cloned.code != 0:
         raise WayClosed(f"{source.remote}: {cloned.reason()}")
 

@@ -56,16 +56,19 @@ def build_index(
     builder = _Builder()
     ordered = sorted(units, key=lambda unit: unit.path)
     strong: dict[str, str] = {}
+    weak: dict[str, int] = {}
     facts_of: list[ObjectFacts] = []
-    for unit in ordered:
+    for number, unit in enumerate(ordered):
         facts = read_object(objects[unit.path])
         facts_of.append(facts)
+        for symbol in facts.weak_symbols:
+            weak.setdefault(symbol, number)
         for symbol, section in facts.global_symbols.items():
             strong.setdefault(symbol, _node_name(unit.path, facts, facts.sections[section]))
     registrations: list[Registration] = []
     finished: list[UnitFacts] = []
     for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
-        reader = _UnitReader(builder, strong, number, unit.path, facts)
+        reader = _UnitReader(builder, strong, weak, number, unit.path, facts)
         registrations += reader.read()
         registrations += [Registration(name, "promoted", number, ()) for name in unit.promoted]
         finished.append(replace(unit, init=reader.init))
@@ -88,12 +91,14 @@ class _UnitReader:
         self,
         builder: _Builder,
         strong: Mapping[str, str],
+        weak: Mapping[str, int],
         number: int,
         unit: str,
         facts: ObjectFacts,
     ) -> None:
         self.builder = builder
         self.strong = strong
+        self.weak = weak
         self.number = number
         self.unit = unit
         self.facts = facts
@@ -162,8 +167,21 @@ class _UnitReader:
                     continue
                 yield self.node_of(section)
             else:
-                name = self.strong.get(reference.symbol, reference.symbol)
-                yield self.builder.number(name)
+                yield self.elsewhere(reference.symbol)
+
+    def elsewhere(self, symbol: str) -> int:
+        """The node of a symbol that this object does not define.
+
+        A template that another unit instantiates explicitly (`template class SmallVectorBase<...>`)
+        is COMDAT there and undefined here: a node of that unit stands before it.
+        """
+        if symbol in self.strong or symbol not in self.weak:
+            return self.builder.number(self.strong.get(symbol, symbol))
+        provider = self.weak[symbol]
+        node = self.builder.number(f"{symbol}@#{provider}")
+        self.builder.nodes[node].owner = provider
+        self.builder.nodes[node].edges.add(self.builder.number(symbol))
+        return node
 
 
 def _finish(

@@ -12,10 +12,11 @@ import re
 from dataclasses import dataclass
 
 _TAG = re.compile(r"\bat_dispatch_name\s*=\s*([^;]+);")
-_LITERALS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')
+# macros join literals: `"aten::gt" ".int(int a, int b) -> bool"`
+_JOINED = r'(?:"(?:[^"\\]|\\.)*"\s*)+'
+_LITERALS = re.compile(_JOINED)
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_OPERATOR = re.compile(r'\bop_allowlist_check\(\s*"([^"]+)"')
-_SCHEMA = re.compile(r'\bschema_allowlist_check\(\s*"([^"(]+)')
+_OPERATOR = re.compile(rf"\b(?:op|schema)_allowlist_check\(\s*({_JOINED})")
 _CLASS = re.compile(r'\bcustom_class_allowlist_check\(\s*"([^"]+)"')
 _FEATURE = re.compile(r'\bis_build_feature_available\(\s*"([^"]+)"')
 # torch/csrc/jit/mobile/promoted_prim_ops.cpp: a table that cannot be selected from
@@ -24,8 +25,8 @@ _PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"')
 
 @dataclass(frozen=True)
 class Mentions:
-    """Sorted names; `open_tags` where a tag's name is not a literal; `promoted` are operators of the
-    interpreter that the unit always registers."""
+    """Sorted names; `open_tags` where a tag's name is not a literal; `promoted` are operators of
+    the interpreter that the unit always registers."""
 
     tags: tuple[str, ...]
     open_tags: bool
@@ -42,10 +43,10 @@ def mentions_of(preprocessed: str) -> Mentions:
     for match in _TAG.finditer(preprocessed):
         expression = match[1].strip()
         if _LITERALS.fullmatch(expression):
-            tags.add("".join(_LITERAL.findall(expression)))
+            tags.add(_joined(expression))
         else:
             open_tags = True
-    operators = {*_OPERATOR.findall(preprocessed), *_SCHEMA.findall(preprocessed)}
+    operators = {_joined(text).partition("(")[0] for text in _OPERATOR.findall(preprocessed)}
     return Mentions(
         tags=tuple(sorted(tags)),
         open_tags=open_tags,
@@ -54,3 +55,7 @@ def mentions_of(preprocessed: str) -> Mentions:
         features=tuple(sorted(set(_FEATURE.findall(preprocessed)))),
         promoted=tuple(sorted(set(_PROMOTED.findall(preprocessed)))),
     )
+
+
+def _joined(literals: str) -> str:
+    return "".join(_LITERAL.findall(literals))

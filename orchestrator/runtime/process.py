@@ -23,10 +23,10 @@ class Finished:
     err: str
 
     def reason(self) -> str:
-        """One line that says why it failed: the last error line of what it wrote."""
+        """One line that says why it failed: the first error that it wrote, else its last line."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         marked = [line for line in lines if line.startswith(("E:", "fatal:", "error:"))]
-        said = (marked or lines or ["it said nothing"])[-1]
+        said = marked[0] if marked else [*lines, "it said nothing"][max(len(lines) - 1, 0)]
         return f"it took too long ({said})" if self.code is None else said
 
 

@@ -28,6 +28,9 @@ _LIBRARY_INIT = re.compile(
 _COMMIT = {
     "_ZNR5torch7Library5_implE": "impl",
     "_ZNR5torch7Library4_defE": "def",
+    # the templates `def` and `impl` around them, where the compiler did not inline these
+    "_ZNR5torch7Library3defI": "def",
+    "_ZNR5torch7Library4implI": "impl",
     "_ZNR5torch7Library9_fallbackE": "fallback",
 }
 _NAME = re.compile(r"^(?:[A-Za-z_][\w]*::)?[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?$")

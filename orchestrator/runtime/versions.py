@@ -98,6 +98,7 @@ class AlwaysUnit(_Data):
 
     unit: str
     why: str
+    tracer_only: bool = False
 
 
 class VersionData(_Data):

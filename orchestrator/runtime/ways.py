@@ -71,7 +71,7 @@ class Ways:
 
     def _git(self, source: GitSource, staged: Path, rules: TreeRules) -> None:
         checkout = staged.with_name(staged.name + ".git")
-        clone(source, checkout, self.context.env, self.progress)
+        clone(source, checkout, self.context.root, self.context.env, self.progress)
         _copy(checkout, staged, rules)
         shutil.rmtree(checkout)
 

@@ -125,7 +125,10 @@ def inputs(folder: Path, library: Path, registrations: Path, core: Path) -> Deli
             cxx_library="libc++",
             target=TARGET,
         ),
-        licences=(Licence("pytorch", "1.13.1", "BSD-3-Clause", {"pytorch-LICENSE": licence}),),
+        licences=(
+            Licence("pytorch", "1.13.1", "BSD-3-Clause", {"LICENSE": licence}),
+            Licence("miniz", "2.1.0", "MIT", {"LICENSE": licence}),
+        ),
     )
 
 

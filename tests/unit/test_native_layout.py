@@ -87,7 +87,7 @@ def test_every_declared_function_is_defined_and_exported() -> None:
     defined = set(re.findall(r"^[\w ]+\*? (lta_\w+)\([^;{]*\) \{", source, re.MULTILINE))
     assert declared == defined
     assert len(declared) == header.count("\nLTA_API ")
-    assert "global: lta_*;" in (NATIVE / "capi/exports.map").read_text(encoding="utf-8")
+    assert "global: lta_*;" in (NATIVE / "capi/libtorch_app.map").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_json_round_trips(echo: Path, value: object) -> None:
         back = json.loads(result.stdout)
         assert back == value
         assert type(back) is type(value)
-        if isinstance(value, float):
+        if isinstance(value, float) and isinstance(back, float):
             assert math.copysign(1, back) == math.copysign(1, value)
 
 

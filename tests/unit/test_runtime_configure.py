@@ -36,7 +36,7 @@ HEADERS = {
     "ATen/Config.h": "#define AT_PARALLEL_OPENMP 1\n#define AT_MKL_ENABLED() 0\n",
     "c10/macros/cmake_macros.h": "/* #undef C10_USE_GLOG */\n",
     "caffe2/core/macros.h": (
-        "#define CAFFE2_VERSION_MINOR 13\n/* #undef USE_MKLDNN */\n" '{"CXX_FLAGS", ""}\n'
+        '#define CAFFE2_VERSION_MINOR 13\n/* #undef USE_MKLDNN */\n{"CXX_FLAGS", ""}\n'
     ),
 }
 
@@ -89,12 +89,22 @@ def test_text_without_variables_stays(text: str) -> None:
 # One directive a line, as in every real file. `$ENV{...}` and nested names are not ours, see the
 # module; the word `cmakedefine` outside a directive is not there to be found.
 WORDS = st.sampled_from(
-    ["@A@", "@B@", "${A}", "${B}", "${U}", "@U@", "#define", "@", "A", "}", " ", "\t", "//", "@A", "#"]
+    ["@A@", "@B@", "${A}", "${B}", "${U}", "@U@", "#define", "@", "A", "}", "//", "@A", "#"]
+    + [" ", "\t"],
 )
 TEXTS = st.lists(WORDS).map("".join)
 DIRECTIVES = st.sampled_from(
-    ["", "#cmakedefine A", "#cmakedefine  U", "# cmakedefine B", "#cmakedefine01 A"]
-    + ["#\tcmakedefine01\tU", "#cmakedefine", "#cmakedefine ", "#cmakedefineX A"]
+    [
+        "",
+        "#cmakedefine A",
+        "#cmakedefine  U",
+        "# cmakedefine B",
+        "#cmakedefine01 A",
+        "#\tcmakedefine01\tU",
+        "#cmakedefine",
+        "#cmakedefine ",
+        "#cmakedefineX A",
+    ]
 )
 LINES = st.tuples(TEXTS, DIRECTIVES, TEXTS).map("".join)
 VALUES = st.sampled_from(["", "0", "1", "ON", "no", "X-NOTFOUND", "a b", "@B@", "${B}", "12"])

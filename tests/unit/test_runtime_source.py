@@ -1,4 +1,4 @@
-"""Fetching: verified, once, all or nothing; every way, every failure, interruptions and full disks."""
+"""Fetching: verified, once, all or nothing; every way and failure, interruptions, full disks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ import yaml
 
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
+from orchestrator.runtime.process import Finished, run
 from orchestrator.runtime.source import (
     MARKER,
     CacheFullError,
@@ -33,6 +34,7 @@ from orchestrator.runtime.source import (
     read_marker,
 )
 from orchestrator.runtime.tree import TreeRules, tree_digest
+from orchestrator.runtime.versions import DATA, load_version
 from orchestrator.values.config import RuntimePin
 
 CASES = Path(__file__).parents[1] / "failing/runtime"
@@ -47,6 +49,23 @@ def fill(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+def small_version(folder: Path) -> Path:
+    """A folder with the data of a version 0.1.0, whose tree is that of `RULES`."""
+    data = yaml.safe_load((DATA / "pytorch-1.13.1.yaml").read_text())
+    tree = {"include": list(RULES.include), "exclude": []}
+    data |= {"version": "0.1.0", "tree": tree, "debian_suites": [], "disk_mb": 1}
+    folder.mkdir(exist_ok=True)
+    (folder / "pytorch-0.1.0.yaml").write_text(yaml.safe_dump(data))
+    return folder
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 class World:
     """A workspace, its cache and a source tree, under one folder."""
 
@@ -57,6 +76,7 @@ class World:
         self.cache = folder / "cache"
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
         self.said: list[str] = []
+        self.data = small_version(folder / "data")
 
     @property
     def context(self) -> Context:
@@ -71,7 +91,7 @@ class World:
 
     def fetch(self, pin: RuntimePin | None = None, verify: bool = False) -> FetchedRuntime:
         return fetch_runtime(
-            pin or self.pin(), self.context, self.said.append, verify=verify, data=CASES
+            pin or self.pin(), self.context, self.said.append, verify=verify, data=self.data
         )
 
     def left(self) -> list[str]:
@@ -159,6 +179,10 @@ def test_git(world: World, remote: str) -> None:
     assert world.said[1:3] == [f"git: asking {remote} for v1", "git: cloning v1"]
 
 
+def test_a_relative_remote_counts_from_the_workspace(world: World, remote: str) -> None:
+    assert world.fetch(world.pin({"git": {"remote": "source", "tag": "v1"}})).digest == world.digest
+
+
 def test_git_whatever_the_users_line_endings(world: World, remote: str) -> None:
     (world.folder / ".gitconfig").write_text("[core]\n\tautocrlf = true\n")
     assert world.fetch(world.pin({"git": {"remote": remote, "tag": "v1"}})).digest == world.digest
@@ -213,12 +237,13 @@ def test_failing_cases(name: str, tmp_path: Path) -> None:
     case = CASES / name
     pin = RuntimePin.model_validate(yaml.safe_load((case / "pin.yaml").read_text()))
     env = {"PATH": os.environ["PATH"]}
-    context = Context(case, tmp_path, tmp_path, tmp_path, env)
+    cache = tmp_path / "cache"
+    context = Context(case, cache, tmp_path, tmp_path, env)
     with pytest.raises(OrchestratorError) as caught:
-        fetch_runtime(pin, context, lambda text: None, data=CASES)
-    text = caught.value.render().replace(str(case), "<workspace>").replace(str(tmp_path), "<cache>")
+        fetch_runtime(pin, context, lambda text: None, data=small_version(tmp_path))
+    text = caught.value.render().replace(str(case), "<workspace>").replace(str(cache), "<cache>")
     assert text + "\n" == (case / "expected.txt").read_text()
-    staging = tmp_path / "staging"
+    staging = cache / "staging"
     assert not staging.exists() or list(staging.iterdir()) == []
 
 
@@ -275,8 +300,7 @@ def test_two_fetches_at_once(world: World) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         thread = threading.Thread(target=world.fetch)
         thread.start()
-        while not world.said:
-            time.sleep(0.01)
+        wait_until(lambda: bool(world.said))
         assert world.said == ["another process is fetching the runtime; waiting for it"]
         time.sleep(0.1)
         assert world.left() == NOTHING
@@ -294,8 +318,7 @@ def test_what_another_process_fetched_meanwhile_is_taken(world: World) -> None:
         world.said.clear()
         thread = threading.Thread(target=world.fetch)
         thread.start()
-        while not world.said:
-            time.sleep(0.01)
+        wait_until(lambda: bool(world.said))
         hidden.rename(first.tree)
     thread.join()
     assert world.said == ["another process is fetching the runtime; waiting for it"]
@@ -309,23 +332,28 @@ from test_runtime_source import World
 world = World(Path({folder!r}))
 world.env["PATH"] = os.environ["PATH"]
 try:
-    world.fetch(world.pin(*{sources!r}))
+    world.fetch(world.pin({source!r}))
 except Exception as error:
     print(type(error).__name__, error.render() if hasattr(error, "render") else error)
 """
 
 
-def start(world: World, *sources: object, **options: object) -> subprocess.Popen[str]:
+def start(
+    world: World,
+    source: object,
+    env: Mapping[str, str] = os.environ,
+    before: Callable[[], None] | None = None,
+) -> subprocess.Popen[str]:
     """The same fetch in a process of its own."""
-    tests = str(Path(__file__).parent)
-    script = SCRIPT.format(tests=tests, folder=str(world.folder), sources=sources)
-    root = str(Path(__file__).parents[2])
+    tests, root = Path(__file__).parent, Path(__file__).parents[2]
+    script = SCRIPT.format(tests=str(tests), folder=str(world.folder), source=source)
     return subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **{"env": {**os.environ, "PYTHONPATH": root}, **options},  # type: ignore[arg-type]
+        env={**env, "PYTHONPATH": str(root)},
+        preexec_fn=before,
     )
 
 
@@ -336,29 +364,21 @@ def slow_git(world: World) -> dict[str, str]:
     tools.mkdir()
     (tools / "git").write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {world.folder}/child\nwait\n")
     (tools / "git").chmod(0o755)
-    root = str(Path(__file__).parents[2])
-    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": root}
+    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
 
 
 def wait_for_child(world: World) -> int:
-    deadline = time.monotonic() + 30
     file = world.folder / "child"
-    while not (file.exists() and file.read_text().strip()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: file.exists() and bool(file.read_text().strip()))
     return int(file.read_text())
 
 
-def gone(pid: int) -> bool:
-    """Whether the process has ended (a zombie has)."""
-    for _ in range(200):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
-                return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.02)
-    return False
+def ended(pid: int) -> bool:
+    """Whether the process has ended; a zombie has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_ctrl_c_leaves_nothing(world: World, slow_git: dict[str, str]) -> None:
@@ -368,7 +388,7 @@ def test_ctrl_c_leaves_nothing(world: World, slow_git: dict[str, str]) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert "KeyboardInterrupt" in err
-    assert gone(child)
+    wait_until(lambda: ended(child))
     assert world.left() == NOTHING
     assert read_marker(world.fetch().tree)
 
@@ -393,7 +413,7 @@ def test_other_staging_folders_are_left_alone(world: World) -> None:
 
 @pytest.fixture
 def small_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A cache folder on a disk of 96 kB; where mounting is not allowed, one that says it is full."""
+    """A cache folder on a disk of 96 kB; without the right to mount, one that says it is full."""
     world.cache.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(world.cache)]
     mounted = subprocess.run(mount, capture_output=True).returncode == 0
@@ -436,7 +456,8 @@ def test_too_little_room_is_told_before_the_fetch(
 def test_a_client_that_fills_the_disk(world: World) -> None:
     tools = world.folder / "bin"
     tools.mkdir()
-    (tools / "git").write_text("#!/bin/sh\necho 'fatal: write error: No space left on device' >&2\nexit 1\n")
+    words = "fatal: write error: No space left on device"
+    (tools / "git").write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
     (tools / "git").chmod(0o755)
     world.env["PATH"] = f"{tools}:{os.environ['PATH']}"
     with pytest.raises(CacheFullError):
@@ -452,7 +473,7 @@ def test_a_file_size_limit(world: World) -> None:
 
     with tarfile.open(world.folder / "a.tar.gz", "w:gz") as tar:
         tar.add(world.source, "top")
-    process = start(world, {"path": "a.tar.gz"}, preexec_fn=limit)
+    process = start(world, {"path": "a.tar.gz"}, before=limit)
     out, _ = process.communicate()
     assert out.startswith("CacheFullError error: the cache folder has too little room")
     assert "seen:     File too large" in out
@@ -475,9 +496,9 @@ def test_a_cache_folder_below_a_file(world: World) -> None:
 def test_a_read_only_cache_folder(world: World) -> None:
     world.cache.mkdir()
     world.cache.chmod(0o555)
+    load_version("0.1.0", world.data)
     user = os.geteuid()
     if user == 0:  # root may write everywhere
-        world.folder.chmod(0o755)
         os.seteuid(65534)
     try:
         with pytest.raises(CacheReadOnlyError) as caught:
@@ -487,3 +508,24 @@ def test_a_read_only_cache_folder(world: World) -> None:
         world.cache.chmod(0o755)
     assert caught.value.seen
     assert caught.value.seen.startswith("Permission denied: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "err", "reason"),
+    [
+        (1, "", "E: first\nE: then\nlast\n", "E: first"),
+        (1, "said\nlast\n", "", "last"),
+        (1, "", "", "it said nothing"),
+        (None, "", "Cloning\n", "it took too long (Cloning)"),
+    ],
+)
+def test_the_reason_that_is_told(code: int | None, out: str, err: str, reason: str) -> None:
+    assert Finished(code, out, err).reason() == reason
+
+
+def test_a_client_that_takes_too_long_is_stopped_with_its_children(world: World) -> None:
+    file = world.folder / "child"
+    script = f"sleep 1000 & echo $! > {file}; echo began; wait"
+    done = run(["sh", "-c", script], world.env, world.folder, 0.5)
+    assert (done.code, done.out) == (None, "began\n")
+    wait_until(lambda: ended(int(file.read_text())))

@@ -30,18 +30,19 @@
 #include <ATen/core/jit_type.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <c10/core/InferenceMode.h>
+#include <caffe2/serialize/read_adapter_interface.h>
 #include <caffe2/serialize/versions.h>
 #include <torch/csrc/jit/mobile/import.h>
 #include <torch/csrc/jit/mobile/module.h>
 
 #include "handles.h"
 
-// In import.cpp, and in no header. It is the one loader that reads from memory without a copy.
+// In import.cpp, and in no header: what all public loaders end in. The public one for a reader of
+// our own copies the whole model first, and reads the copy without checking bounds.
 namespace torch {
 namespace jit {
-mobile::Module _load_mobile_from_bytes(
-    std::shared_ptr<char> data,
-    size_t size,
+mobile::Module _load_for_mobile_impl(
+    std::unique_ptr<caffe2::serialize::ReadAdapterInterface> reader,
     c10::optional<c10::Device> device,
     ExtraFilesMap& extra_files,
     uint64_t module_load_options);
@@ -359,14 +360,32 @@ bool is_dense(const at::Tensor& tensor) {
 char* copy_strided(const char* from, char* to, const c10::TensorImpl& tensor, size_t dim,
                    size_t item) {
   const auto sizes = tensor.sizes();
-  if (dim == sizes.size()) {
-    std::memcpy(to, from, item);
-    return to + item;
+  const auto strides = tensor.strides();
+  if (dim == sizes.size() || (dim + 1 == sizes.size() && strides[dim] == 1)) {
+    const size_t count = dim == sizes.size() ? item : size_t(sizes[dim]) * item;
+    std::memcpy(to, from, count);
+    return to + count;
   }
   for (int64_t i = 0; i < sizes[dim]; ++i) {
-    to = copy_strided(from + i * tensor.strides()[dim] * int64_t(item), to, tensor, dim + 1, item);
+    to = copy_strided(from + i * strides[dim] * int64_t(item), to, tensor, dim + 1, item);
   }
   return to;
+}
+
+// Whether all elements lie in the storage. PyTorch does not ask that of a tensor in a model file,
+// so a damaged file can hold one that does not.
+bool is_within_storage(const at::Tensor& tensor) {
+  const size_t available = tensor.storage().nbytes() / tensor.itemsize();
+  size_t last = size_t(tensor.storage_offset());
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    size_t reach = 0;
+    if (tensor.stride(dim) < 0 ||
+        __builtin_mul_overflow(size_t(tensor.stride(dim)), size_t(tensor.size(dim) - 1), &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return false;
+    }
+  }
+  return last < available;
 }
 
 // The quantizer's fields are read without get_qtensorimpl(), which would pull in Quantizer.cpp.
@@ -444,6 +463,23 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// Bytes that outlive it, and nothing past their end: a damaged archive asks for anything.
+class BytesReader : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  BytesReader(const void* data, size_t size) : data_(static_cast<const char*>(data)), size_(size) {}
+  size_t size() const override { return size_; }
+  size_t read(uint64_t at, void* buffer, size_t count, const char*) const override {
+    const size_t begin = at < size_ ? size_t(at) : size_;
+    const size_t available = count < size_ - begin ? count : size_ - begin;
+    std::memcpy(buffer, data_ + begin, available);
+    return available;
+  }
+
+ private:
+  const char* data_;
+  size_t size_;
+};
+
 // Upstream's own check stops at the first missing operator and its message is stripped in release
 // builds, so models are loaded without it and checked here.
 void require_operators(const mobile::Module& module) {
@@ -480,11 +516,10 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
   }
   c10::InferenceMode guard;
   torch::jit::ExtraFilesMap extra_files;
-  // No deleter: the loader reads from these bytes and keeps none of them.
-  std::shared_ptr<char> bytes(static_cast<char*>(const_cast<void*>(data)), [](char*) {});
   auto loaded = std::make_unique<lta_module>();
-  loaded->module = torch::jit::_load_mobile_from_bytes(
-      std::move(bytes), size, c10::nullopt, extra_files, /*module_load_options=*/0);
+  loaded->module = torch::jit::_load_for_mobile_impl(
+      std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
+      /*module_load_options=*/0);
   require_operators(loaded->module);
   const auto class_name = loaded->module._ivalue()->type()->name();
   for (const auto& function : loaded->module.compilation_unit().methods()) {
@@ -794,6 +829,9 @@ lta_status lta_tensor_describe(const lta_value* value, lta_tensor_info* info) {
     info->strides = dense ? tensor.strides().data() : nullptr;
     info->numel = size_t(tensor.numel());
     info->nbytes = info->numel * lta_dtype_size(info->dtype);
+    require(!dense || info->numel == 0 || lta_dtype_size(info->dtype) == 0 ||
+                is_within_storage(tensor),
+            "the tensor reaches beyond its memory: the model is damaged");
     info->data = dense && info->numel ? tensor.unsafeGetTensorImpl()->data() : nullptr;
     info->is_contiguous = dense && tensor.is_contiguous();
     info->is_quantized = tensor.is_quantized();
@@ -804,8 +842,10 @@ lta_status lta_tensor_read(const lta_value* value, void* buffer, size_t nbytes) 
   return guarded(LTA_INTERNAL, [&] {
     lta_tensor_info info;
     const at::Tensor& tensor = of_kind(value, LTA_KIND_TENSOR).toTensor();
-    require(lta_tensor_describe(value, &info) == LTA_OK && is_dense(tensor) &&
-                lta_dtype_size(info.dtype) != 0,
+    if (lta_tensor_describe(value, &info) != LTA_OK) {
+      throw Failure{last_error().status, last_error().text, std::string()};
+    }
+    require(is_dense(tensor) && lta_dtype_size(info.dtype) != 0,
             "the tensor is not dense, or packs several elements into a byte");
     require(nbytes == info.nbytes, "nbytes is not that of the tensor");
     if (nbytes == 0) {

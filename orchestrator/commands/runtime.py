@@ -1,0 +1,42 @@
+"""`orchestrator runtime index`: makes the index that is shipped for a PyTorch version."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.commands.views import progress_view, speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.execute.lock import workspace_lock
+from orchestrator.pipeline.indexing import make_index
+from orchestrator.pipeline.session import Session
+
+NAME = "runtime"
+HELP = """\
+A maintainer's verb. `index` compiles every unit of the pinned PyTorch once, with all operators and
+dtypes (about 35 CPU minutes from an empty cache), and writes the runtime index and the entry
+symbols that are shipped with the orchestrator."""
+EXAMPLE = """\
+./orchestrate runtime index
+./orchestrate runtime index --jobs 16"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the action and --jobs."""
+    parser.add_argument("action", choices=["index"], help="what to make")
+    parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Make the index and say what it holds."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    assert session.runtime
+    with workspace_lock(context.state, True, say, "runtime index"):
+        made = make_index(session, jobs=arguments.jobs, view=progress_view(arguments.quiet))
+    print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
+    print(f"  {len(made.index.units)} units, {made.compiled} compiled now")
+    print(f"  {len(made.index.names):,} functions and data, {len(made.index.edges):,} references")
+    print(f"  {len(made.index.registrations):,} registrations")
+    print(f"  {len(made.entry.library) + len(made.entry.tracer)} entry symbols")
+    return ExitCode.OK

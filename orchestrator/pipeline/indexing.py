@@ -1,0 +1,170 @@
+"""Makes what is shipped for a PyTorch version: its runtime index and its entry symbols.
+
+A maintainer's job: every unit is compiled once with all operators and dtypes (about 35 CPU minutes
+from an empty cache), and preprocessed once.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.codegen.projection import projection_text
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja import failure_error
+from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
+from orchestrator.pipeline.prepare import PreparedRuntime, index_path
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
+from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.variant import VariantSpec, compile_unit
+from orchestrator.runtime.entry import Entry, entry_path, entry_text, undefined_symbols
+from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
+from orchestrator.runtime.index_build import build_index
+from orchestrator.runtime.mentions import mentions_of
+from orchestrator.runtime.units import runtime_units
+from orchestrator.toolchain.resolve import compiler_environment
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.selection import Selection
+
+# What a unit costs where no earlier index says it (CPU seconds).
+_UNKNOWN_COST = 4.0
+_EVERYTHING = Selection(everything=True)
+
+
+class PreprocessingFailedError(OrchestratorError):
+    """A unit that compiled could not be preprocessed."""
+
+
+@dataclass(frozen=True)
+class MadeIndex:
+    """A new index, where it was written, and the entry symbols beside it."""
+
+    index: RuntimeIndex
+    path: Path
+    entry: Entry
+    compiled: int
+
+
+def make_index(
+    session: Session, *, jobs: int | None, view: Callable[[Mapping[str, float], int], ProgressSink]
+) -> MadeIndex:
+    """Compile, preprocess, index, write.
+
+    Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError.
+    """
+    runtime = session.runtime
+    spec = _spec(session)
+    costs = _known_costs(runtime)
+    # A projection for every unit: which of them are op-bearing is what preprocessing tells.
+    units = [
+        UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST), open_tags=True)
+        for unit in runtime_units(runtime.fetched.tree, runtime.version)
+    ]
+    compiles = {u.path: compile_unit(runtime.facts, _EVERYTHING, spec, u) for u in units}
+    tracing = replace(spec, purpose="tracer")
+    library = native_compiles(runtime.facts, spec, LIBRARY_SOURCES, runtime.native)
+    tracer = native_compiles(runtime.facts, tracing, TRACER_SOURCES, runtime.native)
+    every = [*compiles.values(), *library, *tracer]
+    graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
+    carried = carry_out(
+        session,
+        graph,
+        {text_digest(_all_text()): _all_text()},
+        name="index",
+        targets=sorted(graph.compiles),
+        jobs=jobs,
+        keep_going=True,
+        view=view,
+    )
+    if carried.result.failures:
+        raise failure_error(
+            carried.result,
+            names_of(session, graph),
+            carried.result.actions,
+            session.context.state / "failures.log",
+        )
+    facts = list(_mentions(session, units, compiles))
+    session.say("reading the objects")
+    index = build_index(
+        runtime.version.version,
+        runtime.fetched.digest,
+        facts,
+        {path: Path(session.fill(c.object)) for path, c in compiles.items()},
+    )
+    entry = _entry(session, library, tracer)
+    _write(index_path(runtime.version.version), save_index(index))
+    _write(entry_path(runtime.version.version), entry_text(entry).encode())
+    return MadeIndex(index, index_path(runtime.version.version), entry, len(carried.compiled))
+
+
+def _spec(session: Session) -> VariantSpec:
+    return replace(
+        spec_of(session, Wanted("index", HOST, _EVERYTHING, "release", "size")), entry=frozenset()
+    )
+
+
+def _all_text() -> str:
+    text = projection_text(UnitFacts("", 0.0, open_tags=True), _EVERYTHING)
+    assert text is not None
+    return text
+
+
+def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
+    try:
+        return {unit.path: unit.cost for unit in runtime.index.units}
+    except IndexUnreadableError:
+        return {}
+
+
+def _mentions(
+    session: Session, units: Iterable[UnitFacts], compiles: Mapping[str, Compile]
+) -> Iterable[UnitFacts]:
+    session.say("preprocessing the units")
+    env = compiler_environment(session.context.cache, session.context.env)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        units = list(units)
+        texts = pool.map(lambda unit: _preprocess(session, compiles[unit.path], env), units)
+        for unit, text in zip(units, texts, strict=True):
+            found = mentions_of(text)
+            yield UnitFacts(
+                unit.path,
+                unit.cost,
+                tags=found.tags,
+                open_tags=found.open_tags,
+                operators=found.operators,
+                classes=found.classes,
+                features=found.features,
+                promoted=found.promoted,
+            )
+
+
+def _preprocess(session: Session, action: Compile, env: Mapping[str, str]) -> str:
+    toolchain = session.toolchain(action.abi)
+    compiler = toolchain.cxx if action.language == "c++" else toolchain.cc
+    flags = [session.fill(flag) for flag in action.flags]
+    argv = [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
+    done = subprocess.run(argv, env=dict(env), capture_output=True, check=False)
+    if done.returncode:
+        raise PreprocessingFailedError(
+            f"{action.unit} cannot be preprocessed",
+            details=done.stderr.decode("utf-8", "replace")[:2000],
+        )
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
+    needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
+    recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
+    return Entry(needed, recording - needed)
+
+
+def _write(path: Path, data: bytes) -> None:
+    staged = path.with_name(f".{path.name}.{os.getpid()}")
+    staged.write_bytes(data)
+    staged.replace(path)

@@ -1,0 +1,221 @@
+"""Tarballs and Debian packages of a delivered folder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import subprocess
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import package_toy as toy
+import pytest
+import zstandard
+
+from orchestrator.package import PACKAGERS, deb, tarball
+from orchestrator.package.deb import NotForDebianError
+from orchestrator.package.deliver import DeliverInputs, deliver
+from orchestrator.package.delivered import ChangedDeliveryError
+from orchestrator.package.files import EPOCH, ForeignFileError
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
+    return toy.quick_inputs(tmp_path_factory.mktemp("quick"))
+
+
+@pytest.fixture
+def folder(quick: DeliverInputs, tmp_path: Path) -> Path:
+    return deliver(quick, tmp_path / "dist").folder
+
+
+def untar(path: Path) -> tarfile.TarFile:
+    data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
+    return tarfile.open(fileobj=io.BytesIO(data))
+
+
+def dpkg(*arguments: str | Path) -> str:
+    run = subprocess.run(["dpkg-deb", *arguments], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    return run.stdout
+
+
+def test_tarball_holds_the_delivery_below_one_folder(folder: Path, tmp_path: Path) -> None:
+    (path,) = tarball.pack(folder, tmp_path)
+    assert path.name == "toy-libtorch-1.2.0-linux-x86_64.tar.zst"
+    with untar(path) as tar:
+        members = {member.name: member for member in tar.getmembers()}
+        top = "toy-libtorch-1.2.0-linux-x86_64"
+        assert {name.split("/")[0] for name in members} == {top}
+        for file in folder.rglob("*"):
+            if file.is_file() and not file.name.startswith("."):
+                member = tar.extractfile(f"{top}/{file.relative_to(folder)}")
+                assert member is not None
+                assert member.read() == file.read_bytes()
+    assert list(members) == sorted(members)
+    assert {(m.uid, m.gid, m.uname, m.gname, m.mtime) for m in members.values()} == {
+        (0, 0, "root", "root", EPOCH)
+    }
+    assert oct(members[f"{top}/lib/libtoy_torch.so"].mode) == "0o755"
+    assert oct(members[f"{top}/README.md"].mode) == "0o644"
+
+
+@pytest.mark.parametrize("kind", sorted(PACKAGERS))
+def test_equal_deliveries_give_equal_packages(
+    kind: str, quick: DeliverInputs, tmp_path: Path
+) -> None:
+    one = PACKAGERS[kind].pack(deliver(quick, tmp_path / "a").folder, tmp_path / "a")
+    two = PACKAGERS[kind].pack(deliver(quick, tmp_path / "b" / "c").folder, tmp_path / "b")
+    assert [path.name for path in one] == [path.name for path in two]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+@pytest.mark.parametrize("kind", sorted(PACKAGERS))
+def test_names_are_known_before_packing(kind: str, quick: DeliverInputs, tmp_path: Path) -> None:
+    done = deliver(quick, tmp_path)
+    packages = PACKAGERS[kind].pack(done.folder, tmp_path)
+    assert PACKAGERS[kind].names(done.manifest) == tuple(path.name for path in packages)
+
+
+@pytest.mark.parametrize("kind", sorted(PACKAGERS))
+def test_what_may_not_be_released_says_so_in_its_name(
+    kind: str, quick: DeliverInputs, tmp_path: Path
+) -> None:
+    done = deliver(replace(quick, for_release=False), tmp_path)
+    packages = PACKAGERS[kind].pack(done.folder, tmp_path)
+    assert all("NOT-FOR-RELEASE" in path.name for path in packages)
+
+
+def test_a_package_that_is_there_is_not_made_again(folder: Path, tmp_path: Path) -> None:
+    (path,) = tarball.pack(folder, tmp_path)
+    before = path.stat().st_ino
+    assert tarball.pack(folder, tmp_path) == (path,)
+    assert path.stat().st_ino == before
+
+
+def test_a_file_of_someone_else_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "toy-libtorch-1.2.0-linux-x86_64.tar.zst").write_text("mine")
+    with pytest.raises(ForeignFileError):
+        tarball.pack(folder, tmp_path)
+
+
+@pytest.mark.parametrize("change", ["edited", "lost"])
+def test_a_delivery_changed_by_hand_is_refused(change: str, folder: Path, tmp_path: Path) -> None:
+    header = folder / "include/libtorch_app.h"
+    if change == "edited":
+        header.write_text("// mine\n")
+    else:
+        header.unlink()
+    with pytest.raises(ChangedDeliveryError) as caught:
+        tarball.pack(folder, tmp_path)
+    assert caught.value.render() == (
+        f"{folder}: error: the delivered folder was changed\n"
+        "  expected: the files that its manifest lists, with their digests\n"
+        "  seen:     include/libtorch_app.h\n"
+        "  do:       build the variant again"
+    )
+
+
+def test_debian_packages_as_dpkg_reads_them(folder: Path, tmp_path: Path) -> None:
+    library, development, symbols = deb.pack(folder, tmp_path)
+    assert [path.name for path in (library, development, symbols)] == [
+        "toy-libtorch_1.2.0_amd64.deb",
+        "toy-libtorch-dev_1.2.0_amd64.deb",
+        "toy-libtorch-dbgsym_1.2.0_amd64.deb",
+    ]
+    assert dpkg("--field", library, "Package", "Version", "Architecture", "Depends") == (
+        "Package: toy-libtorch\nVersion: 1.2.0\nArchitecture: amd64\nDepends: libc6 (>= 2.28)\n"
+    )
+    assert dpkg("--field", development, "Depends") == "toy-libtorch (= 1.2.0)\n"
+    assert "control archive=" in dpkg("--info", library)
+    assert contents(library) == [
+        "-rw-r--r-- root/root ./usr/lib/x86_64-linux-gnu/libtoy_torch.so",
+        "-rw-r--r-- root/root ./usr/share/doc/toy-libtorch/copyright",
+        "-rw-r--r-- root/root ./usr/share/doc/toy-libtorch/manifest.json",
+    ]
+    build_id = deliver_build_id(folder)
+    assert contents(symbols)[0] == (
+        f"-rw-r--r-- root/root ./usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    )
+
+
+def contents(package: Path) -> list[str]:
+    lines = [line.split() for line in dpkg("--contents", package).splitlines()]
+    return [f"{line[0]} {line[1]} {line[5]}" for line in lines if not line[0].startswith("d")]
+
+
+def deliver_build_id(folder: Path) -> str:
+    from orchestrator.package.manifest import read_manifest
+
+    build_id = read_manifest(folder).library.build_id
+    assert build_id
+    return build_id
+
+
+def test_copyright_holds_every_licence(folder: Path, tmp_path: Path) -> None:
+    dpkg("--extract", deb.pack(folder, tmp_path)[0], tmp_path / "root")
+    text = (tmp_path / "root/usr/share/doc/toy-libtorch/copyright").read_text()
+    assert text == (
+        "miniz 2.1.0: MIT\n\nDo as you like.\n\npytorch 1.13.1: BSD-3-Clause\n\nDo as you like.\n\n"
+    )
+
+
+def test_unpacked_development_package_serves_cmake(folder: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for package in deb.pack(folder, tmp_path)[:2]:
+        dpkg("--extract", package, root)
+    source = toy.GOLDEN / "consumers/c_shared"
+    build = tmp_path / "build"
+    for command in (
+        ["cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={root}/usr",
+         "-DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu"],
+        ["cmake", "--build", build],
+    ):  # fmt: skip
+        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    said = subprocess.run([build / "app"], check=True, capture_output=True, text=True).stdout
+    assert said == "5 toy 1\n"
+
+
+def test_digests_in_the_control_archive_are_true(folder: Path, tmp_path: Path) -> None:
+    package = deb.pack(folder, tmp_path)[1]
+    dpkg("--extract", package, tmp_path / "root")
+    dpkg("--control", package, tmp_path / "control")
+    lines = (tmp_path / "control/md5sums").read_text().splitlines()
+    assert len(lines) == len(contents(package))
+    for line in lines:
+        digest, path = line.split("  ")
+        data = (tmp_path / "root" / path).read_bytes()
+        assert hashlib.md5(data, usedforsecurity=False).hexdigest() == digest
+
+
+def test_a_release_candidate_sorts_before_its_release(quick: DeliverInputs, tmp_path: Path) -> None:
+    done = deliver(replace(quick, version="1.2.0-rc1"), tmp_path)
+    package = deb.pack(done.folder, tmp_path)[0]
+    assert package.name == "toy-libtorch_1.2.0~rc1_amd64.deb"
+    assert dpkg("--field", package, "Version") == "1.2.0~rc1\n"
+
+
+@pytest.mark.parametrize(
+    ("system", "target", "seen"),
+    [
+        ("android", None, "android"),
+        ("linux", "aarch64-linux-musl", "linux (aarch64-linux-musl)"),
+    ],
+)
+def test_other_systems_get_no_debian_package(
+    system: str, target: str | None, seen: str, quick: DeliverInputs, tmp_path: Path
+) -> None:
+    toolchain = quick.toolchain.model_copy(update={"target": target})
+    done = deliver(replace(quick, system=system, toolchain=toolchain), tmp_path)
+    with pytest.raises(NotForDebianError) as caught:
+        deb.pack(done.folder, tmp_path)
+    assert caught.value.seen == seen
+    assert not list(tmp_path.glob("*.deb"))
+
+
+def test_a_moved_delivery_can_be_packed(folder: Path, tmp_path: Path) -> None:
+    moved = shutil.move(folder, tmp_path / "elsewhere")
+    assert tarball.pack(Path(moved), tmp_path)[0].exists()

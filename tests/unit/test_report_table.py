@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from orchestrator.report.table import BuildReport, VariantReport, human_bytes, plain, show
+
+REPORT = BuildReport(
+    (
+        VariantReport("keyboard", "linux-x86_64", 31, 12, 140, 1_523_000, 16_738_312, "failed"),
+        VariantReport("camera", "linux-x86_64", 27, 173, 0, 1_317_024, 16_738_312, "ok"),
+        VariantReport("camera", "ios-arm64", 27, 170, 0, 1_400_000, None, "not run here"),
+        VariantReport(
+            "camera", "android-arm64-v8a", 27, 9, 161, problem="1 unit failed", for_release=False
+        ),
+    ),
+    actions_run=380,
+    seconds=181.23456,
+)
+
+PLAIN = """\
+app       ABI                operators  compiled  reused  stripped  all operators   saved  verified
+camera    android-arm64-v8a         27         9     161         -              -       -  \
+1 unit failed, NOT FOR RELEASE
+camera    ios-arm64                 27       170       0    1.4 MB              -       -  \
+not run here
+camera    linux-x86_64              27       173       0   1.32 MB        16.7 MB  92.1 %  ok
+keyboard  linux-x86_64              31        12     140   1.52 MB        16.7 MB  90.9 %  failed
+"""
+
+
+def test_plain_table() -> None:
+    assert plain(REPORT) == PLAIN
+
+
+def test_away_from_a_terminal_the_table_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    target = io.StringIO()
+    show(REPORT, Console(file=target, width=40))
+    assert target.getvalue() == PLAIN
+
+
+def test_on_a_terminal_it_has_colour_and_a_rule() -> None:
+    target = io.StringIO()
+    show(REPORT, Console(file=target, force_terminal=True, width=120, color_system="standard"))
+    assert "\x1b[31m" in target.getvalue()
+    assert "─" in target.getvalue()
+    assert "92.1 %" in target.getvalue()
+
+
+def test_json_has_the_documented_shape() -> None:
+    seen = json.loads(REPORT.to_json())
+    assert {key: seen[key] for key in ("format", "actions_run", "seconds")} == {
+        "format": 1,
+        "actions_run": 380,
+        "seconds": 181.235,
+    }
+    assert seen["variants"][2] == {
+        "app": "camera",
+        "abi": "linux-x86_64",
+        "operators": 27,
+        "units_compiled": 173,
+        "units_reused": 0,
+        "stripped_bytes": 1317024,
+        "all_operators_bytes": 16738312,
+        "saved_percent": 92.13,
+        "verified": "ok",
+        "problem": "",
+        "for_release": True,
+    }
+    assert seen["variants"][0]["stripped_bytes"] is None
+    assert REPORT.to_json() == BuildReport(REPORT.variants[::-1], 380, 181.23456).to_json()
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (1317024, "1.32 MB"),
+        (99_960, "100 kB"),
+        (999_400, "999 kB"),
+        (999_600, "1 MB"),
+        (16738312, "16.7 MB"),
+        (2_400_000_000_000, "2400 GB"),
+    ],
+)
+def test_human_bytes(count: int, text: str) -> None:
+    assert human_bytes(count) == text
