@@ -34,7 +34,7 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     kernel_dtypes = [
         (tag, _dtypes(selection.kernel_dtypes[tag]))
         for tag in sorted(tags)
-        if tag in selection.kernel_dtypes
+        if selection.kernel_dtypes.get(tag)
     ]
     return _render(
         kernel_dtypes=kernel_dtypes,

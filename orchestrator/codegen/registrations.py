@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,7 +58,7 @@ def _folder(request: RegistrationRequest, tree: Path, cache: Path) -> Path:
         "request": asdict(request),
         "tree": tree.name,
         "worker": _WORKER.read_text(),
-        "helpers": HELPERS,
+        "unit": _unit_text(request),
     }
     digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
     return cache / "registrations" / digest[:2] / digest
@@ -67,8 +67,8 @@ def _folder(request: RegistrationRequest, tree: Path, cache: Path) -> Path:
 def _run_worker(
     missing: Mapping[RegistrationRequest, Path], tree: Path, cache: Path, env: Mapping[str, str]
 ) -> None:
-    staging = cache / "staging" / f"torchgen-{os.getpid()}"
-    staging.mkdir(parents=True)
+    (cache / "staging").mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix="torchgen-", dir=cache / "staging"))
     try:
         staged = {request: staging / folder.name for request, folder in missing.items()}
         request_file = staging / "request.json"
@@ -99,7 +99,7 @@ def _run_worker(
                 details="\n".join(done.stderr.splitlines()[-12:]),
             )
         for request, folder in missing.items():
-            _write_units(request, staged[request])
+            (staged[request] / "registrations.cpp").write_text(_unit_text(request))
             (staged[request] / "complete").touch()
             folder.parent.mkdir(parents=True, exist_ok=True)
             if not (folder / "complete").is_file():
@@ -109,10 +109,8 @@ def _run_worker(
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _write_units(request: RegistrationRequest, folder: Path) -> None:
-    (folder / "registrations.cpp").write_text(
-        render("registrations.cpp.j2", keys=request.shared_keys, helpers=HELPERS)
-    )
+def _unit_text(request: RegistrationRequest) -> str:
+    return render("registrations.cpp.j2", keys=request.shared_keys, helpers=HELPERS)
 
 
 def _units(request: RegistrationRequest, folder: Path) -> tuple[GeneratedUnit, ...]:

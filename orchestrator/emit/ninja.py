@@ -7,12 +7,13 @@ depends on the machine stands in variables at the top, the rest of the text does
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ninja import ninja_syntax
 
-from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
 
 
 def ninja_text(
@@ -37,52 +38,69 @@ def ninja_text(
     writer.comment("Written by the orchestrator; one graph for every app and ABI.")
     writer.variable("ninja_required_version", "1.10")
     for name in sorted(folders):
-        writer.variable(name, ninja_syntax.escape_path(folders[name]))
+        writer.variable(name, ninja_syntax.escape(folders[name]))
     writer.variable("builddir", "$state")
-    writer.variable("launcher", launcher)
+    writer.variable("launcher", ninja_syntax.escape(launcher))
+    for abi in sorted(toolchains):
+        for verb in ("ar", "cc", "cxx"):
+            command = shlex.quote(toolchains[abi][verb])
+            writer.variable(f"{verb}_{abi}", ninja_syntax.escape(command))
     writer.pool("heavy", heavy_jobs)
     for abi in sorted(toolchains):
-        _rules(writer, abi, toolchains[abi])
-    for object_path in sorted(graph.compiles):
-        action = graph.compiles[object_path]
-        if object_path not in present:
-            _compile(writer, action, heavy=action.cost >= heavy_cost)
+        _rules(writer, abi, toolchains[abi]["link"])
+    todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
+    for header in sorted({c.pch for c in todo if c.pch}, key=lambda pch: pch.output):
+        _precompile(writer, header)
+    for action in todo:
+        _compile(writer, action, heavy=action.cost >= heavy_cost)
     for link in sorted(graph.links, key=lambda link: link.output):
         _link(writer, link)
-    writer.newline()
-    writer.default([_path(link.output) for link in sorted(graph.links, key=lambda x: x.output)])
+    if graph.links:
+        writer.newline()
+        writer.default([_path(link.output) for link in sorted(graph.links, key=lambda x: x.output)])
     return stream.getvalue()
 
 
-def _rules(writer: Any, abi: str, tools: Mapping[str, str]) -> None:
-    # Compile beside the output and rename: an object in the cache is always a whole one.
+def _rules(writer: Any, abi: str, link: str) -> None:
+    # Compile beside the output and rename: an object in the cache is always a whole one. The
+    # shell's number is in the name, because two workspaces may make the same object at once.
+    part = "$out.$$$$.part"
     for verb in ("cxx", "cc"):
         writer.rule(
             f"{verb}_{abi}",
             command=(
-                f"$launcher {tools[verb]} $flags $include -MD -MF $out.d "
-                "-c $in -o $out.part && mv $out.part $out"
+                f"$launcher ${{{verb}_{abi}}} $flags $include -MD -MF $out.d "
+                f"-c $in -o {part} && mv {part} $out"
             ),
             depfile="$out.d",
             deps="gcc",
             description="$unit",
         )
+    # Without the headers' times: a fetch of the same tree must not make it stale.
+    writer.rule(
+        f"pch_{abi}",
+        command=(
+            f"${{cxx_{abi}}} $flags -x c++-header -Xclang -fno-pch-timestamp -MD -MF $out.d "
+            f"$in -o {part} && mv {part} $out"
+        ),
+        depfile="$out.d",
+        deps="gcc",
+        description="precompile $unit",
+    )
     writer.rule(
         f"shared_{abi}",
-        command=(
-            f"{tools['cxx']} -shared $flags $in {tools['link']} -o $out.part && mv $out.part $out"
-        ),
+        command=f"${{cxx_{abi}}} -shared $flags $in {link} -o {part} && mv {part} $out",
         description="link $out",
     )
     writer.rule(
         f"executable_{abi}",
-        command=f"{tools['cxx']} $flags $in {tools['link']} -o $out.part && mv $out.part $out",
+        command=f"${{cxx_{abi}}} $flags $in {link} -o {part} && mv {part} $out",
         description="link $out",
     )
     writer.rule(
         f"archive_{abi}",
         # `D`: no times and no owners, so that equal objects make equal archives
-        command=f"rm -f $out && {tools['ar']} rcsD $out.part @$out.rsp && mv $out.part $out",
+        command=f"rm -f $out && ${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
         rspfile="$out.rsp",
         rspfile_content="$in_newline",
         description="archive $out",
@@ -90,20 +108,28 @@ def _rules(writer: Any, abi: str, tools: Mapping[str, str]) -> None:
 
 
 def _compile(writer: Any, action: Compile, heavy: bool) -> None:
-    include = [] if action.projection is None else ["-include", projection_path(action.projection)]
-    variables = {
-        "flags": " ".join(_shell(flag) for flag in action.flags),
-        "unit": action.unit,
-    }
-    if include:
-        variables["include"] = " ".join(include)
+    variables = {"flags": _flags(action.flags), "unit": action.unit}
+    read_first = [] if action.pch is None else [("-include-pch", action.pch.output)]
+    if action.projection is not None:
+        read_first.append(("-include", projection_path(action.projection)))
+    if read_first:
+        variables["include"] = _flags(part for pair in read_first for part in pair)
     writer.build(
         _path(action.object),
         f"{'cxx' if action.language == 'c++' else 'cc'}_{action.abi}",
         inputs=_path(action.source),
-        implicit=include[1:],
+        implicit=[path for _, path in read_first],
         variables=variables,
         pool="heavy" if heavy else None,
+    )
+
+
+def _precompile(writer: Any, action: Precompile) -> None:
+    writer.build(
+        action.output,
+        f"pch_{action.abi}",
+        inputs=_path(action.source),
+        variables={"flags": _flags(action.flags), "unit": action.source.rpartition("/")[2]},
     )
 
 
@@ -114,7 +140,7 @@ def _link(writer: Any, link: Link) -> None:
         f"{link.kind}_{link.abi}",
         inputs=objects,
         implicit=[_path(path) for path in link.inputs],
-        variables={"flags": " ".join(link.flags)},
+        variables={"flags": _flags(link.flags)},
     )
 
 
@@ -128,5 +154,6 @@ def _path(path: str) -> str:
     return path
 
 
-def _shell(flag: str) -> str:
-    return f"'{flag}'" if any(c in flag for c in "()<>;&|* ") else flag
+def _flags(flags: Iterable[str]) -> str:
+    """Flags for the shell: a folder that a `$variable` stands for may have a space in its name."""
+    return " ".join(f"'{flag}'" if any(c in flag for c in "$()<>;&|* ") else flag for flag in flags)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,8 @@ def carry_out(
     """Write `<state>/<name>.ninja` and run it."""
     cache = session.context.cache
     write_projections(cache / "projections", projections)
+    for folder in ("objects", "pch"):
+        (cache / folder).mkdir(exist_ok=True)
     present = {o for o in graph.compiles if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     text = ninja_text(
@@ -115,7 +118,7 @@ def _tools(toolchain: ResolvedToolchain) -> dict[str, str]:
 
 def _launcher(session: Session) -> str:
     launcher = session.workspace.config.launcher
-    return "" if launcher is None else " ".join(launcher.command)
+    return "" if launcher is None else shlex.join(launcher.command)
 
 
 def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:

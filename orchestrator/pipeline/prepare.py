@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.context import Context
 from orchestrator.load.declared import Workspace
-from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.variant import RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.entry import Entry, load_entry
@@ -21,6 +21,13 @@ from orchestrator.runtime.units import runtime_units
 from orchestrator.runtime.versions import DATA, VersionData, load_version
 
 NATIVE = Path(__file__).parent.parent / "native"
+# Headers of ours that PyTorch's own units read.
+_READ_BY_UNITS = (
+    "capi/kept_messages.h",
+    "capi/selection_error.h",
+    "selection/ATen/selected_mobile_ops.h",
+    "stubs/cpuinfo.h",
+)
 Progress = Callable[[str], None]
 
 
@@ -96,14 +103,16 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
                 "generated": generated_identity(fetched.digest),
                 "configure": sorted(version.configure.values.items()),
                 "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
-                "selection": (NATIVE / "selection/ATen/selected_mobile_ops.h").read_text(),
-                "stubs": (NATIVE / "stubs/cpuinfo.h").read_text(),
+                "native": {name: (NATIVE / name).read_text() for name in _READ_BY_UNITS},
             }
         ),
         kernels=frozenset(u.path for u in units if u.optimisation == "kernel"),
         always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
         recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
         languages={u.path: u.language for u in units},
+        unlike=frozenset(version.without_pch),
+        included={rule.unit: rule.header for rule in version.include},
+        pch=text_digest((NATIVE / "pch/aten.h").read_text()),
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
 

@@ -10,6 +10,7 @@ from orchestrator.pipeline.session import Session
 from orchestrator.plan.flags import Purpose
 from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec, plan_variant
+from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
@@ -84,8 +85,18 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         purpose=wanted.purpose,
         optimize=wanted.optimize,
         backends=session.backends,
+        precompile=precompiles(session, toolchain),
         entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
         hot=wanted.hot,
+    )
+
+
+def precompiles(session: Session, toolchain: ResolvedToolchain) -> bool:
+    """Precompiled headers are clang's here, and do not travel through a launcher."""
+    return (
+        session.workspace.config.precompiled_headers
+        and session.workspace.config.launcher is None
+        and toolchain.config.compiler.zig is not None
     )
 
 

@@ -80,6 +80,15 @@ def unit_flags(
     return tuple(flags)
 
 
+def precompiled(*, kernel: bool, hot: bool, optimize: Optimize) -> bool:
+    """Whether a unit is compiled as most of its variant's units are.
+
+    A precompiled header serves one optimisation level only, and pays from about three units on.
+    """
+    usual = optimisation(kernel=False, hot=False, optimize=optimize)
+    return optimisation(kernel=kernel, hot=hot, optimize=optimize) == usual
+
+
 def optimisation(*, kernel: bool, hot: bool, optimize: Optimize) -> str:
     """-Os everywhere; or upstream's -O2 and -O3; or upstream's for the hot units alone."""
     if optimize == "size" or (optimize == "balanced" and not hot):

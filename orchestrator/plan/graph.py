@@ -8,8 +8,13 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import unit_flags
-from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec
+from orchestrator.plan.variant import (
+    RuntimeFacts,
+    VariantPlan,
+    VariantSpec,
+    flags_of,
+    precompile,
+)
 from orchestrator.values.action import ActionGraph, Compile, Link
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
@@ -43,10 +48,8 @@ def registration_compiles(
     facts: RuntimeFacts, spec: VariantSpec, units: Iterable[GeneratedUnit], cache: Path
 ) -> tuple[Compile, ...]:
     """The compilations of an app's generated registrations."""
-    flags = (
-        *spec.compile_flags,
-        *unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose=spec.purpose),
-    )
+    flags = flags_of(spec)
+    pch = precompile(facts, spec, flags)
     return tuple(
         Compile(
             unit=f"generated/{unit.name}.cpp",
@@ -61,9 +64,11 @@ def registration_compiles(
                     "runtime": facts.identity,
                     "toolchain": spec.toolchain,
                     "flags": flags,
+                    "pch": None if pch is None else pch.identity,
                 }
             ),
             cost=_REGISTRATION_COST,
+            pch=pch,
         )
         for unit in units
     )
@@ -74,8 +79,7 @@ def native_compiles(
 ) -> tuple[Compile, ...]:
     """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
     flags = (
-        *spec.compile_flags,
-        *unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose=spec.purpose),
+        *flags_of(spec),
         "-I$native/capi",
         "-I$native/driver",
     )

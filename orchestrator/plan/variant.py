@@ -6,15 +6,15 @@ Pure: an index, a selection and a specification in; a `VariantPlan` out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.fingerprint import fingerprint, text_digest
-from orchestrator.plan.flags import Purpose, unit_flags
+from orchestrator.plan.flags import Purpose, precompiled, unit_flags
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach
-from orchestrator.values.action import Compile, Language
+from orchestrator.values.action import Compile, Language, Precompile
 from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
 
@@ -23,6 +23,8 @@ _SELECTED_FILES = ("generated/Register", "generated/Operators_")
 # Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+# Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
+_PRECOMPILED = ("aten/", "torch/", "generated/")
 # Not a dispatch key with a Register<key>.cpp of its own.
 _WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
 # Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
@@ -41,6 +43,9 @@ class RuntimeFacts:
     kernels      units that upstream compiles at -O3
     always       units whose static initialisers the runtime cannot do without
     recording    more of them for a tracer
+    unlike       units that cannot be compiled with the precompiled header
+    included     unit -> header of ours that it is compiled with
+    pch          digest of the precompiled header's text
     """
 
     identity: str
@@ -48,6 +53,9 @@ class RuntimeFacts:
     always: frozenset[str]
     recording: frozenset[str]
     languages: Mapping[str, Language]
+    unlike: frozenset[str] = frozenset()
+    included: Mapping[str, str] = field(default_factory=dict)
+    pch: str = ""
 
     def always_for(self, purpose: Purpose) -> frozenset[str]:
         """The units that a variant of this purpose cannot do without."""
@@ -59,6 +67,7 @@ class VariantSpec:
     """What to plan: an ABI's toolchain identity and flags, what for, and how optimised.
 
     entry   symbols of the runtime that our own native code refers to
+    precompile  whether units share a precompiled header
     hot     units whose kernels take the time (from the trace)
     """
 
@@ -69,6 +78,7 @@ class VariantSpec:
     optimize: Optimize
     backends: tuple[str, ...]
     entry: frozenset[str]
+    precompile: bool = True
     hot: frozenset[str] = frozenset()
 
 
@@ -195,16 +205,20 @@ def compile_unit(
 ) -> Compile:
     """The compilation of one unit for a selection."""
     language = facts.languages.get(unit.path, "c++")
-    flags = (
-        *spec.compile_flags,
-        *unit_flags(
-            language=language,
-            kernel=unit.path in facts.kernels,
-            hot=unit.path in spec.hot,
-            optimize=spec.optimize,
-            purpose=spec.purpose,
-        ),
-    )
+    kernel, hot = unit.path in facts.kernels, unit.path in spec.hot
+    flags = flags_of(spec, language=language, kernel=kernel, hot=hot)
+    included = facts.included.get(unit.path)
+    pch = None
+    if (
+        unit.path.startswith(_PRECOMPILED)
+        and language == "c++"
+        and not (unit.operators or unit.classes or unit.features or included)
+        and unit.path not in facts.unlike
+        and precompiled(kernel=kernel, hot=hot, optimize=spec.optimize)
+    ):
+        pch = precompile(facts, spec, flags)
+    if included is not None:
+        flags = (*flags, "-include", f"$native/{included}")
     text = projection_text(unit, selection) if language == "c++" else None
     projection = None if text is None else text_digest(text)
     return Compile(
@@ -225,10 +239,43 @@ def compile_unit(
                 "toolchain": spec.toolchain,
                 "flags": flags,
                 "projection": projection,
+                "pch": None if pch is None else pch.identity,
             }
         ),
         cost=unit.cost,
+        pch=pch,
     )
+
+
+def flags_of(
+    spec: VariantSpec, *, language: str = "c++", kernel: bool = False, hot: bool = False
+) -> tuple[str, ...]:
+    """All flags of a unit of this kind in this variant."""
+    return (
+        *spec.compile_flags,
+        *unit_flags(
+            language=language,
+            kernel=kernel,
+            hot=hot,
+            optimize=spec.optimize,
+            purpose=spec.purpose,
+        ),
+    )
+
+
+def precompile(facts: RuntimeFacts, spec: VariantSpec, flags: tuple[str, ...]) -> Precompile | None:
+    """The precompiled header for units with `flags`; None where the variant has none."""
+    if not spec.precompile:
+        return None
+    identity = fingerprint(
+        {
+            "header": facts.pch,
+            "runtime": facts.identity,
+            "toolchain": spec.toolchain,
+            "flags": flags,
+        }
+    )
+    return Precompile(source="$native/pch/aten.h", abi=spec.abi, flags=flags, identity=identity)
 
 
 def _projections(index: RuntimeIndex, selection: Selection, units: Iterable[int]) -> dict[str, str]:

@@ -148,7 +148,7 @@ def _check_target(work: _Unpacking, member: _Member) -> None:
     """A symlink's target counts from its own folder, a hard link's from the archive's top."""
     base = posixpath.dirname(member.name) if member.kind == "symlink" else ""
     end = posixpath.normpath(posixpath.join(base, member.target)).removeprefix("./")
-    if member.target.startswith("/") or end.split("/")[0] != work.top:
+    if end.split("/")[0] != work.top:
         raise _unsafe(work, member, f"a link to {member.target}, outside the archive's folder")
 
 

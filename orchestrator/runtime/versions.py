@@ -101,6 +101,14 @@ class AlwaysUnit(_Data):
     tracer_only: bool = False
 
 
+class IncludeRule(_Data):
+    """A header of ours that one unit is compiled with (`-include`), and why."""
+
+    unit: str
+    header: str
+    why: str
+
+
 class VersionData(_Data):
     """The facts about one version of PyTorch; the YAML file's comments explain each."""
 
@@ -114,6 +122,8 @@ class VersionData(_Data):
     optimised: Strings
     configure: ConfigureData
     always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
+    without_pch: Strings
+    include: Annotated[tuple[IncludeRule, ...], Strict(False)]
     all_operators_bytes: Mapping[str, int]
 
 

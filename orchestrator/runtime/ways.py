@@ -56,12 +56,17 @@ class Ways:
         place = expand(text, self.context.root, self.context.env)
         if place is None:
             raise WayClosed("a variable in it is not set")
-        if place.is_dir():
-            _copy(place, staged, rules)
-        elif place.is_file():
-            unpack(place, staged, rules.counts)
-        else:
-            raise WayClosed(f"there is no {place}")
+        try:
+            if place.is_dir():
+                _copy(place, staged, rules)
+            elif place.is_file():
+                unpack(place, staged, rules.counts)
+            else:
+                raise WayClosed(f"there is no {place}")
+        except PermissionError as error:
+            if str(error.filename).startswith(str(self.staging)):
+                raise
+            raise WayClosed(f"{error.filename} may not be read") from error
 
     def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
         archive = self.apt.download(source)

@@ -76,7 +76,7 @@ def resolve_toolchain(
             "ar": ["ar"],
         }
         commands = {verb: [*command, *arguments] for verb, arguments in verbs.items()}
-        identity = _digest({"zig": version, "verbs": verbs})
+        identity = _digest({"zig": f"ziglang {version}", "verbs": verbs})
     elif config.compiler.command is not None:
         declared = config.compiler.command
         found = {
@@ -125,7 +125,7 @@ def _zig(place: Place) -> tuple[list[str], str]:
             hint="run ./orchestrate, which installs the pinned dependencies",
         )
     binary = Path(spec.submodule_search_locations[0]) / "zig"
-    return [str(binary)], f"ziglang {metadata.version('ziglang')}"
+    return [str(binary)], metadata.version("ziglang")
 
 
 def _find(command: str, place: Place, env: Mapping[str, str]) -> str:

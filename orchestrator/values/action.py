@@ -14,12 +14,33 @@ Language = Literal["c", "c++"]
 
 
 @dataclass(frozen=True)
+class Precompile:
+    """A header compiled once for many units.
+
+    An intermediate of one machine: it holds absolute paths, and is never shared.
+    identity  digest of what it means, without paths: part of its users' fingerprints
+    """
+
+    source: str
+    abi: str
+    flags: tuple[str, ...]
+    identity: str
+    cost: float = 6.0
+
+    @property
+    def output(self) -> str:
+        """Where it lives."""
+        return f"$cache/pch/{self.identity}.pch"
+
+
+@dataclass(frozen=True)
 class Compile:
     """One translation unit to one object.
 
     unit         its name for people, `aten/src/ATen/native/Linear.cpp`
     source       its file, with a variable in front
     projection   digest of the projection header that is read first; None for an op-agnostic unit
+    pch          the precompiled header that it is compiled with, if any
     fingerprint  digest of everything that can change the object
     cost         expected user CPU seconds
     """
@@ -32,6 +53,7 @@ class Compile:
     projection: str | None
     fingerprint: str
     cost: float
+    pch: Precompile | None = None
 
     @property
     def object(self) -> str:

@@ -256,6 +256,10 @@ class WorkspaceConfig(Declared):
     )
     jobs: int | None = Field(None, ge=1, description="Commands run at once; default: one a core.")
     launcher: Launcher | None = Field(None, description="Put in front of every compiler command.")
+    precompiled_headers: bool = Field(
+        True,
+        description="Whether units share a precompiled header; never used with a launcher.",
+    )
 
 
 # --- apps/<app>/app.yaml ---

@@ -199,6 +199,13 @@ def test_git_without_the_tag(world: World, remote: str, tag: str, reason: str) -
     assert world.left() == NOTHING
 
 
+def test_a_remote_that_looks_like_an_option(world: World) -> None:
+    remote = f"--upload-pack=touch {world.folder}/evil;"
+    with pytest.raises(RuntimeUnavailableError):
+        world.fetch(world.pin({"git": {"remote": remote, "tag": str(world.source)}}))
+    assert not (world.folder / "evil").exists()
+
+
 def test_a_machine_without_git(world: World, remote: str) -> None:
     world.env["PATH"] = str(world.folder)
     with pytest.raises(RuntimeUnavailableError) as caught:
@@ -215,6 +222,22 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
         "PyTorch 0.1.0: trying path gone",
         f"PyTorch 0.1.0: not this way: there is no {world.folder}/gone",
     ]
+
+
+def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = world.source / "src/a.cpp"
+    copy = shutil.copyfile
+
+    def refused(source: Path, into: Path) -> None:
+        # root may read everything: the refusal is a fake
+        if source == file:
+            raise PermissionError(errno.EACCES, "Permission denied", str(source))
+        copy(source, into)
+
+    monkeypatch.setattr("orchestrator.runtime.ways.shutil.copyfile", refused)
+    with pytest.raises(RuntimeUnavailableError) as caught:
+        world.fetch()
+    assert caught.value.details == f"path source: {file} may not be read"
 
 
 def test_third_party_headers(world: World) -> None:

@@ -859,7 +859,8 @@ lta_status lta_tensor_read(const lta_value* value, void* buffer, size_t nbytes) 
                    *tensor.unsafeGetTensorImpl(), 0, lta_dtype_size(info.dtype));
     }
     // A lazily conjugated or negated view keeps the original's bytes and a mark.
-    require(!tensor.is_conj() && !tensor.is_neg(), "the tensor is a lazy view: copy it in the model");
+    require(!tensor.is_conj() && !tensor.is_neg(),
+            "the tensor is a lazy view: copy it in the model");
   });
 }
 

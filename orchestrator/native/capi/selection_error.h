@@ -1,11 +1,10 @@
 // Keeps the names in "dtype 'Half' not selected for kernel tag add" alive in release builds.
 //
-// Meaning: the generated ATen/selected_mobile_ops.h includes this file. ATen/Dispatch.h includes
-// that header before it defines AT_PRIVATE_CHECK_SELECTIVE_BUILD, which raises through AT_ERROR. With
-// STRIP_ERROR_MESSAGES, AT_ERROR drops all of its arguments and only a file name is left. Here
-// AT_ERROR is redefined so that this one message calls dtype_not_selected() with tag and dtype;
-// all other messages are stripped as before. The call replaces the stripped message and its file
-// name, so the objects get smaller, and PyTorch's files stay as they are.
+// Meaning: every unit with dtypes to select includes this file first, from its projection or from
+// ATen/selected_mobile_ops.h. ATen/Dispatch.h raises through AT_ERROR, which with
+// STRIP_ERROR_MESSAGES drops all of its arguments: only a file name is left. Here AT_ERROR is
+// redefined so that this one message calls dtype_not_selected() with tag and dtype; all others are
+// stripped as before, and PyTorch's files stay as they are. It costs some tens of bytes a tag.
 //
 // Trap: only AT_ERROR's first argument is looked at, and only where it is a string literal.
 #pragma once

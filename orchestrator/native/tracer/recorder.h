@@ -12,8 +12,8 @@
 //   CUSTOM_CLASS          classes that the loader looked up
 //   BUILD_FEATURE         features that code asked for
 // Operators that never reach the dispatcher (aten::len.t and other operators of the interpreter
-// itself) appear in none of these. So the operator closures of the loaded bytecode are wrapped: that
-// gives calls and time for every root operator, and which of them never ran.
+// itself) appear in none of these. So the operator closures of the loaded bytecode are wrapped:
+// that gives calls and time for every root operator, and which of them never ran.
 //
 // Nothing here calls an operator, but for the set-up calls, which are recorded apart.
 #pragma once

@@ -1,8 +1,8 @@
 // The calls that apps make around a model, so that a libtorch cut to the model still serves them.
 //
-// Source: call_setup_methods() and consume_tensor() in upstream's
-// torch/csrc/jit/mobile/model_tracer/TracerRunner.cpp (1.13.1), call by call, plus the two operators
-// of its always_included_traced_ops. The C API itself calls no operator; these are for apps that use
+// Source: call_setup_methods() and consume_tensor() in upstream's model tracer (1.13.1,
+// torch/csrc/jit/mobile/model_tracer/TracerRunner.cpp), call by call, plus the two operators of its
+// always_included_traced_ops. The C API itself calls no operator; these are for apps that use
 // PyTorch's C++ API on the static libraries.
 #pragma once
 

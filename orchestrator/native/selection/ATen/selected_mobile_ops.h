@@ -5,6 +5,9 @@
 #include <c10/macros/Macros.h>
 #include <c10/util/string_view.h>
 
+// Keeps tag and dtype in the message of a dtype that was not selected.
+#include "../../capi/selection_error.h"
+
 namespace at {
 constexpr bool should_include_kernel_dtype(const char* kernel_tag, at::ScalarType scalar_type);
 } // namespace at

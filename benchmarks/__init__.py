@@ -1,0 +1,1 @@
+"""Benchmarks on real PyTorch; see README.md."""

@@ -1,0 +1,83 @@
+"""The library of all operators, all dtypes, at -Os: what every variant's size is compared with.
+
+    .venv/bin/python -m benchmarks.all_operators [--abi linux-x86_64] [--jobs N]
+
+Compiles what the user's cache does not hold yet (about 35 CPU minutes from an empty one), links
+the shared library as `build` links an app's, strips it, and prints the line for
+`all_operators_bytes` in orchestrator/runtime/data/pytorch-<version>.yaml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from orchestrator.cli import make_context
+from orchestrator.commands.views import progress_view, speaker
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.lock import workspace_lock
+from orchestrator.execute.ninja import failure_error
+from orchestrator.package.strip import split
+from orchestrator.pipeline.compile import carry_out, names_of
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.variants import Wanted, library_name, plan_all, variant_links
+from orchestrator.plan.graph import action_graph
+from orchestrator.select.policy import everything
+
+_NAME = "all_operators"
+
+
+def measure_all_operators(session: Session, abi: str, jobs: int | None) -> int:
+    """Bytes of the stripped shared library. Raises ActionFailedError."""
+    wanted = Wanted(
+        label=_NAME,
+        abi=abi,
+        selection=everything(session.runtime.index, session.kernels),
+        purpose="release",
+        optimize="size",
+    )
+    objects = plan_all(session, [wanted])[_NAME]
+    shared = variant_links(session, _NAME, _NAME, objects).shared
+    graph = action_graph([objects], [shared])
+    carried = carry_out(
+        session,
+        graph,
+        objects.plan.projections,
+        name="all-operators",
+        jobs=jobs,
+        keep_going=False,
+        view=progress_view(False),
+    )
+    if carried.result.failures:
+        log = session.context.state / "failures.log"
+        actions = carried.result.actions
+        raise failure_error(carried.result, names_of(session, graph), actions, log)
+    library = Path(session.fill(shared.output))
+    return len(split(library.read_bytes(), f"lib{library_name(_NAME)}.so.debug").stripped)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.all_operators")
+    parser.add_argument("--abi", default=HOST)
+    parser.add_argument("--jobs", type=int)
+    chosen = parser.parse_args(arguments)
+    root = str(Path(__file__).parent.parent)
+    context = make_context(argparse.Namespace(workspace=root), os.environ, Path.cwd())
+    say = speaker(False)
+    session = Session(context, say)
+    try:
+        assert session.runtime
+        with workspace_lock(context.state, True, say, "all-operators"):
+            size = measure_all_operators(session, chosen.abi, chosen.jobs)
+    except OrchestratorError as error:
+        print(error.render(), file=sys.stderr)
+        return 1
+    print(f"{chosen.abi}: {size}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""Latency of one model in two libraries, measured in turn so that a busy machine hits both."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.processes import run
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One process: the median and the least microseconds of its repeated calls."""
+
+    median: float
+    least: float
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A driver, the folder of the library that it loads, and the model that it runs."""
+
+    driver: Path
+    library: Path
+    model: Path
+
+    def measure(self, env: Mapping[str, str], output: Path, repeat: int) -> Timing:
+        """Time one process on one core. Raises CommandFailedError."""
+        argv = [str(self.driver), "--model", str(self.model), "--output", str(output)]
+        argv += ["--no-args", "--time", "--warmup", "10", "--repeat", str(repeat)]
+        run(argv, env={**env, "LD_LIBRARY_PATH": str(self.library)}).require("the driver")
+        return read_timing(json.loads(output.read_text()))
+
+
+def read_timing(result: Mapping[str, Any]) -> Timing:
+    """The timed call in the driver's JSON (native/driver/driver.cpp)."""
+    timed = next(one for one in result["runs"] if one["microseconds"] is not None)
+    return Timing(timed["microseconds"], timed["microseconds_min"])
+
+
+def in_turn(
+    ours: Timed, upstream: Timed, env: Mapping[str, str], folder: Path, rounds: int, repeat: int
+) -> dict[str, Any]:
+    """Measure both in each round, in alternating order.
+
+    Both processes run on one core of those that this process may use.
+    """
+    allowed = os.sched_getaffinity(0)
+    times: dict[str, list[Timing]] = {"default": [], "upstream": []}
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        for number in range(rounds):
+            order = [("default", ours), ("upstream", upstream)]
+            for name, timed in order if number % 2 == 0 else reversed(order):
+                times[name].append(timed.measure(env, folder / f"{name}.json", repeat))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return {"repeat": repeat, **summary(times["default"], times["upstream"])}
+
+
+def summary(ours: Sequence[Timing], upstream: Sequence[Timing]) -> dict[str, Any]:
+    """Microseconds of both sides, and both ratios: of the medians and of the least times."""
+    sides = {"default": ours, "upstream": upstream}
+    medians = {name: median(t.median for t in times) for name, times in sides.items()}
+    least = {name: min(t.least for t in times) for name, times in sides.items()}
+    return {
+        "rounds": [
+            {"default": asdict(a), "upstream": asdict(b)}
+            for a, b in zip(ours, upstream, strict=True)
+        ],
+        "median": medians,
+        "least": least,
+        "ratio_of_medians": medians["default"] / medians["upstream"],
+        "ratio_of_least": least["default"] / least["upstream"],
+    }

@@ -1,0 +1,23 @@
+"""What the numbers were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+
+def machine_facts(compiler: str, proc: Path = Path("/proc")) -> dict[str, str]:
+    """Facts by name, in the order in which they are shown."""
+    cpu = re.search(r"^model name\s*:\s*(.*)$", (proc / "cpuinfo").read_text(), re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s*(\d+) kB$", (proc / "meminfo").read_text(), re.MULTILINE)
+    return {
+        "processor": cpu[1] if cpu else platform.machine(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{int(memory[1]) / 2**20:.1f} GiB" if memory else "unknown",
+        "system": f"{platform.system()} {platform.release()}",
+        "compiler, for both sides": compiler,
+        "Python": platform.python_version(),
+        "load when it began": f"{os.getloadavg()[0]:.2f}",
+    }

@@ -1,0 +1,288 @@
+"""From results.json to RESULTS.md: a pure function, so that nothing in the text is typed by hand.
+
+.venv/bin/python -m benchmarks.render [FOLDER]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+Values = Mapping[str, Any]
+
+NOT_MEASURED: Final = "not measured"
+LEAST_SAMPLE: Final = 60
+FIRST_SHARE: Final = 5
+FURTHER_SHARE: Final = 25
+OPERATOR_SHARE: Final = 80
+TRACER_SECONDS: Final = 500
+NOTHING_SECONDS: Final = 0.5
+SIZE_BYTES: Final = 1_300_000
+SIZE_SAVED: Final = 92
+DEFAULT_BYTES: Final = 1_500_000
+LATENCY_RATIO: Final = 1.05
+PEAK_BYTES: Final = 300_000_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure: its target and what was measured, in words; `met` is None where it is open."""
+
+    measure: str
+    target: str
+    measured: str
+    met: bool | None
+
+
+class _Missing(Exception):
+    """A step that a row needs has no result; the text says why."""
+
+
+def _step(results: Values, name: str) -> Values:
+    step: Values = results["steps"].get(name, {})
+    if "failed" in step:
+        raise _Missing("failed: " + str(step["failed"]).splitlines()[0])
+    if "measured" not in step:
+        raise _Missing(NOT_MEASURED)
+    measured: Values = step["measured"]
+    return measured
+
+
+def rows(results: Values) -> list[Row]:
+    """Every measure of the issue, in its order."""
+    first = results["first"]
+    return [
+        _row(f"first variant of the first app (`{first}`), from an empty object cache",
+             f"at most 1/{FIRST_SHARE} of upstream's CPU", _first, results),
+        *_further(results),
+        _row("one operator added to an app, and it works",
+             f"at most 1/{OPERATOR_SHARE} of upstream's CPU", _operator, results),
+        _row(f"tracer for `{first}`, from an empty object cache",
+             f"at most {TRACER_SECONDS} CPU s", _tracer, results),
+        _row("nothing changed", f"at most {NOTHING_SECONDS} s wall", _nothing, results),
+        _row(f"`{first}`, `optimize: size`, stripped shared library",
+             f"at most {SIZE_BYTES:,} bytes", _size, results),
+        _row("the same against the library of all operators",
+             f"at least {SIZE_SAVED} % smaller", _saved, results),
+        _row(f"`{first}`, default, stripped shared library",
+             f"at most {DEFAULT_BYTES:,} bytes", _default, results),
+        _row(f"latency of `{first}`, default, against upstream's optimisation",
+             f"at most {LATENCY_RATIO} times", _latency, results),
+        _row("peak memory of the orchestrator process",
+             f"at most {PEAK_BYTES // 10**6} MB", _peak, results),
+    ]  # fmt: skip
+
+
+def _row(
+    measure: str, target: str, say: Callable[[Values], tuple[str, bool]], results: Values
+) -> Row:
+    try:
+        return Row(measure, target, *say(results))
+    except _Missing as reason:
+        return Row(measure, target, str(reason), None)
+
+
+def _against(results: Values, seconds: float, share: int) -> tuple[str, bool]:
+    upstream = _step(results, "upstream")["seconds"]
+    told = f"{_seconds(seconds)}: 1/{upstream / seconds:.1f} of {_seconds(upstream)}"
+    return told, seconds * share <= upstream
+
+
+def _first(results: Values) -> tuple[str, bool]:
+    built = _step(results, "first")
+    told, met = _against(results, built["user_seconds"], FIRST_SHARE)
+    return f"{told}; {built['units_compiled']} units", met
+
+
+def _further(results: Values) -> list[Row]:
+    target = f"at most 1/{FURTHER_SHARE} of upstream's CPU"
+    try:
+        apps = _step(results, "further")["apps"]
+    except _Missing as reason:
+        return [Row("each further app", target, str(reason), None)]
+
+    def say(app: Values) -> Callable[[Values], tuple[str, bool]]:
+        def told(results: Values) -> tuple[str, bool]:
+            words, met = _against(results, app["user_seconds"], FURTHER_SHARE)
+            units = f"{app['units_compiled']} units compiled, {app['units_reused']} reused"
+            return f"{words}; {units}", met
+
+        return told
+
+    return [_row(f"further app `{app['app']}`", target, say(app), results) for app in apps]
+
+
+def _operator(results: Values) -> tuple[str, bool]:
+    built = _step(results, "operator")
+    told, met = _against(results, built["user_seconds"], OPERATOR_SHARE)
+    added = built["added_operators"]
+    works = bool(added) and built["verified"] == "ok"
+    calls = ", ".join(f"`{name}` ({calls} calls)" for name, calls in added.items())
+    units = f"{built['units_compiled']} units compiled"
+    proof = "outputs equal the trace's" if works else f"verified: {built['verified']}"
+    return f"{told}; {units}; {calls or 'no operator'} ran, {proof}", met and works
+
+
+def _tracer(results: Values) -> tuple[str, bool]:
+    traced = _step(results, "tracer")
+    seconds = traced["user_seconds"]
+    units = f"{traced['units']} units of {traced['units_of_runtime']}"
+    return f"{_seconds(seconds)}; {units}", seconds <= TRACER_SECONDS
+
+
+def _nothing(results: Values) -> tuple[str, bool]:
+    done = _step(results, "nothing")
+    walls, compiled = done["wall_seconds"], done["units_compiled"]
+    best = min(walls)
+    told = f"{best:.2f} s (least of {len(walls)}); {compiled} units compiled"
+    return told, best <= NOTHING_SECONDS and compiled == 0
+
+
+def _size(results: Values) -> tuple[str, bool]:
+    size = _step(results, "size")["stripped_bytes"]
+    return f"{size:,} bytes", size <= SIZE_BYTES
+
+
+def _saved(results: Values) -> tuple[str, bool]:
+    size = _step(results, "size")["stripped_bytes"]
+    everything = all_operators_bytes(results)
+    if everything is None:
+        raise _Missing(NOT_MEASURED)
+    saved = 100 * (1 - size / everything)
+    return f"{saved:.1f} % of {everything:,} bytes", saved >= SIZE_SAVED
+
+
+def all_operators_bytes(results: Values) -> int | None:
+    """The size of the library of all operators: this run's, else the runtime data's."""
+    measured = results["steps"].get("all-operators", {}).get("measured")
+    size: int | None = measured["stripped_bytes"] if measured else results["all_operators_bytes"]
+    return size
+
+
+def _default(results: Values) -> tuple[str, bool]:
+    size = _step(results, "first")["stripped_bytes"]
+    return f"{size:,} bytes", size <= DEFAULT_BYTES
+
+
+def _latency(results: Values) -> tuple[str, bool]:
+    timed = _step(results, "latency")
+    medians, least = timed["ratio_of_medians"], timed["ratio_of_least"]
+    told = (
+        f"medians {medians:.3f} ({timed['median']['default']:,.0f} us against"
+        f" {timed['median']['upstream']:,.0f} us), least times {least:.3f}"
+        f" ({timed['least']['default']:,.0f} us against {timed['least']['upstream']:,.0f} us)"
+    )
+    return told, max(medians, least) <= LATENCY_RATIO
+
+
+def _peak(results: Values) -> tuple[str, bool]:
+    peaks = {name: value for name, value in _peaks(results).items() if value}
+    if not peaks:
+        raise _Missing(NOT_MEASURED)
+    worst = max(sorted(peaks), key=lambda name: peaks[name])
+    return f"{peaks[worst] / 1e6:.0f} MB (step `{worst}`)", peaks[worst] <= PEAK_BYTES
+
+
+def _peaks(results: Values) -> dict[str, int]:
+    found = {}
+    for name, step in results["steps"].items():
+        measured = step.get("measured", {})
+        each = [measured, *measured.get("apps", [])]
+        found[name] = max(one.get("peak_bytes", 0) for one in each)
+    return found
+
+
+def render(results: Values) -> str:
+    """RESULTS.md."""
+    parts = [
+        "# Results\n",
+        "Written by `benchmarks/render.py` from `results.json`; see `README.md` for how each is"
+        " measured. CPU is user seconds of all processes of a step. Everything below is of one"
+        " run.\n",
+        _table(("measure", "target", "measured", "met"), [_cells(row) for row in rows(results)]),
+        "## Machine\n",
+        "".join(f"- {name}: {fact}\n" for name, fact in results["machine"].items()),
+        _upstream_part(results),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    met = {True: "yes", False: "**no**", None: "-"}[row.met]
+    return row.measure, row.target, row.measured, met
+
+
+def _upstream_part(results: Values) -> str:
+    try:
+        upstream = _step(results, "upstream")
+    except _Missing as reason:
+        return f"## Upstream's cost\n\n{reason}.\n"
+    measured = len(upstream["sample"])
+    thin = "" if measured >= LEAST_SAMPLE else f" **Fewer than {LEAST_SAMPLE}: a trial only.**"
+    families = [
+        (
+            family["family"],
+            str(family["units"]),
+            str(family["measured"]),
+            f"{family['mean_seconds']:.2f}",
+            f"{family['total_seconds']:,.1f}",
+        )
+        for family in upstream["families"]
+    ]
+    flags = [f"- {name}: `{text}`\n" for name, text in sorted(upstream["flags"].items())]
+    return "\n".join(
+        [
+            "## Upstream's cost\n",
+            f"Its build compiles {upstream['units']} units whatever the selection. {measured} of"
+            f" them were compiled in this run, with upstream's flags and selection header and"
+            f" the same compiler, and each family was scaled by its mean:"
+            f" {_seconds(upstream['seconds'])} (standard error"
+            f" {_seconds(upstream['standard_error'])}). Upstream's code generation"
+            f" ({_seconds(upstream['generation_seconds'])}) and its links are not counted;"
+            f" ours are.{thin}\n",
+            _table(("family", "units", "measured", "mean CPU s", "all, CPU s"), families),
+            "Flags:\n",
+            "".join(flags),
+            _not_compiled(upstream["not_compiled"]),
+            _sample_table(upstream["sample"]),
+        ]
+    )
+
+
+def _not_compiled(units: Sequence[Values]) -> str:
+    if not units:
+        return "Every unit of the sample was compiled.\n"
+    lines = [f"- `{one['unit']}`: {one['why']}\n" for one in units]
+    return "Not compiled here, and counted at the mean of their family:\n\n" + "".join(lines)
+
+
+def _sample_table(sample: Sequence[Values]) -> str:
+    cells = [
+        (one["family"], f"`{one['unit']}`", one["flag"], f"{one['seconds']:.2f}") for one in sample
+    ]
+    return "The sample:\n\n" + _table(("family", "unit", "", "CPU s"), cells)
+
+
+def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *cells]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Render `results.json` of a folder (this one) beside it."""
+    folder = Path(arguments[0]) if arguments else Path(__file__).parent
+    text = render(json.loads((folder / "results.json").read_text()))
+    (folder / "RESULTS.md").write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

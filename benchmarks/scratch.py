@@ -1,0 +1,90 @@
+"""Throw-away workspaces and caches to measure in, so that a user's own are neither used nor harmed.
+
+A scratch cache shares what is fetched and generated once for a PyTorch version with the user's own
+cache, through symbolic links, and holds nothing that a build makes: no objects, registrations,
+projections or header lists. zig's own cache in it is a copy of a warm one: libc++ and the libc's
+start files are in it, no compilation is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.processes import run
+from orchestrator.execute.folders import ensure_folder
+from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
+
+_SHARED = ("runtime", "generated")
+_MADE = ("objects", "registrations", "projections", "headers")
+# What a library and an executable of ours are linked with: zig builds its libc++ for such flags.
+_LINKS: Sequence[tuple[str, ...]] = (
+    ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
+    ("-Wl,--gc-sections", "-lpthread", "-ldl"),
+)
+_PROGRAM = "#include <iostream>\nint main() { std::cout << 1; }\n"
+
+
+def copy_workspace(root: Path, into: Path) -> Path:
+    """A copy of the workspace's declarations, models and traces, without its budgets: a library
+    that is too large is a number here, not an error."""
+    into.mkdir(parents=True)
+    shutil.copy2(root / "WORKSPACE", into)
+    ignore = shutil.ignore_patterns("__pycache__")
+    for folder in ("apps", "toolchains"):
+        shutil.copytree(root / folder, into / folder, ignore=ignore)
+    for declaration in sorted(into.glob("apps/*/app.yaml")):
+        edit_app(declaration, {"budgets": None})
+    return into
+
+
+def edit_app(declaration: Path, changes: Mapping[str, Any]) -> None:
+    """Set keys of an app.yaml; None removes one."""
+    value = yaml.safe_load(declaration.read_text()) | dict(changes)
+    kept = {key: one for key, one in value.items() if one is not None}
+    declaration.write_text(yaml.safe_dump(kept, sort_keys=False))
+
+
+def replace_app(workspace: Path, app: str, other: str) -> None:
+    """Give `app` the declaration, models and traces of `other`."""
+    shutil.rmtree(workspace / "apps" / app)
+    shutil.copytree(workspace / "apps" / other, workspace / "apps" / app)
+
+
+def empty_cache(user_cache: Path, warm_zig: Path, into: Path) -> Path:
+    """A cache in which nothing has been built."""
+    ensure_folder(into, "cache")
+    for name in _SHARED:
+        (into / name).symlink_to((user_cache / name).resolve())
+    shutil.copytree(warm_zig, into / "zig")
+    return into
+
+
+def same_cache(cache: Path, warm_zig: Path, into: Path) -> Path:
+    """A second cache with the same objects (hard links: an object is written once, then renamed)
+    and another copy of the warm zig cache."""
+    empty_cache(cache, warm_zig, into)
+    for name in _MADE:
+        if (cache / name).is_dir():
+            shutil.copytree(cache / name, into / name, copy_function=os.link)
+    return into
+
+
+def warm_zig(toolchain: ResolvedToolchain, folder: Path, env: Mapping[str, str]) -> Path:
+    """zig's cache folder after it has built libc++ and start files for our links (about 60 s).
+
+    Raises CommandFailedError.
+    """
+    folder.mkdir(parents=True)
+    source = folder / "warm.cpp"
+    source.write_text(_PROGRAM)
+    for number, flags in enumerate(_LINKS):
+        output = folder / f"warm.{number}"
+        argv = [str(toolchain.cxx), *flags, *toolchain.link_flags, str(source), "-o", str(output)]
+        run(argv, env=compiler_environment(folder, env)).require("warming zig's cache")
+    return folder / "zig"

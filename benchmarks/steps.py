@@ -1,0 +1,254 @@
+"""The steps of the benchmark: each measures one thing and returns it as JSON values.
+
+Every build is a process of its own, in a scratch workspace and a scratch cache (see scratch.py), so
+that its CPU seconds are complete: planning, torchgen, compiling, linking, packing, verifying.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks import run_orchestrator, scratch, upstream
+from benchmarks.all_operators import measure_all_operators
+from benchmarks.latency import Timed, in_turn
+from benchmarks.processes import CommandFailedError, run
+from orchestrator.context import Context
+from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.variants import library_name
+from orchestrator.runtime.units import runtime_units
+from orchestrator.trace.lock import lock_path, parse_lock
+
+FIRST: Final = "camera"
+# Camera's architecture and one more operator: its model takes the place of camera's.
+ADDED: Final = "scanner"
+ABI: Final = "linux-x86_64"
+_NOTHING_RUNS: Final = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much to measure: units of upstream's, rounds and calls of the latency, jobs at once."""
+
+    sample: int
+    rounds: int
+    repeat: int
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the steps work.
+
+    user      the real workspace, with the user's cache: what is fetched and generated comes from it
+    folder    everything scratch
+    warm      zig's cache with libc++ in it
+    """
+
+    user: Session
+    folder: Path
+    warm: Path
+    options: Options
+
+    @property
+    def root(self) -> Path:
+        return self.user.context.root
+
+    @property
+    def workspace(self) -> Path:
+        """The workspace in which the first app was built."""
+        return self.folder / "workspace"
+
+    @property
+    def cache(self) -> Path:
+        """The cache with its objects."""
+        return self.folder / "cache"
+
+    def env(self, cache: Path) -> dict[str, str]:
+        """The environment of a build that uses `cache`."""
+        return {**self.user.context.env, "ORCHESTRATOR_CACHE": str(cache)}
+
+    def new_workspace(self, name: str) -> Path:
+        """A copy of the real workspace's declarations."""
+        return scratch.copy_workspace(self.root, self.folder / name)
+
+    def new_cache(self, name: str) -> Path:
+        """A cache in which nothing has been built."""
+        return scratch.empty_cache(self.user.context.cache, self.warm, self.folder / name)
+
+    def session(self, workspace: Path, cache: Path) -> Session:
+        """A session of this process in a scratch workspace."""
+        state, dist = workspace / ".orchestrator", workspace / "dist"
+        return Session(Context(workspace, cache, state, dist, self.env(cache)), lambda _: None)
+
+    def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
+        """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""
+        peak = self.folder / "peak"
+        argv = [sys.executable, "-P", run_orchestrator.__file__, str(peak)]
+        argv += ["--workspace", str(workspace), *arguments]
+        done = run(argv, env=self.env(cache), cwd=workspace).require(" ".join(arguments))
+        return Cost(done.user_seconds, done.wall_seconds, int(peak.read_text())), done.stdout
+
+    def build(self, workspace: Path, cache: Path, app: str) -> dict[str, Any]:
+        """Build one app; its cost and its row of the report. Raises CommandFailedError."""
+        cost, told = self.orchestrate(workspace, cache, "build", f"//apps/{app}:{ABI}", "--json")
+        report = json.loads(told)
+        return {"app": app, **asdict(cost), **report["variants"][0]}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run of the orchestrator cost: CPU and wall seconds of all its processes, and the
+    largest resident set of the orchestrator process itself."""
+
+    user_seconds: float
+    wall_seconds: float
+    peak_bytes: int
+
+
+def upstream_step(bench: Bench) -> dict[str, Any]:
+    """Upstream's list of units for the first app's selection."""
+    folder = bench.folder / "upstream"
+    workspace = scratch.copy_workspace(bench.root, folder / "workspace")
+    cache = scratch.empty_cache(bench.user.context.cache, bench.warm, folder / "cache")
+    session = bench.session(workspace, cache)
+    app = session.workspace.apps[FIRST]
+    locks = [lock_path(app.folder, model.name) for model in app.config.models]
+    subject = upstream.Upstream(session, folder / "build", ABI)
+    generated = subject.set_up([upstream.selected_operators(lock.read_text()) for lock in locks])
+    return upstream.measure(subject, generated, bench.options.sample, bench.options.jobs)
+
+
+def first_step(bench: Bench) -> dict[str, Any]:
+    """The first variant of the first app, from an empty object cache."""
+    return bench.build(bench.new_workspace("workspace"), bench.new_cache("cache"), FIRST)
+
+
+def nothing_step(bench: Bench) -> dict[str, Any]:
+    """The same build again, through ./orchestrate as a user types it: wall seconds."""
+    again = bench.build(bench.workspace, bench.cache, FIRST)
+    argv = [str(bench.root / "orchestrate"), "--workspace", str(bench.workspace)]
+    argv += ["build", f"//apps/{FIRST}"]
+    walls = [
+        run(argv, env=bench.env(bench.cache)).require("a build of nothing").wall_seconds
+        for _ in range(_NOTHING_RUNS)
+    ]
+    return {"units_compiled": again["units_compiled"], "wall_seconds": walls}
+
+
+def operator_step(bench: Bench) -> dict[str, Any]:
+    """One operator added to the first app's model, the app being built already."""
+    workspace = bench.folder / "operator-workspace"
+    shutil.copytree(bench.workspace, workspace, symlinks=True)
+    cache = scratch.same_cache(bench.cache, bench.warm, bench.folder / "operator-cache")
+    before = called_operators(workspace / "apps" / FIRST)
+    scratch.replace_app(workspace, FIRST, ADDED)
+    after = called_operators(workspace / "apps" / FIRST)
+    added = {name: after[name] for name in sorted(set(after) - set(before))}
+    return {**bench.build(workspace, cache, FIRST), "added_operators": added}
+
+
+def called_operators(app_folder: Path) -> dict[str, int]:
+    """Operators that ran, by the app's committed traces, and how often."""
+    calls: dict[str, int] = {}
+    for lock in sorted((app_folder / "traces").glob("*.yaml")):
+        calls.update(parse_lock(lock.read_text(), lock.name).called_operators)
+    return calls
+
+
+def further_step(bench: Bench) -> dict[str, Any]:
+    """Every other app, one after the other, on the first one's cache."""
+    others = sorted(set(bench.user.workspace.apps) - {FIRST})
+    return {"apps": [bench.build(bench.workspace, bench.cache, app) for app in others]}
+
+
+def size_step(bench: Bench) -> dict[str, Any]:
+    """The first app with `optimize: size`."""
+    return _optimized(bench, "size")
+
+
+def _optimized(bench: Bench, optimize: str) -> dict[str, Any]:
+    workspace = bench.new_workspace(f"{optimize}-workspace")
+    scratch.edit_app(workspace / "apps" / FIRST / "app.yaml", {"optimize": optimize})
+    return bench.build(workspace, bench.cache, FIRST)
+
+
+def latency_step(bench: Bench) -> dict[str, Any]:
+    """The first app's model in its library, and in one built with upstream's optimisation."""
+    built = _optimized(bench, "speed")
+    timed = [_timed(bench.workspace), _timed(bench.folder / "speed-workspace")]
+    options = bench.options
+    measured = in_turn(
+        timed[0], timed[1], bench.user.context.env, bench.folder, options.rounds, options.repeat
+    )
+    return {**measured, "upstream_stripped_bytes": built["stripped_bytes"]}
+
+
+def _timed(workspace: Path) -> Timed:
+    library = workspace / "dist" / FIRST / ABI / "lib"
+    if not (library / f"lib{library_name(FIRST)}.so").is_file():
+        raise CommandFailedError(f"no library of {FIRST} was delivered")
+    (model,) = sorted((workspace / "apps" / FIRST / "models").glob("*.ptl"))
+    return Timed(
+        driver=workspace / ".orchestrator" / "variants" / FIRST / ABI / "driver",
+        library=library,
+        model=model,
+    )
+
+
+def tracer_step(bench: Bench) -> dict[str, Any]:
+    """The first app's tracer, from an empty object cache."""
+    workspace, cache = bench.new_workspace("tracer-workspace"), bench.new_cache("tracer-cache")
+    cost, told = bench.orchestrate(workspace, cache, "trace", f"//apps/{FIRST}")
+    runtime = bench.user.runtime
+    units = len(runtime_units(runtime.fetched.tree, runtime.version))
+    return {**asdict(cost), **tracer_units(told), "units_of_runtime": units}
+
+
+def tracer_units(told: str) -> dict[str, int]:
+    """The units that `orchestrator trace` says its tracer has, and had to compile."""
+    match = re.search(r"tracer of (\d+) units, (\d+) compiled", told)
+    if not match:
+        raise CommandFailedError(f"the tracer's report cannot be read: {told[:200]}")
+    return {"units": int(match[1]), "units_compiled": int(match[2])}
+
+
+def all_operators_step(bench: Bench) -> dict[str, Any]:
+    """The library of all operators, with the objects of the user's own cache."""
+    return {"stripped_bytes": measure_all_operators(bench.user, ABI, bench.options.jobs)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step by name: what it does and which step must have gone before."""
+
+    do: Callable[[Bench], dict[str, Any]]
+    needs: str = ""
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "upstream": Step(upstream_step),
+    "first": Step(first_step),
+    "nothing": Step(nothing_step, "first"),
+    "operator": Step(operator_step, "first"),
+    "further": Step(further_step, "first"),
+    "size": Step(size_step, "first"),
+    "latency": Step(latency_step, "first"),
+    "tracer": Step(tracer_step),
+    "all-operators": Step(all_operators_step),
+}
+# Heavy, and its number changes only with the runtime and the flags: done where it is asked for.
+ON_REQUEST: Final = ("all-operators",)
+
+
+def in_order(wanted: Iterable[str]) -> list[str]:
+    """The wanted steps and those that they need, in the order in which they must run."""
+    names = set(wanted)
+    names |= {STEPS[name].needs for name in names if STEPS[name].needs}
+    return [name for name in STEPS if name in names]

@@ -1,0 +1,244 @@
+"""What upstream's own selective build would cost: a sample of its compilations, scaled.
+
+The flags are those of upstream's CMake files for `scripts/build_mobile.sh` with
+BUILD_LITE_INTERPRETER=1, TRACING_BASED=1 and a list of operators: `CMakeLists.txt`,
+`cmake/Codegen.cmake`, `aten/src/ATen/CMakeLists.txt`, `caffe2/CMakeLists.txt`. Four deviations,
+each of which makes upstream cheaper, or neither: `-w` in place of its warnings; `-O2` although
+CMAKE_BUILD_TYPE=Release puts an `-O3` behind it; no `-DUSE_PTHREADPOOL`, so that the quantized
+units, which would only include pthreadpool's header, compile without it; our stub of cpuinfo.h.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.processes import Finished, run
+from benchmarks.sampling import allocate, every_kth, scale
+from orchestrator.pipeline.session import Session
+from orchestrator.runtime.configure import write_configured_headers
+from orchestrator.runtime.units import GENERATED, UpstreamUnit, upstream_units
+from orchestrator.runtime.versions import VersionData
+from orchestrator.toolchain.resolve import compiler_environment
+
+LEAST = 4
+
+_COMMON = (
+    "-fPIC",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-w",
+    "-DNDEBUG",
+    "-DMINIZ_DISABLE_ZIP_READER_CRC32_CHECKS",
+    "-D_FILE_OFFSET_BITS=64",
+    "-DHAVE_MMAP=1",
+    "-DHAVE_SHM_OPEN=1",
+    "-DHAVE_SHM_UNLINK=1",
+    "-DHAVE_MALLOC_USABLE_SIZE=1",
+)
+_CXX = (
+    "-std=gnu++14",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-DC10_MOBILE",
+    "-DNO_EXPORT",
+    "-DBUILD_LITE_INTERPRETER",
+    "-DTRACING_BASED",
+    "-DSYMBOLICATE_MOBILE_DEBUG_HANDLE",
+    "-DFMT_HEADER_ONLY=1",
+)
+_TORCH = ("-DTEMPLATE_SELECTIVE_BUILD", "-DAT_PER_OPERATOR_HEADERS")
+_KERNELS = ("-DCPU_CAPABILITY=DEFAULT", "-DCPU_CAPABILITY_DEFAULT")
+_C10 = ("-fvisibility=hidden",)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One measured compilation; `why` tells why it could not be compiled here, else it is empty."""
+
+    unit: str
+    family: str
+    flag: str
+    seconds: float
+    why: str = ""
+
+
+def upstream_flags(unit: UpstreamUnit) -> tuple[str, ...]:
+    """Upstream's flags for a unit, without include folders."""
+    if unit.language == "c":
+        return (unit.flag, *_COMMON)
+    own = _C10 if unit.family == "c10" else _TORCH
+    kernels = _KERNELS if unit.family == "kernels" else ()
+    return (unit.flag, *_COMMON, *_CXX, *own, *kernels)
+
+
+def choose(
+    units: Iterable[UpstreamUnit], size: Callable[[UpstreamUnit], int], total: int, least: int
+) -> tuple[UpstreamUnit, ...]:
+    """The sample: in each family, units spread evenly over the sizes of their sources."""
+    families: dict[str, list[UpstreamUnit]] = {}
+    for unit in sorted(units, key=lambda u: (size(u), u.path)):
+        families.setdefault(unit.family, []).append(unit)
+    counts = allocate({f: len(members) for f, members in families.items()}, total, least)
+    return tuple(
+        unit for family in sorted(families) for unit in every_kth(families[family], counts[family])
+    )
+
+
+def selected_operators(lock: str) -> dict[str, Any]:
+    """The part of a lock file that is in PyTorch's own format."""
+    value: dict[str, Any] = yaml.safe_load(lock)["selected_operators"]
+    return value
+
+
+def first_error(stderr: str) -> str:
+    """The compiler's first complaint, without a path of this machine."""
+    match = re.search(r"error: (.*)", stderr)
+    return match[1] if match else "the compiler failed without a word"
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A set-up copy of what upstream's build would have in its build folder."""
+
+    session: Session
+    folder: Path
+    abi: str
+
+    @property
+    def tree(self) -> Path:
+        return self.session.runtime.fetched.tree
+
+    @property
+    def include_folders(self) -> tuple[Path, ...]:
+        """Selection header and generated headers are in `folder`, configured ones beside them."""
+        return (
+            self.folder,
+            self.folder / "ATen",
+            self.folder / "configured",
+            self.tree / "aten/src",
+            self.tree,
+            self.tree / "third_party/miniz-2.1.0",
+            self.session.runtime.generated / "autograd",
+            Path(self.session.runtime.folders["native"]) / "stubs",
+            *self.session.runtime.fetched.third_party.values(),
+        )
+
+    def source(self, unit: UpstreamUnit) -> Path:
+        """The file of a unit."""
+        if not unit.generated:
+            return self.tree / unit.path
+        name = unit.path.removeprefix(GENERATED)
+        if name == "empty.cpp":
+            return self.folder / name
+        if name.startswith("torch/"):
+            return self.session.runtime.generated / "autograd" / name
+        return self.folder / "ATen" / name
+
+    def set_up(self, selections: Sequence[Mapping[str, Any]]) -> float:
+        """Write what upstream generates for these selections; returns its CPU seconds.
+
+        selections are in the format of SelectiveBuilder. Raises CommandFailedError.
+        """
+        (self.folder / "ATen").mkdir(parents=True)
+        (self.folder / "empty.cpp").touch()
+        version = _with_native_threads(self.session.runtime.version)
+        write_configured_headers(self.tree, version, self.folder / "configured")
+        files = []
+        for number, selection in enumerate(selections):
+            files.append(self.folder / f"model-{number}.yaml")
+            files[-1].write_text(yaml.safe_dump(dict(selection)))
+        listed = self.folder / "models.txt"
+        listed.write_text("\n".join(map(str, files)))
+        into = str(self.folder / "ATen")
+        lists = self._python(
+            "-m tools.code_analyzer.gen_oplist",
+            ["--model_file_list_path", f"@{listed}", "--output_dir", into],
+        )
+        sources = self._python(
+            "-m torchgen.gen --source-path aten/src/ATen --per-operator-headers"
+            " --backend_whitelist CPU QuantizedCPU --generate headers sources",
+            ["--op_selection_yaml_path", f"{into}/selected_operators.yaml", "--install_dir", into],
+        )
+        return lists.user_seconds + sources.user_seconds
+
+    def compile(self, unit: UpstreamUnit) -> Compiled:
+        """Compile one unit as upstream would."""
+        toolchain = self.session.toolchain(self.abi)
+        compiler = toolchain.cxx if unit.language == "c++" else toolchain.cc
+        output = self.folder / (unit.path.replace("/", "_") + ".o")
+        includes = [f"-I{folder}" for folder in self.include_folders]
+        flags = [*toolchain.compile_flags, *upstream_flags(unit), *includes]
+        written = ["-MD", "-MF", f"{output}.d", "-o", str(output)]
+        done = run(
+            [str(compiler), *flags, *written, "-c", str(self.source(unit))],
+            env=compiler_environment(self.session.context.cache, self.session.context.env),
+        )
+        output.unlink(missing_ok=True)
+        why = first_error(done.stderr) if done.code else ""
+        return Compiled(unit.path, unit.family, unit.flag, done.user_seconds, why)
+
+    def _python(self, command: str, arguments: Sequence[str]) -> Finished:
+        env = {
+            **self.session.context.env,
+            "PYTHONPATH": str(self.tree),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        argv = [sys.executable, *command.split(), *arguments]
+        return run(argv, env=env, cwd=self.tree).require(command.split()[1])
+
+
+def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict[str, Any]:
+    """Compile the sample, as many at once as ninja would, and scale it.
+
+    generated: CPU seconds of code generation, told beside the rest and not counted.
+    """
+    version = upstream.session.runtime.version
+    units = upstream_units(upstream.tree, version)
+    sample = choose(units, lambda u: upstream.source(u).stat().st_size, total, LEAST)
+    with ThreadPoolExecutor(jobs) as pool:
+        compiled = tuple(_watched(upstream, sample, pool))
+    good = [one for one in compiled if not one.why]
+    seconds: dict[str, list[float]] = {}
+    for one in good:
+        seconds.setdefault(one.family, []).append(one.seconds)
+    estimate = scale(Counter(unit.family for unit in units), seconds)
+    return {
+        "units": len(units),
+        "seconds": estimate.seconds,
+        "standard_error": estimate.error,
+        "generation_seconds": generated,
+        "families": [asdict(family) for family in estimate.families],
+        "flags": {"c10": _shown("c10"), "kernels": _shown("kernels"), "others": _shown("native")},
+        "sample": [asdict(one) for one in good],
+        "not_compiled": [asdict(one) for one in compiled if one.why],
+    }
+
+
+def _watched(
+    upstream: Upstream, sample: Sequence[UpstreamUnit], pool: ThreadPoolExecutor
+) -> Iterable[Compiled]:
+    for number, one in enumerate(pool.map(upstream.compile, sample), 1):
+        told = one.why or f"{one.seconds:.1f} s"
+        print(f"  [{number}/{len(sample)}] {one.unit}: {told}", file=sys.stderr, flush=True)
+        yield one
+
+
+def _shown(family: str) -> str:
+    flag = "-O3" if family == "kernels" else "-O2"
+    return " ".join(upstream_flags(UpstreamUnit("", "c++", family, flag)))
+
+
+def _with_native_threads(version: VersionData) -> VersionData:
+    """Upstream's own threading for mobile, where ours is serial code."""
+    values = {**version.configure.values, "AT_PARALLEL_OPENMP": "0", "AT_PARALLEL_NATIVE": "1"}
+    configure = version.configure.model_copy(update={"values": values})
+    return version.model_copy(update={"configure": configure})

@@ -1,0 +1,156 @@
+"""Walks over a hand-built index: what is followed, what is compiled, and the way back to a root."""
+
+from __future__ import annotations
+
+import pytest
+from core_toy import (
+    CONVOLUTION,
+    CORE,
+    FUNCTIONS,
+    GUARD,
+    LINEAR,
+    MINIZ,
+    STUBS,
+    make_index,
+)
+
+from orchestrator.runtime.index import UnitFacts
+from orchestrator.select.closure import ROOT, Reach, reach, registry
+
+INDEX = make_index()
+KERNELS = registry(INDEX, ["CPU"])
+ADD_CALL = "_ZN2at4_ops10add_Tensor4callEv"
+
+
+def walk(
+    *operators: str, entry: tuple[str, ...] = (), unit: str | None = None, follow_calls: bool = True
+) -> Reach:
+    paths = [one.path for one in INDEX.units]
+    return reach(
+        INDEX,
+        KERNELS,
+        entry=[INDEX.by_name[name] for name in entry],
+        operators=operators,
+        units=[] if unit is None else [paths.index(unit)],
+        follow_calls=follow_calls,
+    )
+
+
+def units(found: Reach) -> set[str]:
+    return {INDEX.units[number].path for number in found.units}
+
+
+def path(found: Reach, name: str) -> list[str]:
+    """From a root to the node."""
+    nodes = [INDEX.by_name[name]]
+    while found.parents[nodes[-1]] != ROOT:
+        nodes.append(found.parents[nodes[-1]])
+    return [INDEX.names[node] for node in reversed(nodes)]
+
+
+def test_only_the_backends_asked_for_register() -> None:
+    assert {op: [r.key for r in rs] for op, rs in KERNELS.by_operator.items()} == {
+        "aten::add.Tensor": ["CPU", "schema"],
+        "aten::linear": ["CPU", "schema"],
+        "aten::shadow": ["CompositeExplicitAutogradNonFunctional"],
+        "toy::conv": ["catchall"],
+    }
+    sparse = registry(INDEX, ["CPU", "SparseCPU"])
+    assert [r.key for r in sparse.kernels("aten::sparse_only")] == ["SparseCPU"]
+    assert sparse.kernels("aten::unknown") == ()
+
+
+def test_a_cpu_kernel_shadows_the_functional_one_only_where_it_is_built() -> None:
+    keys = [r.key for r in registry(INDEX, ["SparseCPU"]).kernels("aten::add.Tensor")]
+    # CPU is not among the backends: nothing shadows the functional kernel
+    assert keys == ["schema", "CompositeExplicitAutogradNonFunctional"]
+
+
+def test_calls_through_the_dispatcher_are_followed_for_a_closure() -> None:
+    found = walk("aten::linear")
+    assert found.called == {"aten::add.Tensor"}
+    assert found.operators == {
+        "aten::linear": ROOT,
+        "aten::add.Tensor": INDEX.by_name[ADD_CALL],
+    }
+    assert units(found) == {LINEAR, CORE, STUBS}
+
+
+def test_calls_are_noted_but_not_followed_for_a_plan() -> None:
+    found = walk("aten::linear", follow_calls=False)
+    assert found.called == {"aten::add.Tensor"}
+    assert found.operators == {"aten::linear": ROOT}
+    assert units(found) == {LINEAR, CORE}
+
+
+def test_generated_units_are_never_among_the_units_to_compile() -> None:
+    found = walk("aten::add.Tensor")
+    assert units(found) == {STUBS}
+    # yet the node is reached: the planner takes whole generated units from there
+    assert INDEX.by_name["functions_table"] in found.parents
+    assert INDEX.units[INDEX.owners[INDEX.by_name["functions_table"]]].path == FUNCTIONS
+
+
+def test_a_comdat_belongs_to_no_unit() -> None:
+    found = walk(entry=("template_copy",))
+    assert units(found) == {CORE}
+
+
+def test_a_unit_brings_its_initialisers() -> None:
+    found = walk(unit=GUARD)
+    assert units(found) == {GUARD, CORE}
+    assert path(found, "tensor_new") == ["guard_init", "tensor_new"]
+
+
+def test_a_unit_that_is_reached_by_a_symbol_brings_its_initialisers_too() -> None:
+    nodes = {
+        "f": ("a.cpp", 1, ["g"]),
+        "g": ("b.cpp", 1, []),
+        "b_init": ("b.cpp", 1, ["h"]),
+        "h": ("c.cpp", 1, []),
+    }
+    toy = [UnitFacts("a.cpp", 1.0), UnitFacts("b.cpp", 1.0, init=("b_init",))]
+    index = make_index(nodes, [*toy, UnitFacts("c.cpp", 1.0)], [])
+    found = reach(
+        index, registry(index, []), entry=[index.by_name["f"]], operators=[], follow_calls=True
+    )
+    assert found.units == {0, 1, 2}
+    assert found.parents[index.by_name["b_init"]] == index.by_name["g"]
+
+
+def test_parents_give_a_shortest_path() -> None:
+    found = walk("aten::linear")
+    assert path(found, "tensor_new") == [
+        "cpu_linear",
+        "linear_kernel",
+        "template_copy",
+        "tensor_new",
+    ]
+    # from two roots, the nearer one
+    assert path(walk("aten::linear", entry=("capi_needs",)), "tensor_new") == [
+        "capi_needs",
+        "tensor_new",
+    ]
+
+
+def test_the_unit_of_a_hand_written_registration_is_compiled() -> None:
+    found = walk("toy::conv")
+    assert units(found) == {CONVOLUTION, MINIZ}
+
+
+def test_an_operator_without_a_registration_reaches_nothing() -> None:
+    found = walk("aten::unknown")
+    assert (found.parents, found.operators) == ({}, {"aten::unknown": ROOT})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_of_roots_does_not_matter(order: int) -> None:
+    roots = ["toy::conv", "aten::linear", "aten::add.Tensor"][::order]
+    assert walk(*roots) == walk("aten::add.Tensor", "aten::linear", "toy::conv")
+
+
+def test_cycles_end() -> None:
+    nodes = {"a": ("u.cpp", 1, ["b"]), "b": ("u.cpp", 1, ["a"])}
+    index = make_index(nodes, [UnitFacts("u.cpp", 1.0)], [])
+    found = reach(index, registry(index, []), entry=[0], operators=[], follow_calls=False)
+    assert found.parents == {0: ROOT, 1: 0}

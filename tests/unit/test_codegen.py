@@ -1,0 +1,176 @@
+"""Registrations that the pinned tree's torchgen writes, and the units that are made of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+import jinja2
+import pytest
+from core_toy import GOLDEN, ROOT
+
+import orchestrator.codegen.registrations as registrations
+from orchestrator.cli import make_context
+from orchestrator.codegen.registrations import (
+    HELPERS,
+    TorchgenFailedError,
+    generate_registrations,
+)
+from orchestrator.codegen.render import render
+from orchestrator.pipeline.session import Session
+from orchestrator.plan.variant import RegistrationRequest
+
+REQUEST = RegistrationRequest(
+    operators=("aten::add.Tensor", "aten::empty.memory_format"),
+    calls=("aten::_pin_memory", "aten::is_pinned"),
+    kernels=(
+        ("CPU", ("aten::add.Tensor", "aten::empty.memory_format")),
+        ("CompositeImplicitAutograd", ()),
+        ("QuantizedCPU", ("aten::empty.memory_format",)),
+    ),
+)
+# Stands in for torchgen_worker.py: it writes one line a file, and counts how often it ran.
+WORKER = """\
+import json, pathlib, sys
+tree, request = map(pathlib.Path, sys.argv[1:])
+with (tree / "runs").open("a") as log:
+    log.write("run\\n")
+for one in json.loads(request.read_text()):
+    folder = pathlib.Path(one["output"])
+    folder.mkdir()
+    for name in ("Schema", "BackendSelect", *one["kernels"]):
+        selected = one["kernels"].get(name, one["operators"])
+        (folder / f"Register{name}.cpp").write_text(f"// {name} {selected}\\n")
+    (folder / "Operators.cpp").write_text(f"// {one['calls']}\\n")
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "toy-tree"
+    folder.mkdir()
+    worker = tmp_path / "worker.py"
+    worker.write_text(WORKER)
+    monkeypatch.setattr(registrations, "_WORKER", worker)
+    return folder
+
+
+def runs(tree: Path) -> int:
+    return len((tree / "runs").read_text().splitlines())
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+def test_keys_are_split_into_shared_and_own_units() -> None:
+    assert REQUEST.shared_keys == ("CPU", "CompositeImplicitAutograd")
+    assert REQUEST.own_keys == ("QuantizedCPU",)
+
+
+def test_an_undefined_name_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="'helpers' is undefined"):
+        render("registrations.cpp.j2", keys=["CPU"])
+
+
+def test_the_shared_unit_is_the_files_one_after_another(tree: Path, tmp_path: Path) -> None:
+    shared, own = generate_registrations([REQUEST], tree, tmp_path / "cache", os.environ)[REQUEST]
+    assert shared.path.read_text() == (GOLDEN / "registrations.cpp").read_text()
+    assert (shared.name, own.name) == ("registrations", "registrations-QuantizedCPU")
+    assert own.path.name == "RegisterQuantizedCPU.cpp"
+    assert files(shared.path.parent) == [
+        "Operators.cpp",
+        "RegisterBackendSelect.cpp",
+        "RegisterCPU.cpp",
+        "RegisterCompositeImplicitAutograd.cpp",
+        "RegisterQuantizedCPU.cpp",
+        "RegisterSchema.cpp",
+        "complete",
+        "registrations.cpp",
+    ]
+
+
+def test_equal_requests_are_written_once(tree: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    other = RegistrationRequest(operators=("aten::add.Tensor",), calls=(), kernels=())
+    first = generate_registrations([REQUEST, REQUEST, other], tree, cache, os.environ)
+    assert runs(tree) == 1
+    assert generate_registrations([other, REQUEST], tree, cache, os.environ) == first
+    assert runs(tree) == 1
+    assert list((cache / "staging").iterdir()) == []
+
+
+def test_a_units_digest_is_of_all_text_that_it_includes(tree: Path, tmp_path: Path) -> None:
+    shared, own = generate_registrations([REQUEST], tree, tmp_path / "cache", os.environ)[REQUEST]
+    changed = RegistrationRequest(
+        operators=REQUEST.operators,
+        calls=REQUEST.calls,
+        kernels=(*REQUEST.kernels[:2], ("QuantizedCPU", ("aten::relu",))),
+    )
+    same, other = generate_registrations([changed], tree, tmp_path / "cache", os.environ)[changed]
+    assert same.digest == shared.digest
+    assert other.digest != own.digest
+    called = RegistrationRequest(REQUEST.operators, ("aten::relu",), REQUEST.kernels)
+    moved, kept = generate_registrations([called], tree, tmp_path / "cache", os.environ)[called]
+    assert moved.digest != shared.digest
+    assert kept.digest == own.digest
+
+
+def test_an_interrupted_write_is_written_again(tree: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (shared, _) = generate_registrations([REQUEST], tree, cache, os.environ)[REQUEST]
+    (shared.path.parent / "complete").unlink()
+    shared.path.write_text("half of it")
+    generate_registrations([REQUEST], tree, cache, os.environ)
+    assert runs(tree) == 2
+    assert shared.path.read_text() == (GOLDEN / "registrations.cpp").read_text()
+
+
+def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Path) -> None:
+    registrations._WORKER.write_text("raise SystemExit('no native_functions.yaml')\n")
+    cache = tmp_path / "cache"
+    with pytest.raises(TorchgenFailedError) as caught:
+        generate_registrations([REQUEST], tree, cache, os.environ)
+    assert caught.value.render() == (
+        "error: torchgen failed to write the registrations\n"
+        "  do:       orchestrator fetch --verify checks the source tree\n"
+        "  | no native_functions.yaml"
+    )
+    assert files(cache) == []
+
+
+@pytest.mark.real
+def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) -> None:
+    context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
+    tree = Session(context, lambda line: None).runtime.fetched.tree
+    request = RegistrationRequest(
+        operators=("aten::add.Tensor", "aten::empty.memory_format", "aten::linear"),
+        calls=("aten::relu", "aten::t"),
+        kernels=(
+            ("CPU", ("aten::add.Tensor", "aten::empty.memory_format")),
+            ("CompositeImplicitAutograd", ("aten::linear",)),
+            ("QuantizedCPU", ("aten::empty.memory_format",)),
+        ),
+    )
+    units = generate_registrations([request], tree, tmp_path, os.environ)[request]
+    folder = units[0].path.parent
+    text = {name: (folder / name).read_text() for name in files(folder)}
+    implemented = re.compile(r'^ *m\.impl\("([\w.]+)"', re.MULTILINE)
+    assert implemented.findall(text["RegisterCPU.cpp"]) == ["add.Tensor", "empty.memory_format"]
+    assert implemented.findall(text["RegisterQuantizedCPU.cpp"]) == ["empty.memory_format"]
+    assert implemented.findall(text["RegisterCompositeImplicitAutograd.cpp"]) == ["linear"]
+    defined = re.findall(r'^ *m\.def\("(\w+\.?\w*)\(', text["RegisterSchema.cpp"], re.M)
+    # the template itself defines the last one, in another namespace
+    assert defined == ["add.Tensor", "empty.memory_format", "linear", "get_gradients"]
+    # the template itself registers the two functions about pinned memory
+    selected = re.findall(r'm\.impl\(.*?"aten::([\w.]+)"', text["RegisterBackendSelect.cpp"])
+    assert selected == ["empty.memory_format", "is_pinned", "_pin_memory"]
+    calls = re.findall(r"^(?:const )?at::Tensor (?:& )?(\w+)::call\(", text["Operators.cpp"], re.M)
+    assert calls == ["relu", "t"]
+    # what the shared unit renames is what torchgen writes into every file
+    for helper in HELPERS:
+        assert re.search(rf"\b{helper}\(", text["RegisterCPU.cpp"])
+    # no path of this machine: equal requests give equal objects everywhere
+    assert not any(str(tree) in body or str(tmp_path) in body for body in text.values())

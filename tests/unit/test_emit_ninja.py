@@ -1,0 +1,206 @@
+"""build.ninja: exact text, no path of the machine below its head, and ninja understands it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from core_toy import CORE, FACTS, GOLDEN, make_index, spec
+
+from orchestrator.codegen.registrations import GeneratedUnit
+from orchestrator.emit.ninja import ninja_text, projection_path
+from orchestrator.execute.ninja import ninja_binary
+from orchestrator.plan.graph import (
+    VariantObjects,
+    action_graph,
+    native_compiles,
+    registration_compiles,
+)
+from orchestrator.plan.variant import plan_variant
+from orchestrator.select.closure import registry
+from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.selection import Selection
+
+M = frozenset({"m"})
+FOLDERS = {
+    "cache": "/home/me/.cache/libtorch-orchestrator",
+    "state": "/home/me/work/.orchestrator",
+    "tree": "/home/me/.cache/libtorch-orchestrator/runtime/tree",
+    "generated": "/home/me/.cache/libtorch-orchestrator/generated/g",
+    "configured": "/home/me/.cache/libtorch-orchestrator/generated/c",
+    "native": "/home/me/orchestrator/native",
+    "third_party_fmt": "/home/me/.cache/libtorch-orchestrator/runtime/fmt",
+}
+TOOLS = {
+    "linux-x86_64": {
+        "cxx": "/home/me/.cache/libtorch-orchestrator/toolchains/x/cxx",
+        "cc": "/home/me/.cache/libtorch-orchestrator/toolchains/x/cc",
+        "ar": "/home/me/.cache/libtorch-orchestrator/toolchains/x/ar",
+        "link": "-Wl,-O1",
+    }
+}
+
+
+def toy_graph() -> ActionGraph:
+    index, selected = (
+        make_index(),
+        Selection(
+            operators={"aten::linear": M, "toy::conv": M},
+            kernel_dtypes={"linear_tag": {"Float": M}},
+        ),
+    )
+    generated = GeneratedUnit("registrations", Path("/c/registrations/ab/r.cpp"), "digest")
+    objects = VariantObjects(
+        plan_variant(index, registry(index, ["CPU"]), FACTS, selected, spec()),
+        registration_compiles(FACTS, spec(), [generated], Path("/c")),
+        native_compiles(FACTS, spec(), ("capi/capi.cpp",), "native"),
+    )
+    links = [
+        Link(
+            output="$state/variants/toy/libtoy.so",
+            kind="shared",
+            abi="linux-x86_64",
+            whole=objects.whole,
+            by_need=objects.by_need,
+            flags=("-Wl,--gc-sections", "-Wl,--version-script=$native/capi/libtorch_app.map"),
+            inputs=("$native/capi/libtorch_app.map",),
+        ),
+        Link("$state/variants/toy/libtoy_core.a", "archive", "linux-x86_64", objects.by_need, ()),
+        Link("$state/tracers/toy", "executable", "linux-x86_64", objects.whole, ()),
+    ]
+    # another flag must not change a page of digests: the text shows the shape of commands
+    graph = action_graph([objects], links)
+    short = {key: replace(one, flags=one.flags[:2]) for key, one in graph.compiles.items()}
+    return ActionGraph(short, graph.links)
+
+
+def text(graph: ActionGraph, **changes: object) -> str:
+    values = {"folders": FOLDERS, "toolchains": TOOLS, "present": ()}
+    return ninja_text(graph, **{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_the_exact_text() -> None:
+    shown = text(toy_graph(), launcher="ccache")
+    for number, one in enumerate(
+        sorted(toy_graph().compiles.values(), key=lambda c: (c.unit, c.source))
+    ):
+        shown = shown.replace(f"{one.fingerprint[:2]}/{one.fingerprint}", f"F{number}")
+        if one.projection:
+            shown = shown.replace(one.projection, f"P{number}")
+    assert shown.splitlines() == (GOLDEN / "build.ninja").read_text().splitlines()
+
+
+def test_equal_graphs_give_equal_text() -> None:
+    assert text(toy_graph()) == text(toy_graph())
+
+
+def test_no_machine_path_below_the_variables_at_the_top() -> None:
+    head, _, rest = text(toy_graph()).partition("\npool heavy")
+    assert "/home/me" not in rest
+    elsewhere = {name: folder.replace("me", "you") for name, folder in FOLDERS.items()}
+    tools = {
+        abi: {verb: path.replace("me", "you") for verb, path in one.items()}
+        for abi, one in TOOLS.items()
+    }
+    moved = text(toy_graph(), folders=elsewhere, toolchains=tools)
+    assert moved.partition("\npool heavy")[2] == rest
+    assert moved.partition("\npool heavy")[0] == head.replace("/me/", "/you/")
+
+
+def test_what_the_cache_holds_has_no_edge() -> None:
+    graph = toy_graph()
+    (core,) = [key for key, one in graph.compiles.items() if one.unit == CORE]
+    left = text(graph, present={core})
+    assert f"build {core}: " not in left
+    assert f" {core} " in left.replace("$\n", " ")
+
+
+def test_heavy_units_run_in_a_smaller_pool() -> None:
+    lines = text(toy_graph(), heavy_cost=10.0, heavy_jobs=1).splitlines()
+    assert lines[lines.index("pool heavy") + 1] == "  depth = 1"
+    heavy = [lines[n + 3] for n, line in enumerate(lines) if line == "  pool = heavy"]
+    # the convolution costs 16 s, the others less than 10
+    assert len(heavy) == 1
+
+
+def test_a_graph_without_links_has_no_default() -> None:
+    graph = ActionGraph(toy_graph().compiles)
+    assert "default" not in text(graph)
+
+
+FAKE_COMPILER = """\
+#!/bin/sh
+# Writes its arguments, one a line, where -o says, and an empty depfile where -MF says.
+for argument in "$@"; do
+  case "$previous" in -o) out="$argument" ;; -MF) : > "$argument" ;; esac
+  previous="$argument"
+done
+printf '%s\\n' "$@" > "$out"
+"""
+
+
+@pytest.mark.parametrize("where", ["plain", "a b/c'd $e"])
+def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> None:
+    """Spaces, and what a shell or ninja would expand."""
+    home = tmp_path / where.replace("'", "")
+    folders = {name: str(home / name) for name in FOLDERS}
+    for folder in folders.values():
+        Path(folder).mkdir(parents=True)
+    compiler = home / "cxx"
+    compiler.write_text(FAKE_COMPILER)
+    compiler.chmod(0o755)
+    for source in ("tree/a.cpp", "cache/projections/p.h", "native/x.map"):
+        (home / source).parent.mkdir(exist_ok=True)
+        (home / source).touch()
+    (home / "cache/projections").mkdir(exist_ok=True)
+    projection = Path(projection_path("p").replace("$cache", folders["cache"]))
+    projection.parent.mkdir(exist_ok=True)
+    projection.touch()
+    action = Compile(
+        unit="a.cpp",
+        source="$tree/a.cpp",
+        language="c++",
+        abi="linux-x86_64",
+        flags=("-I$tree", "-DTEXT=(a b)"),
+        projection="p",
+        fingerprint="f" * 64,
+        cost=1.0,
+    )
+    shared = Link("$state/x.so", "shared", "linux-x86_64", (action.object,), (), ("-L$native",))
+    archive = Link("$state/x.a", "archive", "linux-x86_64", (action.object,), ())
+    tool = {"cxx": str(compiler), "cc": str(compiler), "ar": "/bin/echo", "link": ""}
+    graph = ActionGraph({action.object: action}, (shared, archive))
+    file = home / "build.ninja"
+    file.write_text(text(graph, folders=folders, toolchains={"linux-x86_64": tool}))
+    done = subprocess.run(
+        [ninja_binary(), "-f", file, str(home / "state/x.so")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    written = Path(action.object.replace("$cache", folders["cache"]))
+    arguments = written.read_text().splitlines()
+    assert arguments[:4] == [
+        f"-I{folders['tree']}",
+        "-DTEXT=(a b)",
+        "-include",
+        str(projection),
+    ]
+    assert (home / "state/x.so").read_text().splitlines()[:3] == [
+        "-shared",
+        f"-L{folders['native']}",
+        str(written),
+    ]
+    # nothing half written stays, and a second run has nothing to do
+    left = sorted(p.name for p in home.rglob("*.part"))
+    assert left == []
+    again = subprocess.run(
+        [ninja_binary(), "-f", file, str(home / "state/x.so")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.stdout == "ninja: no work to do.\n"

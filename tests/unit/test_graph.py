@@ -1,0 +1,130 @@
+"""Variants in one graph: what is the same is one node, what differs is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from core_toy import CONVOLUTION, CORE, FACTS, GUARD, LINEAR, STUBS, make_index, spec
+
+from orchestrator.codegen.registrations import GeneratedUnit
+from orchestrator.plan.graph import (
+    VariantObjects,
+    action_graph,
+    native_compiles,
+    registration_compiles,
+    sharing,
+)
+from orchestrator.plan.variant import VariantSpec, plan_variant
+from orchestrator.select.closure import registry
+from orchestrator.values.action import ActionGraph, Link
+from orchestrator.values.selection import Selection
+
+INDEX = make_index()
+CACHE = Path("/cache")
+M = frozenset({"m"})
+LIBRARY = ("capi/capi.cpp", "capi/selection_error.cpp")
+
+
+def variant(
+    operators: tuple[str, ...],
+    dtypes: tuple[str, ...] = ("Float",),
+    how: VariantSpec | None = None,
+    digest: str = "d",
+) -> VariantObjects:
+    how = how or spec()
+    selected = Selection(
+        operators=dict.fromkeys(operators, M),
+        kernel_dtypes={"linear_tag": dict.fromkeys(dtypes, M)},
+    )
+    unit = GeneratedUnit("registrations", CACHE / "registrations/ab/x/registrations.cpp", digest)
+    return VariantObjects(
+        plan_variant(INDEX, registry(INDEX, ["CPU"]), FACTS, selected, how),
+        registration_compiles(FACTS, how, [unit], CACHE),
+        native_compiles(FACTS, how, LIBRARY, "native digest"),
+    )
+
+
+def units(graph: ActionGraph) -> list[str]:
+    return sorted(action.unit for action in graph.compiles.values())
+
+
+def test_equal_objects_of_two_apps_are_one_node() -> None:
+    one, two = variant(("aten::linear",), digest="1"), variant(("toy::conv",), digest="2")
+    graph = action_graph([one, two], [])
+    assert units(graph) == sorted(
+        [
+            *(CORE, GUARD, LINEAR, CONVOLUTION, "third/miniz.c"),
+            *("native/capi/capi.cpp", "native/capi/selection_error.cpp"),
+            # the registrations of two apps differ
+            *("generated/registrations.cpp", "generated/registrations.cpp"),
+        ]
+    )
+    assert list(graph.compiles) == sorted(graph.compiles)
+    assert graph == action_graph([two, one, two], [])
+
+
+def test_apps_with_one_selection_share_everything() -> None:
+    graph = action_graph([variant(("aten::linear",)), variant(("aten::linear",))], [])
+    assert len(graph.compiles) == len(variant(("aten::linear",)).compiles)
+
+
+def test_one_apps_new_dtype_leaves_the_others_objects() -> None:
+    both = ("aten::add.Tensor", "aten::linear", "toy::conv")
+    old = {"camera": variant(both), "reader": variant(both)}
+    new = {"camera": variant(both, ("Float", "Long")), "reader": variant(both)}
+    before, after = (action_graph(v.values(), []) for v in (old, new))
+    added = [after.compiles[key].unit for key in after.compiles.keys() - before.compiles.keys()]
+    assert sorted(added) == [LINEAR, STUBS]
+    assert before.compiles.keys() <= after.compiles.keys()
+
+
+@pytest.mark.parametrize("changed", [{"abi": "linux-arm64", "toolchain": "arm"}])
+def test_two_abis_share_no_object(changed: dict[str, str]) -> None:
+    here, there = variant(("aten::linear",)), variant(("aten::linear",), how=spec(**changed))
+    graph = action_graph([here, there], [])
+    assert len(graph.compiles) == len(here.compiles) + len(there.compiles)
+
+
+def test_native_sources_and_registrations_change_with_what_they_are_made_of() -> None:
+    base = variant(())
+    again = variant((), digest="e")
+    assert base.registrations[0].object != again.registrations[0].object
+    assert base.native == again.native
+    other = native_compiles(FACTS, spec(), LIBRARY, "another native digest")
+    assert not {c.object for c in other} & {c.object for c in base.native}
+
+
+def test_sources_are_named_by_variables() -> None:
+    found = variant(("aten::linear",))
+    assert [c.source for c in found.registrations] == [
+        "$cache/registrations/ab/x/registrations.cpp"
+    ]
+    assert [c.source for c in found.native] == [f"$native/{source}" for source in LIBRARY]
+    assert found.native[0].flags[-2:] == ("-I$native/capi", "-I$native/driver")
+
+
+def test_link_order_and_what_is_whole() -> None:
+    found = variant(("aten::linear", "toy::conv"))
+    names = {c.object: c.unit for c in found.compiles}
+    assert [names[o] for o in found.whole] == [
+        "native/capi/capi.cpp",
+        "native/capi/selection_error.cpp",
+        "generated/registrations.cpp",
+        GUARD,
+        CONVOLUTION,
+    ]
+    assert [names[o] for o in found.by_need] == [CORE, LINEAR, "third/miniz.c"]
+
+
+def test_links_are_kept_as_they_are() -> None:
+    link = Link("$state/x", "archive", "linux-x86_64", (), ())
+    assert action_graph([], [link]) == ActionGraph({}, (link,))
+
+
+def test_who_shares_what() -> None:
+    found = sharing({"b": variant(("aten::linear",)), "a": variant(("toy::conv",), digest="2")})
+    by_unit = {c.object: c.unit for c in variant(("aten::linear",)).compiles}
+    users = {by_unit[o]: who for o, who in found.items() if o in by_unit}
+    assert users[CORE] == users["native/capi/capi.cpp"] == ("a", "b")
+    assert users[LINEAR] == users["generated/registrations.cpp"] == ("b",)

@@ -1,0 +1,94 @@
+"""From traces to selections: traced, static, guarded."""
+
+from __future__ import annotations
+
+from core_toy import make_index
+
+from orchestrator.select.closure import registry
+from orchestrator.select.policy import everything, select, static_selection, traced_selection
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace, TraceIdentity
+
+INDEX = make_index()
+KERNELS = registry(INDEX, ["CPU"])
+M, N = frozenset({"m"}), frozenset({"n"})
+
+
+def trace(model: str = "m", **changes: object) -> Trace:
+    values: dict[str, object] = {
+        "app": "camera",
+        "model": model,
+        "identity": TraceIdentity("a", "b", "bundled", ("CPU",), "t"),
+        "root_operators": ("aten::add.Tensor", "aten::linear"),
+        "called_operators": {"aten::add.Tensor": 2, "aten::linear": 1},
+        "kernel_tags": {"linear_tag": {"Float": 3}},
+        "custom_classes": ("Prepacked",),
+        "build_features": ("LINEAR_FEATURE",),
+    }
+    return Trace(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_traced_is_what_ran_and_what_the_loader_wants() -> None:
+    unrun = trace(called_operators={"aten::add.Tensor": 2, "aten::called": 1})
+    expected = Selection(
+        operators={"aten::add.Tensor": M, "aten::called": M, "aten::linear": M},
+        root_operators=frozenset({"aten::add.Tensor", "aten::linear"}),
+        kernel_dtypes={"linear_tag": {"Float": M}},
+        custom_classes={"Prepacked": M},
+        build_features={"LINEAR_FEATURE": M},
+    )
+    assert traced_selection(unrun) == expected
+    assert select(INDEX, KERNELS, [unrun], "traced") == expected
+
+
+def test_static_is_the_closure_with_all_dtypes_of_the_reached_units() -> None:
+    selection = static_selection(INDEX, KERNELS, ["aten::linear"], "m")
+    assert selection == Selection(
+        operators={"aten::add.Tensor": M, "aten::linear": M},
+        root_operators=frozenset({"aten::linear"}),
+        kernel_dtypes={"linear_tag": {"*": M}, "shared_tag": {"*": M}},
+        custom_classes={"Prepacked": M},
+        build_features={"LINEAR_FEATURE": M},
+    )
+
+
+def test_static_keeps_what_ran_besides() -> None:
+    one = trace(called_operators={"toy::conv": 1}, root_operators=("aten::linear",))
+    selection = select(INDEX, KERNELS, [one], "static")
+    assert sorted(selection.operators) == ["aten::add.Tensor", "aten::linear", "toy::conv"]
+    # the trace's dtype stays beside the closure's `*`: a reader can tell what really ran
+    assert selection.kernel_dtypes["linear_tag"] == {"*": M, "Float": M}
+
+
+def test_guarded_is_traced_where_every_root_ran() -> None:
+    assert select(INDEX, KERNELS, [trace()], "guarded") == traced_selection(trace())
+
+
+def test_guarded_closes_over_the_roots_that_never_ran() -> None:
+    one = trace(root_operators=("aten::linear", "toy::conv"), called_operators={"aten::linear": 1})
+    selection = select(INDEX, KERNELS, [one], "guarded")
+    assert selection.guarded == {"toy::conv"}
+    assert selection.root_operators == {"aten::linear", "toy::conv"}
+    # linear ran without calling add, so add is not taken for it; conv's tags come with all dtypes
+    assert sorted(selection.operators) == ["aten::linear", "toy::conv"]
+    assert selection.kernel_dtypes == {
+        "conv_tag": {"*": M},
+        "linear_tag": {"Float": M},
+        "shared_tag": {"*": M},
+    }
+
+
+def test_an_app_is_the_merge_of_its_models() -> None:
+    selection = select(INDEX, KERNELS, [trace(), trace("n", kernel_tags={})], "guarded")
+    assert selection.operators["aten::linear"] == M | N
+    assert selection.kernel_dtypes == {"linear_tag": {"Float": M}}
+
+
+def test_no_traces_select_nothing() -> None:
+    assert select(INDEX, KERNELS, [], "guarded") == Selection()
+
+
+def test_everything_has_every_built_operator() -> None:
+    selection = everything(INDEX, KERNELS)
+    assert selection.everything
+    assert sorted(selection.operators) == sorted(KERNELS.by_operator)

@@ -1,0 +1,172 @@
+"""A unit's projection of a selection: exact text, and what a compiler makes of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from core_toy import GOLDEN, ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.cli import make_context
+from orchestrator.codegen.projection import mentions_selection, projection_text
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.plan.flags import unit_flags
+from orchestrator.runtime.index import UnitFacts
+from orchestrator.toolchain.resolve import compiler_environment
+from orchestrator.values.selection import Selection
+
+M = frozenset({"m"})
+SELECTION = Selection(
+    operators={"aten::add.Tensor": M, "aten::relu": M, "prim::TupleIndex": M},
+    kernel_dtypes={
+        "add_stub": {"Long": M, "Float": M},
+        "copy_": {"*": M, "Float": M},
+        "unmentioned": {"Half": M},
+    },
+    custom_classes={"quantized.Linear": M, "other.Class": M},
+    build_features={"FEATURE": M},
+)
+UNIT = UnitFacts("u.cpp", 1.0, tags=("add_stub", "copy_", "not_selected"))
+
+
+def golden(name: str) -> str:
+    return (GOLDEN / "projections" / f"{name}.h").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("tags", UNIT),
+        (
+            "lists",
+            UnitFacts(
+                "u.cpp",
+                1.0,
+                operators=("aten::sub.Tensor", "aten::relu", "aten::add.Tensor"),
+                classes=("quantized.Linear",),
+                features=("FEATURE", "ANOTHER"),
+            ),
+        ),
+        ("lists_of_nothing", UnitFacts("u.cpp", 1.0, operators=("a::b",), classes=("c.D",))),
+        ("open_tags", UnitFacts("u.cpp", 1.0, tags=("add_stub",), open_tags=True)),
+    ],
+)
+def test_the_exact_text(name: str, unit: UnitFacts) -> None:
+    assert projection_text(unit, SELECTION) == golden(name)
+
+
+def test_everything_lists_nothing() -> None:
+    unit = UnitFacts("u.cpp", 1.0, tags=("add_stub",), operators=("a::b",), features=("F",))
+    assert projection_text(unit, Selection(everything=True)) == golden("everything")
+
+
+def test_an_op_agnostic_unit_has_no_projection() -> None:
+    agnostic = UnitFacts("u.cpp", 1.0, promoted=("prim::TupleIndex",), init=(4,))
+    assert not mentions_selection(agnostic)
+    assert projection_text(agnostic, SELECTION) is None
+    assert projection_text(agnostic, Selection(everything=True)) is None
+
+
+def test_a_tag_without_dtypes_is_not_selected() -> None:
+    empty = Selection(kernel_dtypes={"add_stub": {}})
+    assert projection_text(UNIT, empty) == projection_text(UNIT, Selection())
+
+
+def test_what_a_unit_does_not_mention_does_not_reach_it() -> None:
+    more = SELECTION.merge(
+        Selection(
+            operators={"aten::mul.Tensor": M},
+            kernel_dtypes={"mul_stub": {"Float": M}},
+            custom_classes={"x.Y": M},
+            build_features={"Z": M},
+        )
+    )
+    assert projection_text(UNIT, more) == projection_text(UNIT, SELECTION)
+    opened = UnitFacts("u.cpp", 1.0, open_tags=True)
+    assert projection_text(opened, more) != projection_text(opened, SELECTION)
+
+
+@given(st.permutations(["Float", "Long", "Half"]), st.permutations(["m", "n"]))
+def test_who_asked_and_in_which_order_does_not_matter(dtypes: list[str], who: list[str]) -> None:
+    one = Selection(kernel_dtypes={"add_stub": {d: frozenset(who[:1]) for d in dtypes}})
+    two = Selection(kernel_dtypes={"add_stub": dict.fromkeys(sorted(dtypes), M)})
+    assert projection_text(UNIT, one) == projection_text(UNIT, two)
+
+
+CHECK = """\
+#include <ATen/selected_mobile_ops.h>
+using at::ScalarType;
+using at::should_include_kernel_dtype;
+static_assert(should_include_kernel_dtype("add_stub", ScalarType::Float));
+static_assert(should_include_kernel_dtype("add_stub", ScalarType::Long));
+static_assert(!should_include_kernel_dtype("add_stub", ScalarType::Half));
+static_assert(should_include_kernel_dtype("copy_", ScalarType::Half));
+static_assert(!should_include_kernel_dtype("not_selected", ScalarType::Float));
+static_assert(!should_include_kernel_dtype("unmentioned", ScalarType::Half));
+// a longer and a shorter name are other names
+static_assert(!should_include_kernel_dtype("add_stub_2", ScalarType::Float));
+static_assert(!should_include_kernel_dtype("add", ScalarType::Float));
+"""
+LISTS = """\
+#include <ATen/core/op_registration/op_allowlist.h>
+using namespace c10::impl;
+static_assert(op_allowlist_check("aten::add.Tensor"));
+static_assert(op_allowlist_check("aten::relu"));
+static_assert(!op_allowlist_check("aten::sub.Tensor"));
+static_assert(schema_allowlist_check("aten::relu(Tensor self) -> Tensor"));
+static_assert(!schema_allowlist_check("aten::relu_(Tensor self) -> Tensor"));
+static_assert(custom_class_allowlist_check("quantized.Linear"));
+static_assert(!custom_class_allowlist_check("other.Class"));
+static_assert(is_build_feature_available("FEATURE"));
+static_assert(!is_build_feature_available("ANOTHER"));
+"""
+NOTHING = """\
+#include <ATen/core/op_registration/op_allowlist.h>
+static_assert(!c10::impl::op_allowlist_check("a::b"));
+static_assert(!c10::impl::custom_class_allowlist_check("c.D"));
+"""
+EVERYTHING = """\
+#include <ATen/selected_mobile_ops.h>
+#include <ATen/core/op_registration/op_allowlist.h>
+static_assert(at::should_include_kernel_dtype("any", at::ScalarType::ComplexDouble));
+static_assert(c10::impl::op_allowlist_check("a::b"));
+static_assert(c10::impl::custom_class_allowlist_check("c.D"));
+static_assert(c10::impl::is_build_feature_available("F"));
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tags", CHECK),
+        ("lists", LISTS),
+        ("lists_of_nothing", NOTHING),
+        ("everything", EVERYTHING),
+    ],
+)
+def test_a_compiler_selects_by_it(name: str, text: str, tmp_path: Path) -> None:
+    """With PyTorch's own headers, and our shared header before upstream's."""
+    context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
+    session = Session(context, lambda line: None)
+    source = tmp_path / "check.cpp"
+    source.write_text(text)
+    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    done = subprocess.run(
+        [
+            str(session.toolchain(HOST).cxx),
+            *map(session.fill, flags),
+            *("-include", str(GOLDEN / "projections" / f"{name}.h")),
+            *("-c", str(source), "-o", str(tmp_path / "check.o")),
+        ],
+        env=compiler_environment(context.cache, os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

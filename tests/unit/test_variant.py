@@ -1,0 +1,219 @@
+"""Planning one variant of the toy runtime: which units, which of them whole, which text they see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from core_toy import (
+    CONVOLUTION,
+    CORE,
+    FACTS,
+    FUNCTIONS,
+    GUARD,
+    LINEAR,
+    MINIZ,
+    STUBS,
+    make_index,
+    spec,
+)
+
+from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.variant import (
+    RegistrationRequest,
+    RuntimeFacts,
+    UnitUnknownError,
+    VariantPlan,
+    VariantSpec,
+    compile_unit,
+    entry_nodes,
+    plan_variant,
+)
+from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.select.closure import registry
+from orchestrator.values.action import Compile
+from orchestrator.values.selection import Selection
+
+INDEX = make_index()
+M = frozenset({"m"})
+
+
+def selection(*operators: str, **dtypes: tuple[str, ...]) -> Selection:
+    return Selection(
+        operators=dict.fromkeys(sorted(operators), M),
+        kernel_dtypes={tag: dict.fromkeys(dtypes[tag], M) for tag in sorted(dtypes)},
+    )
+
+
+def plan(
+    selected: Selection,
+    how: VariantSpec | None = None,
+    facts: RuntimeFacts = FACTS,
+    index: RuntimeIndex = INDEX,
+) -> VariantPlan:
+    how = how or spec()
+    return plan_variant(index, registry(index, how.backends), facts, selected, how)
+
+
+def names(compiles: tuple[Compile, ...]) -> list[str]:
+    return [one.unit for one in compiles]
+
+
+def test_the_least_variant_is_what_the_entry_and_the_runtime_need() -> None:
+    least = plan(Selection())
+    assert (names(least.whole), names(least.by_need)) == ([GUARD], [CORE])
+    # what the template of RegisterBackendSelect.cpp calls, whatever is selected
+    assert least.request == RegistrationRequest((), ("aten::_pin_memory", "aten::is_pinned"), ())
+
+
+def test_a_kernel_brings_its_unit_by_need() -> None:
+    found = plan(selection("aten::linear"))
+    assert (names(found.whole), names(found.by_need)) == ([GUARD], [CORE, LINEAR])
+
+
+def test_a_hand_written_registration_is_linked_whole() -> None:
+    found = plan(selection("toy::conv"))
+    assert names(found.whole) == [GUARD, CONVOLUTION]
+    assert names(found.by_need) == [CORE, MINIZ]
+
+
+def test_calls_get_entry_points_but_only_the_selected_are_registered() -> None:
+    found = plan(selection("aten::linear"))
+    assert found.request == RegistrationRequest(
+        operators=("aten::linear",),
+        calls=("aten::_pin_memory", "aten::add.Tensor", "aten::is_pinned"),
+        kernels=(("CPU", ("aten::linear",)),),
+    )
+
+
+def test_generated_units_that_do_not_depend_on_the_selection_are_compiled_whole() -> None:
+    found = plan(selection("aten::add.Tensor"))
+    assert names(found.by_need) == [CORE, FUNCTIONS, STUBS]
+    (functions,) = [c for c in found.compiles if c.unit == FUNCTIONS]
+    assert functions.source == "$generated/ATen/Functions.cpp"
+
+
+def test_a_tracer_has_what_recording_needs_besides() -> None:
+    found = plan(Selection(), spec(purpose="tracer"))
+    assert names(found.whole) == [GUARD, STUBS]
+    flags = found.whole[0].flags
+    assert "-DENABLE_RECORD_KERNEL_FUNCTION_DTYPE" in flags
+    assert "-DPYTORCH_DISABLE_PER_OP_PROFILING" not in flags
+
+
+def test_a_backend_select_kernel_calls_its_own_operator() -> None:
+    factory = ("aten::empty", "BackendSelect", "generated/RegisterCPU.cpp", [])
+    index = make_index(registrations=[factory])
+    found = plan(selection("aten::empty"), index=index)
+    assert found.request.operators == ("aten::empty",)
+    assert "aten::empty" in found.request.calls
+    assert found.request.kernels == ()
+
+
+def test_flags_follow_language_heat_and_upstreams_kernels() -> None:
+    how = spec(optimize="balanced", hot=frozenset({STUBS, LINEAR}), compile_flags=("-march=x",))
+    found = plan(selection("aten::linear", "aten::add.Tensor", "toy::conv"), how)
+    flags = {c.unit: c.flags for c in found.compiles}
+    assert {unit: one[:2] for unit, one in flags.items()} == {
+        CORE: ("-march=x", "-Os"),
+        FUNCTIONS: ("-march=x", "-Os"),
+        GUARD: ("-march=x", "-Os"),
+        CONVOLUTION: ("-march=x", "-Os"),
+        LINEAR: ("-march=x", "-O2"),
+        STUBS: ("-march=x", "-O3"),
+        MINIZ: ("-march=x", "-Os"),
+    }
+    (miniz,) = [c for c in found.compiles if c.unit == MINIZ]
+    assert (miniz.language, miniz.projection, miniz.source) == ("c", None, "$tree/third/miniz.c")
+    assert not any(flag.startswith("-std=") for flag in miniz.flags)
+
+
+def test_projections_are_the_texts_that_the_compilations_name() -> None:
+    found = plan(selection("aten::linear", "toy::conv", linear_tag=("Float",)))
+    named = {c.projection for c in found.compiles if c.projection is not None}
+    assert named == set(found.projections)
+    assert all(text_digest(text) == digest for digest, text in found.projections.items())
+    assert {c.unit for c in found.compiles if c.projection} == {LINEAR, CONVOLUTION}
+
+
+def changed_units(old: Selection, new: Selection) -> set[str]:
+    before, after = plan(old), plan(new)
+    assert names(before.compiles) == names(after.compiles)
+    pairs = zip(before.compiles, after.compiles, strict=True)
+    return {b.unit for b, a in pairs if b.fingerprint != a.fingerprint}
+
+
+ALL = ("aten::add.Tensor", "aten::linear", "toy::conv")
+
+
+def test_another_dtype_changes_only_the_units_that_mention_its_tag() -> None:
+    old = selection(*ALL, linear_tag=("Float",), shared_tag=("Float",))
+    # the unit that computes its tags' names sees all of them
+    assert changed_units(
+        old, selection(*ALL, linear_tag=("Float", "Long"), shared_tag=("Float",))
+    ) == {
+        LINEAR,
+        STUBS,
+    }
+    assert changed_units(old, selection(*ALL, linear_tag=("Float",), shared_tag=("Long",))) == {
+        LINEAR,
+        CONVOLUTION,
+        STUBS,
+    }
+
+
+def test_who_asked_changes_nothing() -> None:
+    other = Selection(operators=dict.fromkeys(sorted(ALL), frozenset({"another", "m"})))
+    assert changed_units(selection(*ALL), other) == set()
+
+
+LINEAR_UNIT = next(unit for unit in INDEX.units if unit.path == LINEAR)
+
+
+@pytest.mark.parametrize(
+    ("facts", "how"),
+    [
+        (replace(FACTS, identity="another runtime"), {}),
+        (FACTS, {"toolchain": "another toolchain"}),
+        (FACTS, {"compile_flags": ("-march=x",)}),
+        (FACTS, {"optimize": "speed"}),
+        (FACTS, {"purpose": "tracer"}),
+    ],
+)
+def test_a_fingerprint_changes_with_each_part(facts: RuntimeFacts, how: dict[str, object]) -> None:
+    selected = selection("aten::linear")
+    base = compile_unit(FACTS, selected, spec(), LINEAR_UNIT)
+    other = compile_unit(facts, selected, spec(**how), LINEAR_UNIT)
+    assert other.fingerprint != base.fingerprint
+    again = compile_unit(FACTS, selected, spec(), LINEAR_UNIT)
+    assert again == base
+
+
+def test_what_cannot_change_an_object_is_not_in_its_fingerprint() -> None:
+    base = compile_unit(FACTS, Selection(), spec(), LINEAR_UNIT)
+    for other in (
+        compile_unit(FACTS, Selection(), spec(entry=frozenset()), LINEAR_UNIT),
+        compile_unit(FACTS, Selection(), spec(), replace(LINEAR_UNIT, cost=99.0)),
+        compile_unit(FACTS, selection("toy::conv"), spec(), LINEAR_UNIT),
+    ):
+        assert other.fingerprint == base.fingerprint
+
+
+def test_an_objects_place_is_its_fingerprint() -> None:
+    one = compile_unit(FACTS, Selection(), spec(), LINEAR_UNIT)
+    assert one.object == f"$cache/objects/{one.fingerprint[:2]}/{one.fingerprint}.o"
+
+
+def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:
+    nodes = {"f@a.cpp": (None, 1, []), "f2": (None, 1, []), "g": (None, 1, [])}
+    index = make_index(nodes, [], [])
+    assert [index.names[n] for n in entry_nodes(index, ["f", "g", "malloc"])] == ["f@a.cpp", "g"]
+
+
+def test_data_and_index_that_do_not_belong_together() -> None:
+    with pytest.raises(UnitUnknownError) as caught:
+        plan(Selection(), facts=replace(FACTS, always=frozenset({"core/Gone.cpp"})))
+    assert caught.value.render() == (
+        "error: the runtime index has no unit core/Gone.cpp\n"
+        "  do:       run: orchestrator runtime index"
+    )
