@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine_facts
-from benchmarks.processes import CommandFailedError
+from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.render import render
 from benchmarks.scratch import warm_zig
 from benchmarks.steps import ABI, FIRST, ON_REQUEST, STEPS, Bench, Options, in_order
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     results: dict[str, Any] = {
         "format": FORMAT,
         "first": FIRST,
-        "machine": machine_facts(bench.user.toolchain(ABI).version),
+        "machine": machine_facts(compiler_name(bench.user.toolchain(ABI))),
         "all_operators_bytes": bench.user.runtime.version.all_operators_bytes.get(ABI),
         "steps": {},
     }
@@ -107,9 +106,9 @@ def _do(name: str, bench: Bench, done: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     try:
         measured = step.do(bench)
-    except (CommandFailedError, OrchestratorError, ValueError) as error:
-        _say(f"step {name} failed: {error}")
-        return {"failed": str(error)}
+    except OrchestratorError as error:
+        _say(error.render())
+        return {"failed": error.render()}
     _say(f"step {name}: {time.monotonic() - started:.0f} s wall")
     return {"measured": measured}
 

@@ -7,6 +7,16 @@ import platform
 import re
 from pathlib import Path
 
+from orchestrator.toolchain.resolve import ResolvedToolchain
+
+
+def compiler_name(toolchain: ResolvedToolchain) -> str:
+    """The compiler and its version, with its target where it has one."""
+    zig = toolchain.config.compiler.zig
+    if zig is None:
+        return toolchain.version
+    return f"zig {toolchain.version}, target {zig.target}"
+
 
 def machine_facts(compiler: str, proc: Path = Path("/proc")) -> dict[str, str]:
     """Facts by name, in the order in which they are shown."""

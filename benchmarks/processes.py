@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.errors import OrchestratorError
 
-class CommandFailedError(Exception):
-    """A command that the benchmark needs has failed; the text is what it said last."""
+
+class CommandFailedError(OrchestratorError):
+    """A command that the benchmark needs has failed, or what it wrote cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Finished:
     def require(self, what: str) -> Finished:
         """Itself. Raises CommandFailedError where the command failed."""
         if self.code:
-            said = (self.stderr or self.stdout).strip().splitlines()[-12:]
+            said = (self.stderr or self.stdout).strip().splitlines()
             raise CommandFailedError(
-                f"{what} failed with exit code {self.code}\n" + "\n".join(said)
+                f"{what} failed", seen=f"exit code {self.code}", details="\n".join(said[-12:])
             )
         return self
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import TypeVar
 
+from orchestrator.errors import OrchestratorError
+
 T = TypeVar("T")
+
+
+class SampleTooThinError(OrchestratorError):
+    """A family of units has no measurement, so that it cannot be scaled."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,15 @@ def scale(counts: Mapping[str, int], seconds: Mapping[str, Sequence[float]]) -> 
     """The cost of all units from that of the measured ones: each family at its mean.
 
     The standard error is that of a stratified sample without replacement (Cochran, Sampling
-    Techniques, 5.4). Raises ValueError for a family without a measurement.
+    Techniques, chapter 5). Raises SampleTooThinError for a family without a measurement.
     """
     unmeasured = sorted(f for f in counts if not seconds.get(f))
     if unmeasured:
-        raise ValueError(f"no measured unit in {', '.join(unmeasured)}")
+        raise SampleTooThinError(
+            "a family of upstream's units has no measured unit",
+            seen=", ".join(unmeasured),
+            hint="compile more of them: --sample",
+        )
     families = tuple(
         FamilyEstimate(
             family=family,

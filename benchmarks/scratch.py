@@ -1,14 +1,13 @@
 """Throw-away workspaces and caches to measure in, so that a user's own are neither used nor harmed.
 
 A scratch cache shares what is fetched and generated once for a PyTorch version with the user's own
-cache, through symbolic links, and holds nothing that a build makes: no objects, registrations,
-projections or header lists. zig's own cache in it is a copy of a warm one: libc++ and the libc's
-start files are in it, no compilation is.
+cache, through symbolic links, and holds nothing that a build makes: no objects, precompiled
+headers, registrations, projections or header lists. zig's own cache in it is a copy of a warm one,
+made anew for each measurement: libc++ and the libc's start files are in it, no compilation is.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,6 @@ from orchestrator.execute.folders import ensure_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 
 _SHARED = ("runtime", "generated")
-_MADE = ("objects", "registrations", "projections", "headers")
 # What a library and an executable of ours are linked with: zig builds its libc++ for such flags.
 _LINKS: Sequence[tuple[str, ...]] = (
     ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
@@ -56,23 +54,29 @@ def replace_app(workspace: Path, app: str, other: str) -> None:
     shutil.copytree(workspace / "apps" / other, workspace / "apps" / app)
 
 
-def empty_cache(user_cache: Path, warm_zig: Path, into: Path) -> Path:
+def empty_cache(user_cache: Path, into: Path) -> Path:
     """A cache in which nothing has been built."""
     ensure_folder(into, "cache")
     for name in _SHARED:
         (into / name).symlink_to((user_cache / name).resolve())
-    shutil.copytree(warm_zig, into / "zig")
     return into
 
 
-def same_cache(cache: Path, warm_zig: Path, into: Path) -> Path:
-    """A second cache with the same objects (hard links: an object is written once, then renamed)
-    and another copy of the warm zig cache."""
-    empty_cache(cache, warm_zig, into)
-    for name in _MADE:
-        if (cache / name).is_dir():
-            shutil.copytree(cache / name, into / name, copy_function=os.link)
-    return into
+def fresh_zig(cache: Path, warm: Path) -> None:
+    """Give a cache a new copy of the warm zig cache, so that no earlier compilation is in it."""
+    shutil.rmtree(cache / "zig", ignore_errors=True)
+    shutil.copytree(warm, cache / "zig")
+
+
+def made_files(cache: Path) -> frozenset[Path]:
+    """Every file that builds have made in a cache; what is shared lies behind symbolic links."""
+    return frozenset(path for path in cache.rglob("*") if path.is_file())
+
+
+def forget(cache: Path, known: frozenset[Path]) -> None:
+    """Remove the files that were made since `made_files` said `known`."""
+    for path in made_files(cache) - known:
+        path.unlink()
 
 
 def warm_zig(toolchain: ResolvedToolchain, folder: Path, env: Mapping[str, str]) -> Path:

@@ -80,7 +80,7 @@ class Bench:
 
     def new_cache(self, name: str) -> Path:
         """A cache in which nothing has been built."""
-        return scratch.empty_cache(self.user.context.cache, self.warm, self.folder / name)
+        return scratch.empty_cache(self.user.context.cache, self.folder / name)
 
     def session(self, workspace: Path, cache: Path) -> Session:
         """A session of this process in a scratch workspace."""
@@ -89,6 +89,7 @@ class Bench:
 
     def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
         """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""
+        scratch.fresh_zig(cache, self.warm)
         peak = self.folder / "peak"
         argv = [sys.executable, "-P", run_orchestrator.__file__, str(peak)]
         argv += ["--workspace", str(workspace), *arguments]
@@ -116,11 +117,12 @@ def upstream_step(bench: Bench) -> dict[str, Any]:
     """Upstream's list of units for the first app's selection."""
     folder = bench.folder / "upstream"
     workspace = scratch.copy_workspace(bench.root, folder / "workspace")
-    cache = scratch.empty_cache(bench.user.context.cache, bench.warm, folder / "cache")
+    cache = scratch.empty_cache(bench.user.context.cache, folder / "cache")
+    scratch.fresh_zig(cache, bench.warm)
     session = bench.session(workspace, cache)
     app = session.workspace.apps[FIRST]
     locks = [lock_path(app.folder, model.name) for model in app.config.models]
-    subject = upstream.Upstream(session, folder / "build", ABI)
+    subject = upstream.Upstream(session, session.toolchain(ABI), folder / "build")
     generated = subject.set_up([upstream.selected_operators(lock.read_text()) for lock in locks])
     return upstream.measure(subject, generated, bench.options.sample, bench.options.jobs)
 
@@ -146,12 +148,15 @@ def operator_step(bench: Bench) -> dict[str, Any]:
     """One operator added to the first app's model, the app being built already."""
     workspace = bench.folder / "operator-workspace"
     shutil.copytree(bench.workspace, workspace, symlinks=True)
-    cache = scratch.same_cache(bench.cache, bench.warm, bench.folder / "operator-cache")
     before = called_operators(workspace / "apps" / FIRST)
     scratch.replace_app(workspace, FIRST, ADDED)
     after = called_operators(workspace / "apps" / FIRST)
     added = {name: after[name] for name in sorted(set(after) - set(before))}
-    return {**bench.build(workspace, cache, FIRST), "added_operators": added}
+    known = scratch.made_files(bench.cache)
+    built = bench.build(workspace, bench.cache, FIRST)
+    # or else the next apps would find objects that only this step has made
+    scratch.forget(bench.cache, known)
+    return {**built, "added_operators": added}
 
 
 def called_operators(app_folder: Path) -> dict[str, int]:
@@ -193,7 +198,7 @@ def latency_step(bench: Bench) -> dict[str, Any]:
 def _timed(workspace: Path) -> Timed:
     library = workspace / "dist" / FIRST / ABI / "lib"
     if not (library / f"lib{library_name(FIRST)}.so").is_file():
-        raise CommandFailedError(f"no library of {FIRST} was delivered")
+        raise CommandFailedError(f"no library of {FIRST} was delivered", seen=str(library))
     (model,) = sorted((workspace / "apps" / FIRST / "models").glob("*.ptl"))
     return Timed(
         driver=workspace / ".orchestrator" / "variants" / FIRST / ABI / "driver",
@@ -215,7 +220,7 @@ def tracer_units(told: str) -> dict[str, int]:
     """The units that `orchestrator trace` says its tracer has, and had to compile."""
     match = re.search(r"tracer of (\d+) units, (\d+) compiled", told)
     if not match:
-        raise CommandFailedError(f"the tracer's report cannot be read: {told[:200]}")
+        raise CommandFailedError("the tracer's report cannot be read", seen=told[:200])
     return {"units": int(match[1]), "units_compiled": int(match[2])}
 
 

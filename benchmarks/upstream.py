@@ -27,9 +27,10 @@ from orchestrator.pipeline.session import Session
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.units import GENERATED, UpstreamUnit, upstream_units
 from orchestrator.runtime.versions import VersionData
-from orchestrator.toolchain.resolve import compiler_environment
+from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 
-LEAST = 4
+# Every family gets at least this part of the sample: small ones vary most (generated units).
+_LEAST_PART = 16
 
 _COMMON = (
     "-fPIC",
@@ -81,9 +82,10 @@ def upstream_flags(unit: UpstreamUnit) -> tuple[str, ...]:
 
 
 def choose(
-    units: Iterable[UpstreamUnit], size: Callable[[UpstreamUnit], int], total: int, least: int
+    units: Iterable[UpstreamUnit], size: Callable[[UpstreamUnit], int], total: int
 ) -> tuple[UpstreamUnit, ...]:
-    """The sample: in each family, units spread evenly over the sizes of their sources."""
+    """The sample, of at least `total`: in each family, units spread evenly over their sizes."""
+    least = max(1, total // _LEAST_PART)
     families: dict[str, list[UpstreamUnit]] = {}
     for unit in sorted(units, key=lambda u: (size(u), u.path)):
         families.setdefault(unit.family, []).append(unit)
@@ -110,8 +112,8 @@ class Upstream:
     """A set-up copy of what upstream's build would have in its build folder."""
 
     session: Session
+    toolchain: ResolvedToolchain
     folder: Path
-    abi: str
 
     @property
     def tree(self) -> Path:
@@ -134,7 +136,7 @@ class Upstream:
 
     def source(self, unit: UpstreamUnit) -> Path:
         """The file of a unit."""
-        if not unit.generated:
+        if not unit.path.startswith(GENERATED):
             return self.tree / unit.path
         name = unit.path.removeprefix(GENERATED)
         if name == "empty.cpp":
@@ -172,7 +174,7 @@ class Upstream:
 
     def compile(self, unit: UpstreamUnit) -> Compiled:
         """Compile one unit as upstream would."""
-        toolchain = self.session.toolchain(self.abi)
+        toolchain = self.toolchain
         compiler = toolchain.cxx if unit.language == "c++" else toolchain.cc
         output = self.folder / (unit.path.replace("/", "_") + ".o")
         includes = [f"-I{folder}" for folder in self.include_folders]
@@ -203,7 +205,7 @@ def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict
     """
     version = upstream.session.runtime.version
     units = upstream_units(upstream.tree, version)
-    sample = choose(units, lambda u: upstream.source(u).stat().st_size, total, LEAST)
+    sample = choose(units, lambda u: upstream.source(u).stat().st_size, total)
     with ThreadPoolExecutor(jobs) as pool:
         compiled = tuple(_watched(upstream, sample, pool))
     good = [one for one in compiled if not one.why]
@@ -217,7 +219,11 @@ def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict
         "standard_error": estimate.error,
         "generation_seconds": generated,
         "families": [asdict(family) for family in estimate.families],
-        "flags": {"c10": _shown("c10"), "kernels": _shown("kernels"), "others": _shown("native")},
+        "flags": {
+            "c10": _shown(units, "c10"),
+            "kernels": _shown(units, "kernels"),
+            "others": _shown(units, "native"),
+        },
         "sample": [asdict(one) for one in good],
         "not_compiled": [asdict(one) for one in compiled if one.why],
     }
@@ -232,9 +238,10 @@ def _watched(
         yield one
 
 
-def _shown(family: str) -> str:
-    flag = "-O3" if family == "kernels" else "-O2"
-    return " ".join(upstream_flags(UpstreamUnit("", "c++", family, flag)))
+def _shown(units: Iterable[UpstreamUnit], family: str) -> str:
+    """The flags of a family's C++ units."""
+    one = next(u for u in units if u.family == family and u.language == "c++")
+    return " ".join(upstream_flags(one))
 
 
 def _with_native_threads(version: VersionData) -> VersionData:

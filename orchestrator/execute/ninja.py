@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,8 @@ from orchestrator.report.progress import STATUS_FORMAT, NinjaStream, parse_statu
 
 _FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
 _ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
-# A build killed by the kernel for want of memory says nothing else.
 _MOST_ERRORS = 8
+# A build killed by the kernel for want of memory says nothing else.
 _KILLED = re.compile(r"\bKilled\b|signal: 9|signal 9")
 
 
@@ -48,32 +49,34 @@ def run_ninja(
 ) -> NinjaResult:
     """Run ninja to its end; every line that is not about a failure goes to `feed`.
 
-    KeyboardInterrupt passes through after ninja has stopped its commands; ninja removes what was
-    half written, so that the next run goes on from there.
+    KeyboardInterrupt (or what `feed` raises) passes through after ninja has stopped its commands;
+    ninja removes what was half written, so that the next run goes on from there.
     """
     argv = [ninja_binary(), "-f", str(build_file)]
     argv += ["-j", str(jobs)] if jobs else []
     argv += ["-k", "0"] if keep_going else []
-    process = subprocess.Popen(
+    stream, lines, actions = NinjaStream(), list[str](), 0
+    with subprocess.Popen(
         [*argv, *targets],
         env={**env, "NINJA_STATUS": STATUS_FORMAT},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    )
-    stream, lines, actions = NinjaStream(), list[str](), 0
-    assert process.stdout is not None
-    try:
-        while chunk := os.read(process.stdout.fileno(), 65536):
-            for line in stream.feed(chunk):
-                actions += parse_status(line) is not None
-                lines.append(line)
-                if parse_status(line) is not None:
-                    feed(line)
-        lines += stream.end()
-    except KeyboardInterrupt:
-        process.wait()
-        raise
-    code = process.wait()
+    ) as process:
+        assert process.stdout is not None
+        try:
+            while chunk := os.read(process.stdout.fileno(), 65536):
+                for line in stream.feed(chunk):
+                    lines.append(line)
+                    if parse_status(line) is not None:
+                        actions += 1
+                        feed(line)
+            lines += stream.end()
+            code = process.wait()
+        except BaseException:
+            # A terminal's Ctrl-C reaches ninja too; a signal sent to this process alone does not.
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            raise
     failures = _failures(lines)
     if code and not failures:
         failures = {"ninja": "\n".join(lines[-20:])}
@@ -104,14 +107,15 @@ def failure_error(
     log.write_text("\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()))
     output, text = next(iter(result.failures.items()))
     rest = text.partition("\n")[2]
-    errors = [line for line in rest.splitlines() if _ERROR.search(line)]
-    first = errors[0] if errors else rest.strip()[:300]
-    if not first and _KILLED.search(text):
+    lines = rest.splitlines() or text.splitlines() or ["ninja ended without a word"]
+    errors = [line for line in lines if _ERROR.search(line)] or lines
+    first = errors[0]
+    if all(_KILLED.search(line) for line in errors):
         first = "the compiler was killed: probably not enough memory"
     others = f"; {len(result.failures)} of {total} actions failed" if total > 1 else ""
     return ActionFailedError(
         f"{names.get(output, output)} failed to build",
-        seen=first or text[:300],
+        seen=first[:300],
         hint=f"the command and all its output are in {log}; what was built is kept" + others,
         details="\n".join(errors[:_MOST_ERRORS]),
     )

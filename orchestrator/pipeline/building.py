@@ -53,12 +53,11 @@ def plan_variants(session: Session, labels: Sequence[Label]) -> tuple[Variant, .
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
     """
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in _apps(labels)}
+    roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
+    kernels = {app: session.kernels_for(roots[app]) for app in traces}
     selections = {
         app: select(
-            session.runtime.index,
-            session.kernels,
-            traces[app],
-            session.workspace.apps[app].selection,
+            session.runtime.index, kernels[app], traces[app], session.workspace.apps[app].selection
         )
         for app in traces
     }
@@ -73,9 +72,11 @@ def plan_variants(session: Session, labels: Sequence[Label]) -> tuple[Variant, .
                 label=str(label),
                 abi=_abi(label),
                 selection=selections[label.app],
+                kernels=kernels[label.app],
                 purpose="release",
                 optimize=session.workspace.apps[label.app].optimize,
                 hot=hot[label.app],
+                cut=session.cut_units(roots[label.app]),
             )
             for label in labels
         ],

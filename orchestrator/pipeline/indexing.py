@@ -105,7 +105,8 @@ def make_index(
 
 def _spec(session: Session) -> VariantSpec:
     return replace(
-        spec_of(session, Wanted("index", HOST, _EVERYTHING, "release", "size")), entry=frozenset()
+        spec_of(session, Wanted("index", HOST, _EVERYTHING, session.kernels, "release", "size")),
+        entry=frozenset(),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import check_operators, require_inputs, require_no_named_tuples
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
+from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.values.config import ModelConfig
@@ -36,6 +37,7 @@ class Session:
     context: Context
     say: Callable[[str], None]
     _toolchains: dict[str, ResolvedToolchain] = field(default_factory=dict)
+    _kernels: dict[tuple[str, ...], Registry] = field(default_factory=dict)
     _models: dict[Path, ModelInfo] = field(default_factory=dict)
 
     @cached_property
@@ -55,6 +57,18 @@ class Session:
     @cached_property
     def kernels(self) -> Registry:
         return registry(self.runtime.index, self.backends)
+
+    def kernels_for(self, root_operators: Iterable[str]) -> Registry:
+        """The registrations that models with these root operators can reach."""
+        backends = reachable_backends(self.backends, root_operators)
+        if backends not in self._kernels:
+            self._kernels[backends] = registry(self.runtime.index, backends)
+        return self._kernels[backends]
+
+    def cut_units(self, root_operators: Iterable[str]) -> frozenset[str]:
+        """The units that no tensor of models with these root operators can enter."""
+        kinds = tensor_kinds(root_operators)
+        return frozenset(r.unit for r in self.runtime.version.cuts if r.unless not in kinds)
 
     def toolchain(self, abi: str) -> ResolvedToolchain:
         """The resolved toolchain of an ABI."""

@@ -6,7 +6,7 @@ operators, all dtypes, with recording compiled in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from orchestrator.errors import OrchestratorError, Place
@@ -19,7 +19,7 @@ from orchestrator.pipeline.variants import Wanted, executable_link, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.plan.variant import entry_nodes
 from orchestrator.report.verify import DriverRun
-from orchestrator.select.closure import reach
+from orchestrator.select.closure import Registry, reach
 from orchestrator.select.policy import everything
 from orchestrator.trace.lock import pack_runs, write_lock
 from orchestrator.trace.recording import trace_from_recording
@@ -62,16 +62,7 @@ def trace_apps(
     all_operators: a tracer that holds everything, as a cross-check of the index.
     Raises ModelFailedError, IndexIncompleteError, and what models, planning and compiling raise.
     """
-    wanted = [
-        Wanted(
-            label=app.name,
-            abi=HOST,
-            selection=_selection(session, app, all_operators),
-            purpose="tracer",
-            optimize="size",
-        )
-        for app in apps
-    ]
+    wanted = [_wanted(session, app, all_operators) for app in apps]
     variants = plan_all(session, wanted)
     links = {
         label: executable_link(f"$state/tracers/{label}", objects)
@@ -99,27 +90,34 @@ def trace_apps(
     return tuple(traced)
 
 
-def _selection(session: Session, app: App, all_operators: bool) -> Selection:
+def _wanted(session: Session, app: App, all_operators: bool) -> Wanted:
     if all_operators:
-        return everything(session.runtime.index, session.kernels)
-    roots = {
-        str(operator)
-        for model in app.config.models
-        for operator in session.model(app, model).root_operators
-    }
-    return tracer_selection(session, app.name, roots)
+        kernels, cut = session.kernels, frozenset[str]()
+        selection = everything(session.runtime.index, kernels)
+    else:
+        roots = {
+            str(operator)
+            for model in app.config.models
+            for operator in session.model(app, model).root_operators
+        }
+        kernels, cut = session.kernels_for(roots), session.cut_units(roots)
+        selection = tracer_selection(session, kernels, app.name, roots)
+    return Wanted(app.name, HOST, selection, kernels, "tracer", optimize="size", cut=cut)
 
 
-def tracer_selection(session: Session, requester: str, roots: Iterable[str]) -> Selection:
+def tracer_selection(
+    session: Session, kernels: Registry, requester: str, roots: Set[str]
+) -> Selection:
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
     index, runtime = session.runtime.index, session.runtime
-    always = runtime.facts.always_for("tracer")
+    always, cut = runtime.facts.always_for("tracer"), session.cut_units(roots)
     found = reach(
         index,
-        session.kernels,
+        kernels,
         entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),
         operators=roots,
         units=[n for n, unit in enumerate(index.units) if unit.path in always],
+        cut=[n for n, unit in enumerate(index.units) if unit.path in cut],
         follow_calls=True,
     )
     who = frozenset({requester})

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orchestrator.codegen.registrations import generate_registrations
+from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.flags import Purpose
 from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec, plan_variant
+from orchestrator.select.closure import Registry
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.config import Optimize
@@ -31,14 +33,19 @@ _SYSTEM_LIBRARIES = ("-lpthread", "-ldl")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A variant to plan: its label for people, what is selected, and how it is built."""
+    """A variant to plan: its label for people, what is selected, and how it is built.
+
+    kernels are the registrations that its models can reach, cut the units that they cannot.
+    """
 
     label: str
     abi: str
     selection: Selection
+    kernels: Registry
     purpose: Purpose
     optimize: Optimize
     hot: frozenset[str] = frozenset()
+    cut: frozenset[str] = frozenset()
 
 
 def plan_all(session: Session, wanted: Iterable[Wanted]) -> dict[str, VariantObjects]:
@@ -55,7 +62,13 @@ def plan_all(session: Session, wanted: Iterable[Wanted]) -> dict[str, VariantObj
         label: VariantObjects(
             plan,
             registration_compiles(
-                runtime.facts, plan.spec, generated[plan.request], session.context.cache
+                runtime.facts,
+                plan.spec,
+                (
+                    *generated[plan.request],
+                    *generate_stubs(plan.reach.stubs, session.context.cache),
+                ),
+                session.context.cache,
             ),
             native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
         )
@@ -70,7 +83,7 @@ def _sources(plan: VariantPlan) -> tuple[str, ...]:
 def _plan(session: Session, wanted: Wanted) -> VariantPlan:
     runtime = session.runtime
     return plan_variant(
-        runtime.index, session.kernels, runtime.facts, wanted.selection, spec_of(session, wanted)
+        runtime.index, wanted.kernels, runtime.facts, wanted.selection, spec_of(session, wanted)
     )
 
 
@@ -84,10 +97,10 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         compile_flags=toolchain.compile_flags,
         purpose=wanted.purpose,
         optimize=wanted.optimize,
-        backends=session.backends,
         precompile=precompiles(session, toolchain),
         entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
         hot=wanted.hot,
+        cut=wanted.cut,
     )
 
 

@@ -68,6 +68,7 @@ class VariantSpec:
 
     entry   symbols of the runtime that our own native code refers to
     precompile  whether units share a precompiled header
+    cut     units that the models cannot enter: their functions become stubs
     hot     units whose kernels take the time (from the trace)
     """
 
@@ -76,10 +77,10 @@ class VariantSpec:
     compile_flags: tuple[str, ...]
     purpose: Purpose
     optimize: Optimize
-    backends: tuple[str, ...]
     entry: frozenset[str]
     precompile: bool = True
     hot: frozenset[str] = frozenset()
+    cut: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def plan_variant(
         entry=entry_nodes(index, spec.entry),
         operators=selection.operators,
         units=[_number(numbers, path) for path in always],
+        cut=[_number(numbers, path) for path in sorted(spec.cut)],
         follow_calls=False,
     )
     needed = set(found.units) | _whole_generated_units(index, found)

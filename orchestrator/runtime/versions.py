@@ -109,6 +109,13 @@ class IncludeRule(_Data):
     why: str
 
 
+class CutRule(_Data):
+    """A unit that only tensors of one kind reach: replaced by stubs where nothing makes them."""
+
+    unit: str
+    unless: Literal["quantized", "sparse"]
+
+
 class VersionData(_Data):
     """The facts about one version of PyTorch; the YAML file's comments explain each."""
 
@@ -124,6 +131,7 @@ class VersionData(_Data):
     always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
     without_pch: Strings
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
+    cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     all_operators_bytes: Mapping[str, int]
 
 

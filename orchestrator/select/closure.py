@@ -6,6 +6,7 @@ Pure.  The same walk serves the static closure (calls through the dispatcher are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -67,12 +68,14 @@ class Reach:
     operators     operator -> the node whose code calls it, or ROOT for a root operator
     units         indices of the units to compile (generated ones are left out)
     called        operators with a live typed entry point (`at::_ops::X::call`)
+    stubs         functions of cut units that live code refers to: symbols to be stubbed
     """
 
     parents: Mapping[int, int]
     operators: Mapping[str, int]
     units: frozenset[int]
     called: frozenset[str]
+    stubs: frozenset[str] = frozenset()
 
 
 def reach(
@@ -82,13 +85,40 @@ def reach(
     entry: Iterable[int],
     operators: Iterable[str],
     units: Iterable[int] = (),
+    cut: Iterable[int] = (),
     follow_calls: bool,
 ) -> Reach:
     """Walk from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
 
     follow_calls: an operator whose typed entry point is reached is taken as selected too.
+    cut: units that are not entered; a unit of which data is referred to cannot be cut, and is
+    entered after all, because only a function can be replaced by a stub.
     """
-    walk = _Walk(index, kernels, follow_calls)
+    left = frozenset(cut)
+    while True:
+        walk = _walk(index, kernels, entry, operators, units, left, follow_calls)
+        if not walk.uncuttable:
+            break
+        left -= walk.uncuttable
+    return Reach(
+        walk.parents,
+        walk.operators,
+        frozenset(walk.units),
+        frozenset(walk.called),
+        frozenset(walk.stubs),
+    )
+
+
+def _walk(
+    index: RuntimeIndex,
+    kernels: Registry,
+    entry: Iterable[int],
+    operators: Iterable[str],
+    units: Iterable[int],
+    cut: frozenset[int],
+    follow_calls: bool,
+) -> _Walk:
+    walk = _Walk(index, kernels, follow_calls, cut)
     for unit in sorted(set(units)):
         walk.add_unit(unit, ROOT)
     for node in sorted(set(entry)):
@@ -96,11 +126,13 @@ def reach(
     for operator in sorted(set(operators)):
         walk.add_operator(operator, ROOT)
     walk.run()
-    return Reach(walk.parents, walk.operators, frozenset(walk.units), frozenset(walk.called))
+    return walk
 
 
 class _Walk:
-    def __init__(self, index: RuntimeIndex, kernels: Registry, follow_calls: bool) -> None:
+    def __init__(
+        self, index: RuntimeIndex, kernels: Registry, follow_calls: bool, cut: frozenset[int]
+    ) -> None:
         self.index = index
         self.kernels = kernels
         self.follow_calls = follow_calls
@@ -108,12 +140,24 @@ class _Walk:
         self.operators: dict[str, int] = {}
         self.units: set[int] = set()
         self.called: set[str] = set()
+        self.cut = cut
+        self.stubs: set[str] = set()
+        self.uncuttable: set[int] = set()
         self.queue: list[int] = []
 
     def add_node(self, node: int, parent: int) -> None:
-        if node not in self.parents:
+        if self.index.owners[node] in self.cut:
+            self.stub(node)
+        elif node not in self.parents:
             self.parents[node] = parent
             self.queue.append(node)
+
+    def stub(self, node: int) -> None:
+        symbol = self.index.names[node].split("@", 1)[0]
+        if is_function(symbol):
+            self.stubs.add(symbol)
+        else:
+            self.uncuttable.add(self.index.owners[node])
 
     def add_unit(self, unit: int, parent: int) -> None:
         if unit in self.units or self.index.units[unit].path.startswith(GENERATED):
@@ -145,3 +189,18 @@ class _Walk:
                     self.add_operator(operator, node)
             for target in index.targets(node):
                 self.add_node(target, node)
+
+
+# vtables, type information and their names, guards, and static members of DispatchStub
+_DATA = ("_ZTV", "_ZTI", "_ZTS", "_ZTT", "_ZGV")
+
+
+def is_function(symbol: str) -> bool:
+    """Whether a symbol (Itanium C++ ABI, 5.1.4) is a function's, as far as its name tells."""
+    if not symbol.startswith("_Z") or symbol.startswith(_DATA):
+        return False
+    return not symbol.endswith("7DEFAULTE") and _PARAMETERS.search(symbol) is not None
+
+
+# A function's mangled name goes on behind the nested name's `E` with its parameters' types.
+_PARAMETERS = re.compile(r"E[A-Za-z]")

@@ -82,7 +82,10 @@ def parse_lock(text: str, file: str) -> Trace:
         value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         if value["format"] != FORMAT:
             raise ValueError(f"format {value['format']}")
-        return _trace(value)
+        trace = _trace(value)
+        if not _whole(value, trace):
+            raise ValueError("its parts do not agree")
+        return trace
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise TraceDamagedError(
             "this trace cannot be read",
@@ -117,6 +120,17 @@ def _trace(value: Mapping[str, Any]) -> Trace:
     )
 
 
+def _whole(value: Mapping[str, Any], trace: Trace) -> bool:
+    """Whether what is said twice is said the same: a cut or half merged file mostly does not."""
+    selected = value["selected_operators"]
+    return bool(
+        selected["operators"].keys() == {*trace.root_operators, *trace.called_operators}
+        and value["unrun_operators"] == list(trace.unrun_operators)
+        and selected["kernel_metadata"]
+        == {tag: sorted(dtypes) for tag, dtypes in trace.kernel_tags.items()}
+    )
+
+
 def lock_path(app_folder: Path, model: str) -> Path:
     """Where a model's lock is committed."""
     return app_folder / "traces" / f"{model}.yaml"
@@ -142,7 +156,7 @@ def read_lock(
         raise TraceMissingError(
             f"the model {model} of {label} has not been traced", expected=shown, hint=command
         )
-    trace = parse_lock(path.read_text(encoding="utf-8"), shown)
+    trace = parse_lock(path.read_bytes().decode("utf-8", "replace"), shown)
     changed = changes(trace.identity, identity)
     if changed:
         raise TraceStaleError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from orchestrator.cli import make_context
 from orchestrator.load.workspace import load_workspace
+from orchestrator.pipeline.session import Session
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec
 from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts
 from orchestrator.toolchain.resolve import compiler_environment
@@ -129,6 +132,12 @@ def spec(**changes: object) -> VariantSpec:
         "entry": frozenset({"capi_needs", "malloc"}),
     }
     return VariantSpec(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def session() -> Session:
+    """This checkout as a workspace, with the user's own cache."""
+    context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
+    return Session(context, lambda line: None)
 
 
 def zig(*arguments: str | Path) -> None:

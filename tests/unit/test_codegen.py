@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from pathlib import Path
 
 import jinja2
 import pytest
-from core_toy import GOLDEN, ROOT
+from core_toy import GOLDEN, session
 
 import orchestrator.codegen.registrations as registrations
-from orchestrator.cli import make_context
 from orchestrator.codegen.registrations import (
     HELPERS,
     TorchgenFailedError,
     generate_registrations,
 )
 from orchestrator.codegen.render import render
-from orchestrator.pipeline.session import Session
 from orchestrator.plan.variant import RegistrationRequest
 
 REQUEST = RegistrationRequest(
@@ -143,8 +140,7 @@ def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Pat
 
 @pytest.mark.real
 def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) -> None:
-    context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    tree = Session(context, lambda line: None).runtime.fetched.tree
+    tree = session().runtime.fetched.tree
     request = RegistrationRequest(
         operators=("aten::add.Tensor", "aten::empty.memory_format", "aten::linear"),
         calls=("aten::relu", "aten::t"),

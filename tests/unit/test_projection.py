@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from core_toy import GOLDEN, ROOT
+from core_toy import GOLDEN, session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cli import make_context
 from orchestrator.codegen.projection import mentions_selection, projection_text
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import HOST
 from orchestrator.plan.flags import unit_flags
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.toolchain.resolve import compiler_environment
@@ -152,19 +150,18 @@ static_assert(c10::impl::is_build_feature_available("F"));
 )
 def test_a_compiler_selects_by_it(name: str, text: str, tmp_path: Path) -> None:
     """With PyTorch's own headers, and our shared header before upstream's."""
-    context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    session = Session(context, lambda line: None)
+    here = session()
     source = tmp_path / "check.cpp"
     source.write_text(text)
     flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
     done = subprocess.run(
         [
-            str(session.toolchain(HOST).cxx),
-            *map(session.fill, flags),
+            str(here.toolchain(HOST).cxx),
+            *map(here.fill, flags),
             *("-include", str(GOLDEN / "projections" / f"{name}.h")),
             *("-c", str(source), "-o", str(tmp_path / "check.o")),
         ],
-        env=compiler_environment(context.cache, os.environ),
+        env=compiler_environment(here.context.cache, os.environ),
         capture_output=True,
         text=True,
         check=False,

@@ -81,6 +81,7 @@ def test_true_values(true: str) -> None:
     assert configure("#cmakedefine A", {"A": true}) == "#define A"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="@$#", exclude_categories=["Cs"])))
 def test_text_without_variables_stays(text: str) -> None:
     assert configure(text, {"A": "1"}) == text

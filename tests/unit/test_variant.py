@@ -1,4 +1,4 @@
-"""Planning one variant of the toy runtime: which units, which of them whole, which text they see."""
+"""Planning a variant of the toy runtime: which units, which of them whole, which text they see."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from orchestrator.plan.variant import (
     entry_nodes,
     plan_variant,
 )
-from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import registry
 from orchestrator.values.action import Compile
 from orchestrator.values.selection import Selection
@@ -202,6 +202,57 @@ def test_what_cannot_change_an_object_is_not_in_its_fingerprint() -> None:
 def test_an_objects_place_is_its_fingerprint() -> None:
     one = compile_unit(FACTS, Selection(), spec(), LINEAR_UNIT)
     assert one.object == f"$cache/objects/{one.fingerprint[:2]}/{one.fingerprint}.o"
+
+
+ATEN = UnitFacts("aten/Linear.cpp", 1.0, tags=("linear_tag",))
+PCH_FACTS = replace(FACTS, languages={"aten/c.c": "c"}, kernels=frozenset({"aten/Kernel.cpp"}))
+
+
+@pytest.mark.parametrize(
+    ("unit", "facts", "how"),
+    [
+        (UnitFacts("c10/Device.cpp", 1.0), {}, {}),
+        (UnitFacts("aten/c.c", 1.0), {}, {}),
+        # these are compiled with allow lists, which headers expand when they are read
+        (UnitFacts("aten/o.cpp", 1.0, operators=("a::b",)), {}, {}),
+        (UnitFacts("aten/c.cpp", 1.0, classes=("C",)), {}, {}),
+        (UnitFacts("aten/f.cpp", 1.0, features=("F",)), {}, {}),
+        (ATEN, {"unlike": frozenset({ATEN.path})}, {}),
+        (ATEN, {"included": {ATEN.path: "capi/kept_messages.h"}}, {}),
+        (ATEN, {}, {"precompile": False}),
+        (ATEN, {}, {"optimize": "balanced", "hot": frozenset({ATEN.path})}),
+        (UnitFacts("aten/Kernel.cpp", 1.0), {}, {"optimize": "speed"}),
+    ],
+)
+def test_units_without_the_precompiled_header(
+    unit: UnitFacts, facts: dict[str, object], how: dict[str, object]
+) -> None:
+    assert compile_unit(replace(PCH_FACTS, **facts), Selection(), spec(**how), unit).pch is None  # type: ignore[arg-type]
+
+
+def test_most_units_share_one_precompiled_header() -> None:
+    kernel = UnitFacts("aten/Kernel.cpp", 1.0, open_tags=True)
+    actions = [compile_unit(PCH_FACTS, Selection(), spec(), one) for one in (ATEN, kernel)]
+    assert actions[0].pch is not None
+    assert actions[0].pch == actions[1].pch
+    assert actions[0].pch.flags == actions[0].flags
+    assert actions[0].pch.output == f"$cache/pch/{actions[0].pch.identity}.pch"
+
+
+@pytest.mark.parametrize(
+    ("facts", "how"),
+    [({"pch": "another header"}, {}), ({}, {"precompile": False})],
+)
+def test_the_precompiled_header_counts(facts: dict[str, object], how: dict[str, object]) -> None:
+    base = compile_unit(PCH_FACTS, Selection(), spec(), ATEN)
+    other = compile_unit(replace(PCH_FACTS, **facts), Selection(), spec(**how), ATEN)  # type: ignore[arg-type]
+    assert other.fingerprint != base.fingerprint
+
+
+def test_a_header_of_ours_is_read_first() -> None:
+    facts = replace(PCH_FACTS, included={ATEN.path: "capi/kept_messages.h"})
+    action = compile_unit(facts, Selection(), spec(), ATEN)
+    assert action.flags[-2:] == ("-include", "$native/capi/kept_messages.h")
 
 
 def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:

@@ -1,0 +1,41 @@
+"""Which of the declared backends a model can reach at all.
+
+A tensor carries the QuantizedCPU key only if something made it quantised, and nothing does but
+operators that say so in their name: `quantized::conv2d`, `aten::quantize_per_tensor`,
+`aten::dequantize`, `aten::_empty_affine_quantized` (native_functions.yaml and
+ATen/native/quantized/library.cpp of PyTorch 1.13).  A model that names none of them, and whose
+kernels call none, never enters a QuantizedCPU kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+QUANTIZED = "QuantizedCPU"
+
+
+def is_quantizing(operator: str) -> bool:
+    """Whether an operator's name says that it makes or takes quantised tensors."""
+    return operator.startswith(("quantized::", "_quantized::")) or "quantize" in operator
+
+
+def is_sparse(operator: str) -> bool:
+    """Whether an operator's name says that it makes or takes sparse tensors."""
+    return "sparse" in operator or "coalesce" in operator
+
+
+def tensor_kinds(root_operators: Iterable[str]) -> frozenset[str]:
+    """`quantized`, `sparse`: kinds of tensors that models with these root operators can make."""
+    kinds = set()
+    for operator in root_operators:
+        if is_quantizing(operator):
+            kinds.add("quantized")
+        if is_sparse(operator):
+            kinds.add("sparse")
+    return frozenset(kinds)
+
+
+def reachable_backends(backends: Iterable[str], operators: Iterable[str]) -> tuple[str, ...]:
+    """The backends whose kernels models with these root operators can enter, in order."""
+    kinds = tensor_kinds(operators)
+    return tuple(b for b in backends if b != QUANTIZED or "quantized" in kinds)

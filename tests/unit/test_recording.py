@@ -1,0 +1,88 @@
+"""From the tracer's JSON to a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.trace.recording import HOT_SHARE, hot_tags, trace_from_recording
+from orchestrator.values.trace import Trace, TraceIdentity
+
+IDENTITY = TraceIdentity("model", "runtime", "bundled", ("CPU",), "tracer")
+RECORDING: dict[str, Any] = {
+    "root_operators": [
+        {"name": "aten::relu", "overload": "", "calls": 2},
+        {"name": "aten::add", "overload": "Tensor", "calls": 1},
+        {"name": "aten::len", "overload": "t", "calls": 0},
+        # run by the interpreter itself: the dispatcher never sees it
+        {"name": "prim::TupleIndex", "overload": "", "calls": 4},
+    ],
+    "called_operators": {"aten::relu": 2, "aten::empty.memory_format": 3, "aten::add.Tensor": 1},
+    "setup_operators": {"aten::copy_": 7, "aten::empty.memory_format": 5},
+    "kernel_tags": {"relu": {"Float": 2}, "copy_": {"Float": 1}},
+    "setup_kernel_tags": {"copy_": {"Long": 4, "Float": 1}},
+    "custom_classes": ["Z", "A"],
+    "build_features": ["F"],
+    "tag_nanoseconds": {"relu": 990, "copy_": 10},
+}
+
+
+def test_a_recording_as_a_trace() -> None:
+    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest") == Trace(
+        app="camera",
+        model="m",
+        identity=IDENTITY,
+        root_operators=("aten::add.Tensor", "aten::len.t", "aten::relu", "prim::TupleIndex"),
+        called_operators={
+            "aten::add.Tensor": 1,
+            "aten::copy_": 7,
+            "aten::empty.memory_format": 8,
+            "aten::relu": 2,
+            "prim::TupleIndex": 4,
+        },
+        kernel_tags={"copy_": {"Float": 2, "Long": 4}, "relu": {"Float": 2}},
+        custom_classes=("A", "Z"),
+        build_features=("F",),
+        hot_tags=("relu",),
+        outputs="digest",
+    )
+
+
+def test_a_root_that_no_input_ran_is_unrun() -> None:
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "")
+    assert trace.unrun_operators == ("aten::len.t",)
+
+
+def test_all_tables_are_sorted() -> None:
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "")
+    for table in (trace.called_operators, trace.kernel_tags, *trace.kernel_tags.values()):
+        assert list(table) == sorted(table)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "hot"),
+    [
+        ({}, ()),
+        ({"a": 0}, ()),
+        ({"a": 5}, ("a",)),
+        ({"a": 95, "b": 5}, ("a",)),
+        ({"a": 94, "b": 6}, ("a", "b")),
+        ({"c": 50, "b": 30, "a": 19, "d": 1}, ("a", "b", "c")),
+        ({"b": 50, "a": 50}, ("a", "b")),
+    ],
+)
+def test_hot_tags(nanoseconds: dict[str, int], hot: tuple[str, ...]) -> None:
+    assert hot_tags(nanoseconds) == hot
+
+
+@given(st.dictionaries(st.text("abcdef", min_size=1), st.integers(0, 10**12)))
+def test_hot_tags_are_the_fewest_that_hold_the_share(nanoseconds: dict[str, int]) -> None:
+    hot = hot_tags(nanoseconds)
+    total, held = sum(nanoseconds.values()), sorted(nanoseconds[tag] for tag in hot)
+    assert sum(held) >= HOT_SHARE * total
+    if held:
+        assert sum(held[1:]) < HOT_SHARE * total
+        assert held[0] >= max((t for n, t in nanoseconds.items() if n not in hot), default=0)
