@@ -35,6 +35,7 @@ def measure_all_operators(session: Session, abi: str, jobs: int | None) -> int:
         label=_NAME,
         abi=abi,
         selection=everything(session.runtime.index, session.kernels),
+        kernels=session.kernels,
         purpose="release",
         optimize="size",
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from orchestrator.commands import COMMANDS, CommandModule
+from orchestrator.commands.unchanged import told_again
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 
@@ -106,10 +107,13 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
             expected=", ".join(sorted(COMMANDS)),
             hint=f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`",
         )
+    if chosen.verb == "build" and not chosen.workspace and told_again(words, env, cwd):
+        return ExitCode.OK
     module = COMMANDS[chosen.verb].load()
     arguments = _parsed(_verb_parser(module), chosen.rest, chosen)
     if arguments is None:
         return ExitCode.OK
+    arguments.words = tuple(words)
     return module.run(arguments, make_context(arguments, env, cwd))
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from rich.console import Console
 
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.unchanged import forget, keep
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.execute.lock import workspace_lock
 from orchestrator.pipeline.building import build
 from orchestrator.pipeline.session import Session
-from orchestrator.report.table import show
+from orchestrator.report.table import plain, show
 
 NAME = "build"
 HELP = """\
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
     assert session.runtime
+    forget(context.root)
     with workspace_lock(context.state, not arguments.no_wait, say, "build"):
         report = build(
             session,
@@ -53,4 +56,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         print(report.to_json(), end="")
     else:
         show(report, Console())
+    again = replace(report, actions_run=0, seconds=0.0)
+    keep(
+        context.root,
+        arguments.words,
+        context.env,
+        again.to_json() if arguments.json else plain(again),
+    )
     return ExitCode.OK

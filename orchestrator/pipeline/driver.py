@@ -34,6 +34,7 @@ def run_driver(
                 env=dict(env),
                 capture_output=True,
                 text=True,
+                errors="replace",
                 check=False,
                 timeout=TIME_LIMIT,
             )

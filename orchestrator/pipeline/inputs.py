@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
+from orchestrator.errors import OrchestratorError
 from orchestrator.values.config import InputRun, TensorSpec
 
 _FORMATS = {
@@ -28,8 +29,12 @@ _FORMATS = {
 }
 
 
+class InputOutOfRangeError(OrchestratorError):
+    """A declared fill makes values that the declared dtype cannot hold."""
+
+
 def inputs_json(runs: Iterable[InputRun]) -> list[dict[str, Any]]:
-    """The driver's `--inputs` list (native/driver/driver.h)."""
+    """The driver's `--inputs` list (native/driver/driver.h). Raises InputOutOfRangeError."""
     return [
         {"method": run.method, "args": [_argument(argument) for argument in run.args]}
         for run in runs
@@ -58,7 +63,14 @@ def _argument(argument: object) -> dict[str, Any]:
 def _tensor(spec: TensorSpec) -> dict[str, Any]:
     count = math.prod(spec.shape)
     values = _fill(spec, count)
-    data = struct.pack(f"<{count}{_FORMATS[spec.dtype]}", *values)
+    try:
+        data = struct.pack(f"<{count}{_FORMATS[spec.dtype]}", *values)
+    except (struct.error, OverflowError):
+        raise InputOutOfRangeError(
+            f"the fill `{spec.fill}` makes values that {spec.dtype} cannot hold",
+            seen=f"{min(values)} to {max(values)}, in a tensor of {count} elements",
+            hint="choose another dtype, smaller bounds or a smaller shape in app.yaml",
+        ) from None
     return {
         "dtype": spec.dtype,
         "shape": list(spec.shape),
@@ -70,11 +82,11 @@ def _fill(spec: TensorSpec, count: int) -> list[Any]:
     source = random.Random(spec.seed)
     match spec.fill:
         case "zeros":
-            values: list[float] = [0.0] * count
+            values: list[float] = [0] * count
         case "ones":
-            values = [1.0] * count
+            values = [1] * count
         case "arange":
-            values = [float(i) for i in range(count)]
+            values = list(range(count))
         case "uniform":
             low = 0.0 if spec.low is None else float(spec.low)
             high = 1.0 if spec.high is None else float(spec.high)
@@ -84,7 +96,7 @@ def _fill(spec: TensorSpec, count: int) -> list[Any]:
         case "randint":
             first = 0 if spec.low is None else int(spec.low)
             last = (2 if spec.high is None else int(spec.high)) - 1
-            values = [float(source.randint(first, last)) for _ in range(count)]
+            values = [source.randint(first, last) for _ in range(count)]
     if spec.dtype.startswith("float"):
         return values
     return [bool(v) if spec.dtype == "bool" else int(v) for v in values]

@@ -25,6 +25,18 @@ _SELECTED_FILES = ("generated/Register", "generated/Operators_")
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
+# What generated registrations call (torch/library.h): they are cut out of the index's graph.
+_REGISTERING = (
+    "_ZNR5torch7Library5_implE",
+    "_ZNR5torch7Library4_defE",
+    "_ZN5torch7LibraryC1E",
+    "_ZN5torch7LibraryC2E",
+    "_ZN5torch11CppFunctionC1EN3c10",
+    "_ZN5torch11CppFunctionC2EN3c10",
+    "_ZN5torch11CppFunctionD",
+    "_ZN5torch3jit11parseSchema",
+    "_ZN5torch3jit17parseSchemaOrName",
+)
 # Not a dispatch key with a Register<key>.cpp of its own.
 _WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
 # Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
@@ -166,9 +178,16 @@ def plan_variant(
 
 
 def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
-    """The nodes that define `symbols`; symbols that no unit defines are libc's or libc++'s."""
+    """The nodes that define `symbols`, and those of the registering machinery.
+
+    Symbols that no unit defines are libc's or libc++'s.
+    """
     wanted = frozenset(symbols)
-    return [n for n, name in enumerate(index.names) if name.split("@", 1)[0] in wanted]
+    return [
+        n
+        for n, name in enumerate(index.names)
+        if name.split("@", 1)[0] in wanted or name.startswith(_REGISTERING)
+    ]
 
 
 def _number(numbers: Mapping[str, int], path: str) -> int:

@@ -140,8 +140,8 @@ def _find(command: str, place: Place, env: Mapping[str, str]) -> str:
 
 
 def _first_line(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return (done.stdout or done.stderr).strip().splitlines()[0]
+    done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+    return next(iter((done.stdout or done.stderr).strip().splitlines()), "of unknown version")
 
 
 @cache

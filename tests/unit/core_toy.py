@@ -128,7 +128,6 @@ def spec(**changes: object) -> VariantSpec:
         "compile_flags": (),
         "purpose": "release",
         "optimize": "size",
-        "backends": ("CPU",),
         "entry": frozenset({"capi_needs", "malloc"}),
     }
     return VariantSpec(**{**values, **changes})  # type: ignore[arg-type]

@@ -1,0 +1,234 @@
+"""Declared toolchains on this machine: wrappers, who the compiler is, and where it is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from core_toy import GOLDEN, ROOT
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.workspace import load_workspace
+from orchestrator.toolchain.resolve import (
+    CompilerMissingError,
+    CompilerUnsupportedError,
+    ResolvedToolchain,
+    compiler_environment,
+    resolve_toolchain,
+)
+from orchestrator.values.config import ToolchainConfig
+
+PLACE = Place("toolchains/linux-x86_64.yaml", 6, 1)
+ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@"\n'
+
+
+def config(**changes: object) -> ToolchainConfig:
+    values = {
+        "abi": "linux-x86_64",
+        "system": "linux",
+        "processor": "x86_64",
+        "format": "elf",
+        "compiler": {"zig": {"target": "x86_64-linux-gnu.2.28"}},
+        "run": "native",
+    }
+    return ToolchainConfig.model_validate(values | changes)
+
+
+def command(cxx: str = "g++-toy", cc: str = "gcc-toy", **more: str) -> ToolchainConfig:
+    return config(compiler={"command": {"cxx": cxx, "cc": cc, **more}})
+
+
+def program(folder: Path, name: str, text: str = ECHO) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+    return folder / name
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A PATH with a toy compiler on it, besides the machine's own programs."""
+    for name, text in (
+        ("g++-toy", 'case "$1" in --version) echo "toy 12.1"; exit;; esac\n'),
+        ("gcc-toy", ""),
+        ("ar", ""),
+    ):
+        program(tmp_path / "bin", name, ECHO.replace("\n", f"\n{text}", 1))
+    return tmp_path / "bin"
+
+
+def resolve(what: ToolchainConfig, cache: Path, path: Path | None = None) -> ResolvedToolchain:
+    env = {"PATH": os.environ["PATH"] if path is None else f"{path}:{os.environ['PATH']}"}
+    return resolve_toolchain(what, PLACE, cache, env)
+
+
+def refused(what: ToolchainConfig, cache: Path) -> OrchestratorError:
+    with pytest.raises(OrchestratorError) as caught:
+        resolve(what, cache)
+    return caught.value
+
+
+def run(tool: Path, *arguments: str) -> list[str]:
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("verb", ["cxx", "cc", "ar"])
+def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path) -> None:
+    resolved = resolve(config(), tmp_path)
+    text = getattr(resolved, verb).read_text()
+    import ziglang
+
+    zig = Path(ziglang.__file__).parent / "zig"
+    shown = text.replace(str(zig), "<zig>")
+    assert shown == (GOLDEN / "wrappers" / f"{verb}.sh").read_text()
+
+
+def test_wrappers_live_under_their_identity(tmp_path: Path) -> None:
+    resolved = resolve(config(), tmp_path)
+    folder = tmp_path / "toolchains" / f"linux-x86_64-{resolved.identity[:12]}"
+    assert sorted(folder.iterdir()) == [resolved.ar, resolved.cc, resolved.cxx]
+    assert all(os.access(tool, os.X_OK) for tool in folder.iterdir())
+    before = resolved.cxx.stat()
+    assert resolve(config(), tmp_path) == resolved
+    # written only where the text differs: ninja must not see another compiler
+    assert resolved.cxx.stat() == before
+    resolved.cxx.write_text("damaged")
+    resolve(config(), tmp_path)
+    assert "damaged" not in resolved.cxx.read_text()
+
+
+def test_the_identity_is_the_compiler_and_its_fixed_flags(tmp_path: Path) -> None:
+    base = resolve(config(), tmp_path / "a").identity
+    assert base == resolve(config(), tmp_path / "b").identity
+    other = config(compiler={"zig": {"target": "x86_64-linux-gnu.2.31"}})
+    assert resolve(other, tmp_path).identity != base
+    # flags of the file are part of every action's own flags
+    flags = config(compile_flags=["-march=x86-64-v3"], link_flags=["-Wl,-O1"])
+    resolved = resolve(flags, tmp_path)
+    assert resolved.identity == base
+    assert (resolved.compile_flags, resolved.link_flags) == (("-march=x86-64-v3",), ("-Wl,-O1",))
+
+
+def test_a_compiler_of_this_machine(path: Path, tmp_path: Path) -> None:
+    resolved = resolve(command(), tmp_path, path)
+    assert resolved.version == "toy 12.1"
+    assert run(resolved.cxx, "-c", "a b.cpp") == ["g++-toy", "-c", "a b.cpp"]
+    assert run(resolved.cc, "x.c") == ["gcc-toy", "x.c"]
+    assert run(resolved.ar, "rcs", "x.a") == ["ar", "rcs", "x.a"]
+
+
+def test_another_binary_of_the_same_version_is_another_compiler(path: Path, tmp_path: Path) -> None:
+    base = resolve(command(), tmp_path, path).identity
+    elsewhere = tmp_path / "elsewhere"
+    program(elsewhere, "g++-toy", (path / "g++-toy").read_text() + "# patched\n")
+    for name in ("gcc-toy", "ar"):
+        program(elsewhere, name)
+    assert resolve(command(), tmp_path, elsewhere).identity != base
+
+
+def test_a_compiler_that_says_nothing(path: Path, tmp_path: Path) -> None:
+    program(path, "g++-silent", "#!/bin/sh\n")
+    resolved = resolve(command(cxx="g++-silent"), tmp_path, path)
+    assert resolved.version == "of unknown version"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-c", "a.cpp"], ["-c", "a.cpp"]),
+        (["-c", "tmp/a.ii"], ["-x", "c++", "-c", "tmp/a.ii"]),
+        (["-c", "tmp/a.i", "-o", "a.o"], ["-x", "c", "-c", "tmp/a.i", "-o", "a.o"]),
+        (["-c", "a b.ii"], ["-x", "c++", "-c", "a b.ii"]),
+        (["-o", "x.iii"], ["-o", "x.iii"]),
+        ([], []),
+    ],
+)
+def test_preprocessed_text_keeps_its_language(
+    arguments: list[str], expected: list[str], path: Path, tmp_path: Path
+) -> None:
+    resolved = resolve(command(), tmp_path, path)
+    assert run(resolved.cxx, *arguments) == ["g++-toy", *expected]
+    # an archive of such a name is an archive
+    assert run(resolved.ar, "rcs", "x.ii") == ["ar", "rcs", "x.ii"]
+
+
+def test_paths_with_spaces_are_quoted(path: Path, tmp_path: Path) -> None:
+    compiler = program(tmp_path / "a b'c", "my g++")
+    resolved = resolve(command(cxx=str(compiler)), tmp_path, path)
+    assert run(resolved.cxx, "x") == ["my g++", "x"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "missing"),
+    [
+        (command(cxx="no-such-g++"), "no-such-g++"),
+        (command(cxx="sh", cc="no-such-gcc"), "no-such-gcc"),
+        (command(cxx="sh", cc="sh", ar="no-such-ar"), "no-such-ar"),
+    ],
+)
+def test_a_missing_compiler(declared: ToolchainConfig, missing: str, tmp_path: Path) -> None:
+    error = refused(declared, tmp_path)
+    assert isinstance(error, CompilerMissingError)
+    assert error.render() == (
+        f"toolchains/linux-x86_64.yaml:6:1: error: {missing} is not on PATH\n"
+        f"  do:       install {missing}, or choose a toolchain of zig"
+    )
+    assert not list(tmp_path.rglob("cxx"))
+
+
+def test_a_missing_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.toolchain.resolve.util.find_spec", lambda name: None)
+    error = refused(config(), tmp_path)
+    assert isinstance(error, CompilerMissingError)
+    assert error.render() == (
+        "toolchains/linux-x86_64.yaml:6:1: error: the Python package ziglang is not installed\n"
+        "  do:       run ./orchestrate, which installs the pinned dependencies"
+    )
+
+
+@pytest.mark.parametrize(
+    ("run_as", "expected"),
+    [
+        ("native", ()),
+        ("none", None),
+        ({"emulator": ["sh", "-L", "/x"]}, ("sh", "-L", "/x")),
+        # an emulator that is not installed: the binaries cannot run here
+        ({"emulator": ["qemu-of-nobody"]}, None),
+    ],
+)
+def test_how_binaries_run_here(
+    run_as: object, expected: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    assert resolve(config(run=run_as), tmp_path).run == expected
+
+
+def test_one_zig_cache_for_all() -> None:
+    env = compiler_environment(Path("/cache"), {"PATH": "/bin", "ZIG_LOCAL_CACHE_DIR": "x"})
+    assert env == {
+        "PATH": "/bin",
+        "ZIG_GLOBAL_CACHE_DIR": "/cache/zig",
+        "ZIG_LOCAL_CACHE_DIR": "/cache/zig",
+    }
+
+
+def test_a_compiler_that_cannot_be_driven(tmp_path: Path) -> None:
+    error = refused(config(compiler={"ndk": {"api": 24}}), tmp_path)
+    assert isinstance(error, CompilerUnsupportedError)
+    assert error.render() == (
+        "toolchains/linux-x86_64.yaml:6:1: error: the toolchain linux-x86_64 needs a compiler that"
+        " this version cannot drive yet\n"
+        "  expected: compiler: zig or command\n"
+        "  do:       choose a toolchain of zig or of this machine's compilers"
+    )
+
+
+def test_the_workspaces_own_toolchains_resolve(tmp_path: Path) -> None:
+    workspace = load_workspace(ROOT, os.environ)
+    for abi, declared in workspace.toolchains.items():
+        resolved = resolve_toolchain(declared.config, declared.place, tmp_path, os.environ)
+        assert resolved.abi == abi
+        text = run(resolved.cxx, "--version")[0]
+        assert text.startswith("clang version ")
