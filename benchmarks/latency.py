@@ -40,7 +40,7 @@ class Timed:
 def read_timing(result: Mapping[str, Any]) -> Timing:
     """The timed call in the driver's JSON (native/driver/driver.cpp)."""
     timed = next(one for one in result["runs"] if one["microseconds"] is not None)
-    return Timing(timed["microseconds"], timed["microseconds_min"])
+    return Timing(round(timed["microseconds"], 3), round(timed["microseconds_min"], 3))
 
 
 def in_turn(

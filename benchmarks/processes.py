@@ -47,7 +47,7 @@ def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None)
         started = time.monotonic()
         process = subprocess.Popen(argv, env=dict(env), cwd=cwd, stdout=out, stderr=err)
         _, status, usage = os.wait4(process.pid, 0)
-        wall = time.monotonic() - started
+        wall = round(time.monotonic() - started, 4)
         # subprocess must not wait for a process that is gone
         process.returncode = os.waitstatus_to_exitcode(status)
         texts = []

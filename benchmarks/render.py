@@ -78,7 +78,7 @@ def rows(results: Values) -> list[Row]:
 
 
 def _row(
-    measure: str, target: str, say: Callable[[Values], tuple[str, bool]], results: Values
+    measure: str, target: str, say: Callable[[Values], tuple[str, bool | None]], results: Values
 ) -> Row:
     try:
         return Row(measure, target, *say(results))
@@ -86,13 +86,16 @@ def _row(
         return Row(measure, target, str(reason), None)
 
 
-def _against(results: Values, seconds: float, share: int) -> tuple[str, bool]:
-    upstream = _step(results, "upstream")["seconds"]
+def _against(results: Values, seconds: float, share: int) -> tuple[str, bool | None]:
+    try:
+        upstream = _step(results, "upstream")["seconds"]
+    except _Missing as reason:
+        return f"{_seconds(seconds)}; upstream's: {reason}", None
     told = f"{_seconds(seconds)}: 1/{upstream / seconds:.1f} of {_seconds(upstream)}"
     return told, seconds * share <= upstream
 
 
-def _first(results: Values) -> tuple[str, bool]:
+def _first(results: Values) -> tuple[str, bool | None]:
     built = _step(results, "first")
     told, met = _against(results, built["user_seconds"], FIRST_SHARE)
     return f"{told}; {built['units_compiled']} units", met
@@ -105,8 +108,8 @@ def _further(results: Values) -> list[Row]:
     except _Missing as reason:
         return [Row("each further app", target, str(reason), None)]
 
-    def say(app: Values) -> Callable[[Values], tuple[str, bool]]:
-        def told(results: Values) -> tuple[str, bool]:
+    def say(app: Values) -> Callable[[Values], tuple[str, bool | None]]:
+        def told(results: Values) -> tuple[str, bool | None]:
             words, met = _against(results, app["user_seconds"], FURTHER_SHARE)
             units = f"{app['units_compiled']} units compiled, {app['units_reused']} reused"
             return f"{words}; {units}", met
@@ -116,7 +119,7 @@ def _further(results: Values) -> list[Row]:
     return [_row(f"further app `{app['app']}`", target, say(app), results) for app in apps]
 
 
-def _operator(results: Values) -> tuple[str, bool]:
+def _operator(results: Values) -> tuple[str, bool | None]:
     built = _step(results, "operator")
     told, met = _against(results, built["user_seconds"], OPERATOR_SHARE)
     added = built["added_operators"]
@@ -124,7 +127,7 @@ def _operator(results: Values) -> tuple[str, bool]:
     calls = ", ".join(f"`{name}` ({calls} calls)" for name, calls in added.items())
     units = f"{built['units_compiled']} units compiled"
     proof = "outputs equal the trace's" if works else f"verified: {built['verified']}"
-    return f"{told}; {units}; {calls or 'no operator'} ran, {proof}", met and works
+    return f"{told}; {units}; {calls or 'no operator'} ran, {proof}", works and met
 
 
 def _tracer(results: Values) -> tuple[str, bool]:
@@ -136,10 +139,10 @@ def _tracer(results: Values) -> tuple[str, bool]:
 
 def _nothing(results: Values) -> tuple[str, bool]:
     done = _step(results, "nothing")
-    walls, compiled = done["wall_seconds"], done["units_compiled"]
+    walls, actions = done["wall_seconds"], done["actions_run"]
     best = min(walls)
-    told = f"{best:.2f} s (least of {len(walls)}); {compiled} units compiled"
-    return told, best <= NOTHING_SECONDS and compiled == 0
+    told = f"{best:.2f} s (least of {len(walls)}); {actions} actions run"
+    return told, best <= NOTHING_SECONDS and actions == 0
 
 
 def _size(results: Values) -> tuple[str, bool]:

@@ -26,8 +26,8 @@ _SHT_SYMTAB_SHNDX = 18
 _SHF_ALLOC, _SHF_GROUP = 0x2, 0x200
 _STT_SECTION, _STT_FILE = 3, 4
 _SHN_XINDEX, _SHN_COMMON = 0xFFFF, 0xFFF2
-# R_X86_64_{PC32,PLT32,GOTPCREL,GOTPCRELX,REX_GOTPCRELX,PC64}: the addend counts from the end of
-# the four-byte field, so the target is 4 bytes further than symbol + addend says.
+# R_X86_64_{PC32,PLT32,GOTPCREL,GOTPCRELX,REX_GOTPCRELX}: the addend counts from the end of the
+# four-byte field, so the target is 4 bytes further than symbol + addend says.
 _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})
 
 
@@ -131,23 +131,26 @@ def read_object(path: Path) -> ObjectFacts:
 
     Raises ObjectUnreadableError where it is not a 64-bit little-endian ELF relocatable file.
     """
-    data = path.read_bytes()
     try:
-        with path.open("rb") as stream:
-            elf = ELFFile(stream)
-            count, names = elf.num_sections(), elf.get_shstrndx()
-            shoff = elf["e_shoff"]
-            if elf["e_type"] != "ET_REL" or elf.elfclass != 64 or not elf.little_endian:
-                raise ELFError(f"{elf['e_type']}, {elf.elfclass} bits")
-    except ELFError as error:
+        tables = _tables(path)
+        return _facts(tables, tables.symbols())
+    # a file that ends too early shows in whatever its header points at
+    except (ELFError, struct.error, IndexError, StopIteration, ValueError) as error:
         raise ObjectUnreadableError(
             f"{path.name} is not an object that the index can read",
             expected="a 64-bit little-endian ELF relocatable file",
-            seen=str(error),
+            seen=str(error) or "a file that ends too early",
             hint="compile the units for linux-x86_64 or linux-arm64",
         ) from None
-    tables = _Tables(data, shoff, count, names)
-    return _facts(tables, tables.symbols())
+
+
+def _tables(path: Path) -> _Tables:
+    with path.open("rb") as stream:
+        elf = ELFFile(stream)
+        if elf["e_type"] != "ET_REL" or elf.elfclass != 64 or not elf.little_endian:
+            raise ELFError(f"{elf['e_type']}, {elf.elfclass} bits")
+        count, names = elf.num_sections(), elf.get_shstrndx()
+    return _Tables(path.read_bytes(), elf["e_shoff"], count, names)
 
 
 def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
@@ -160,6 +163,9 @@ def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
     strong: dict[str, int] = {}
     weak: dict[str, int] = {}
     for symbol in symbols:
+        # `$x`, `$d`: AArch64 marks code and data with symbols of these names
+        if symbol.name.startswith("$"):
+            continue
         if symbol.section in allocated and symbol.kind not in (_STT_SECTION, _STT_FILE):
             defines.setdefault(symbol.section, []).append(symbol.name)
             if symbol.binding:

@@ -1,6 +1,6 @@
 """Finds, in one object, the sections that register operators, and cuts them into registrations.
 
-Two shapes exist in PyTorch 1.13, both visible in the order of the relocations:
+Three shapes exist in PyTorch 1.13, all visible in the order of the relocations:
 
 * `TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("add.Tensor", TORCH_FN(f)); ... }` becomes a function
   that, for each operator, loads the kernel's address, then the name's string, then calls
@@ -9,6 +9,10 @@ Two shapes exist in PyTorch 1.13, both visible in the order of the relocations:
 * `OperatorGenerator({OperatorGeneratorArgs(TORCH_SELECTIVE_SCHEMA("aten::len.t(..."), f), ...})`
   (torch/csrc/jit/runtime/register_prim_ops.cpp) becomes a constant array: a string, then a
   function, again and again.
+* `RegisterOperators({OperatorGenerator(TORCH_SELECTIVE_SCHEMA("aten::split(..."), lambda), ...})`
+  (torch/csrc/jit/runtime/register_special_ops.cpp) becomes a static initialiser that, for each
+  operator, loads the schema's string, then the lambda's vtable, then calls
+  `torch::jit::Operator`'s constructor.
 """
 
 from __future__ import annotations
@@ -21,18 +25,26 @@ from orchestrator.runtime.objects import ObjectFacts, Reference, Section
 
 # An Itanium-mangled identifier: its length, then that many characters.
 _MANGLED_INIT = re.compile(r"(\d+)(TORCH_LIBRARY_\w+)")
+# After `_init_`: the namespace (which may begin with `_`), a dispatch key, the macro's number.
 _LIBRARY_INIT = re.compile(
-    r"TORCH_LIBRARY_(?P<kind>FRAGMENT_|IMPL_)?init_(?P<namespace>[A-Za-z0-9]+|_)(?:_(?P<rest>\w+))?$"
+    r"TORCH_LIBRARY_(?:"
+    r"IMPL_init_(?P<impl>\w+)_(?P<key>[A-Za-z0-9]+)_\d+"
+    r"|FRAGMENT_init_(?P<fragment>\w+)_\d+"
+    r"|init_(?P<library>\w+))$"
 )
 # `torch::Library::_impl`, `_def` (two overloads) and `_fallback`, by the start of their symbols.
 _COMMIT = {
     "_ZNR5torch7Library5_implE": "impl",
     "_ZNR5torch7Library4_defE": "def",
     # the templates `def` and `impl` around them, where the compiler did not inline these
-    "_ZNR5torch7Library3defI": "def",
-    "_ZNR5torch7Library4implI": "impl",
+    "_ZNR5torch7Library3def": "def",
+    "_ZNR5torch7Library4impl": "impl",
     "_ZNR5torch7Library9_fallbackE": "fallback",
 }
+# A kernel given to one of these templates is a part of its symbol: TORCH_FN's type, or a function
+# pointer, or a lambda.
+_HOLDS_KERNEL = re.compile(r"26CompileTimeFunctionPointerI|[PR]F|Ul")
+_OPERATOR = "_ZN5torch3jit8OperatorC"
 _NAME = re.compile(r"^(?:[A-Za-z_][\w]*::)?[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?$")
 _SCHEMA = re.compile(r"^((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\(")
 _QUALIFIED_SCHEMA = re.compile(r"^([a-z_]\w*::\w+(?:\.\w+)?)\(")
@@ -61,8 +73,10 @@ def cut_registrations(facts: ObjectFacts, section: Section) -> CutSection | None
         cuts = tuple(_operator_array(facts, section))
         return CutSection((), cuts) if cuts else None
     library = _library_of(section.name)
-    if library is not None and any(_commit_kind(r.symbol) for r in section.references):
+    if library is not None and any(_commit_kind(facts, r) for r in section.references):
         return _library_function(facts, section, *library)
+    if any(_symbol(facts, r).startswith(_OPERATOR) for r in section.references):
+        return _operator_constructors(facts, section)
     return None
 
 
@@ -74,11 +88,19 @@ def _library_of(section_name: str) -> tuple[str, str | None] | None:
     match = _LIBRARY_INIT.match(mangled[2][: int(mangled[1])])
     if match is None or "static_init" in mangled[2]:
         return None
-    key = match["rest"].rsplit("_", 1)[0] if match["kind"] == "IMPL_" and match["rest"] else None
-    return match["namespace"], key
+    return match["impl"] or match["fragment"] or match["library"], match["key"]
 
 
-def _commit_kind(symbol: str) -> str | None:
+def _symbol(facts: ObjectFacts, reference: Reference) -> str:
+    """What a reference names; a function of this object is mostly named by its section alone."""
+    if reference.symbol or not reference.section:
+        return reference.symbol
+    section = facts.sections.get(reference.section)
+    return section.defines[0] if section is not None and section.defines else ""
+
+
+def _commit_kind(facts: ObjectFacts, reference: Reference) -> str | None:
+    symbol = _symbol(facts, reference)
     return next((kind for start, kind in _COMMIT.items() if symbol.startswith(start)), None)
 
 
@@ -103,14 +125,15 @@ def _library_function(
     remainder: list[Reference] = []
     for reference in sorted(section.references, key=lambda r: r.offset):
         text = facts.string_at(reference.section, reference.addend)
-        kind = _commit_kind(reference.symbol)
+        kind = _commit_kind(facts, reference)
         if text is not None:
             operator = _operator_of(text, namespace) or operator
         elif kind is not None:
-            remainder.append(reference)
+            holder = _HOLDS_KERNEL.search(_symbol(facts, reference)) is not None
+            (pending if holder else remainder).append(reference)
             if operator is not None or kind == "fallback":
                 name = operator if kind != "fallback" else f"{namespace}::<fallback>"
-                register_key = key or ("catchall" if _has_kernel(pending) else "schema")
+                register_key = key or ("catchall" if _has_kernel(facts, pending) else "schema")
                 cuts.append(
                     Cut(
                         name or "",
@@ -127,13 +150,40 @@ def _library_function(
     return CutSection((*remainder, *pending), tuple(cuts))
 
 
-def _has_kernel(pending: list[Reference]) -> bool:
-    return any(reference.section for reference in pending)
+def _has_kernel(facts: ObjectFacts, pending: list[Reference]) -> bool:
+    """Whether code is referred to; a schema with tags refers to their constants."""
+    sections = (facts.sections.get(reference.section) for reference in pending)
+    return any(section is not None and section.name.startswith(".text") for section in sections)
 
 
 def _is_glue(symbol: str) -> bool:
     """Functions of the registering machinery itself, which every registration calls."""
-    return symbol.startswith(("_Znw", "_Zdl", "_ZN5torch11CppFunction", "_Unwind", "_ZSt"))
+    if symbol.startswith("_ZN5torch11CppFunction"):
+        return _HOLDS_KERNEL.search(symbol) is None
+    return symbol.startswith(("_Znw", "_Zdl", "_Unwind", "_ZSt"))
+
+
+def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:
+    cuts: list[Cut] = []
+    remainder: list[Reference] = []
+    pending: list[Reference] = []
+    operator: str | None = None
+    for reference in sorted(section.references, key=lambda r: r.offset):
+        symbol = _symbol(facts, reference)
+        schema = _QUALIFIED_SCHEMA.match(facts.string_at(reference.section, reference.addend) or "")
+        if schema is not None:
+            remainder += pending
+            operator, pending = schema[1], []
+        elif symbol.startswith(_OPERATOR):
+            remainder.append(reference)
+            if operator is not None:
+                cuts.append(Cut(operator, "jit", tuple(pending)))
+                operator, pending = None, []
+        elif operator is None or _is_glue(symbol):
+            remainder.append(reference)
+        else:
+            pending.append(reference)
+    return CutSection((*remainder, *pending), tuple(cuts))
 
 
 def _operator_of(text: str, namespace: str) -> str | None:

@@ -286,7 +286,7 @@ RESULTS: dict[str, Any] = {
             }
         },
         "tracer": {"measured": {"user_seconds": 450.0, "units": 250, "units_of_runtime": 520}},
-        "nothing": {"measured": {"wall_seconds": [0.6, 0.45], "units_compiled": 0}},
+        "nothing": {"measured": {"wall_seconds": [0.6, 0.45], "actions_run": 0}},
         "size": {"measured": {"stripped_bytes": 1_300_000}},
         "latency": {"failed": "error: it broke\n  seen: x"},
     },
@@ -316,7 +316,7 @@ class TestRender:
                 True,
             ),
             ("450.0 s; 250 units of 520", True),
-            ("0.45 s (least of 2); 0 units compiled", True),
+            ("0.45 s (least of 2); 0 actions run", True),
             ("1,300,000 bytes", True),
             ("93.5 % of 20,000,000 bytes", True),
             ("1,500,001 bytes", False),
@@ -331,8 +331,8 @@ class TestRender:
         assert row(changed("operator", added_operators={}), "one operator").met is False
         assert row(changed("operator", user_seconds=31.3), "one operator").met is False
 
-    def test_nothing_must_compile_nothing(self) -> None:
-        assert row(changed("nothing", units_compiled=1), "nothing").met is False
+    def test_nothing_must_run_nothing(self) -> None:
+        assert row(changed("nothing", actions_run=1), "nothing").met is False
         assert row(changed("nothing", wall_seconds=[0.51]), "nothing").met is False
 
     def test_both_ratios_of_the_latency_must_be_met(self) -> None:
@@ -368,7 +368,9 @@ class TestRender:
     def test_a_ratio_needs_upstream(self) -> None:
         results = copy.deepcopy(RESULTS)
         del results["steps"]["upstream"]
-        assert row(results, "first variant").measured == "not measured"
+        first = row(results, "first variant")
+        assert first.measured == "500.0 s; upstream's: not measured; 150 units"
+        assert first.met is None
 
     def test_the_text(self) -> None:
         text = render(RESULTS)

@@ -1,0 +1,167 @@
+"""The main job on real PyTorch: every app of this repository, built, delivered and proven."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from real import ROOT, models_of, orchestrator, workspace_copy
+
+from orchestrator.package.elf import exported_symbols
+
+pytestmark = pytest.mark.real
+
+CONSUMERS = Path(__file__).parent / "consumers"
+APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
+CMAKE = str(Path(sys.executable).with_name("cmake"))
+NINJA = str(Path(sys.executable).with_name("ninja"))
+CTEST_ENV = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_every_app_is_delivered_and_small(built: Path, app: str) -> None:
+    manifest = json.loads((built / app / "linux-x86_64" / "manifest.json").read_text())
+    library = built / app / "linux-x86_64" / manifest["library"]["file"]
+    assert manifest["runtime"]["pytorch"] == "1.13.1"
+    assert len(manifest["selection"]["operators"]) > 20
+    assert library.stat().st_size < 4_000_000
+    assert all(name.startswith("lta_") for name in exported_symbols(library))
+
+
+def test_nothing_changed_is_told_again_and_ninja_has_no_work(built: Path) -> None:
+    first = orchestrator("build", "//...", "--json", "--quiet")
+    again = orchestrator("build", "//...", "--json", "--quiet")
+    assert (first.code, again.code) == (0, 0)
+    assert json.loads(again.out)["actions_run"] == 0
+    ninja = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ninja")),
+            "-f",
+            str(ROOT / ".orchestrator/build.ninja"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ninja.stdout == "ninja: no work to do.\n"
+
+
+def test_verify_alone(built: Path) -> None:
+    ran = orchestrator("verify", "//apps/reader", "--quiet")
+    assert ran.code == 0, ran.err
+    assert ran.out == (
+        "//apps/reader:linux-x86_64 detector: ok, 3 runs\n"
+        "//apps/reader:linux-x86_64 recogniser: ok, 2 runs\n"
+    )
+
+
+def consume(tmp_path: Path, consumer: str, app: str, *options: str) -> str:
+    """Configure, build and run a CMake consumer of a delivered app; its output."""
+    prefix = tmp_path / "moved"
+    shutil.copytree(ROOT / "dist" / app / "linux-x86_64", prefix)
+    build = tmp_path / "build"
+    configure = [CMAKE, "-G", "Ninja", "-S", str(CONSUMERS / consumer), "-B", str(build)]
+    configure += [f"-DAPP={app}", f"-DCMAKE_PREFIX_PATH={prefix}", *options]
+    for argv in (configure, [CMAKE, "--build", str(build)]):
+        done = subprocess.run(argv, env=CTEST_ENV, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (program,) = (p for p in build.iterdir() if p.is_file() and os.access(p, os.X_OK))
+    done = subprocess.run(
+        [str(program), str(models_of(app)[0])], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_c_consumer_of_the_shared_library(built: Path, tmp_path: Path) -> None:
+    output = consume(tmp_path, "c_shared", "camera")
+    assert "[1, 10]" in output or "1 x 10" in output or "1, 10" in output
+
+
+def test_the_whole_c_api_holds_what_its_header_says(built: Path, tmp_path: Path) -> None:
+    assert consume(tmp_path, "c_api_check", "camera").endswith("ok\n")
+
+
+def test_cpp_consumer_of_the_static_libraries(built: Path, tmp_path: Path) -> None:
+    toolchain = built / "camera/linux-x86_64/lib/cmake/camera_libtorch/toolchain.cmake"
+    output = consume(tmp_path, "cpp_static", "camera", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+    assert output
+
+
+def test_a_second_workspace_reuses_every_object(built: Path, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    ran = orchestrator("build", "//apps/camera", "--json", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    assert variant["units_compiled"] == 0
+    first = (built / "camera/linux-x86_64/manifest.json").read_bytes()
+    assert (root / "dist/camera/linux-x86_64/manifest.json").read_bytes() == first
+
+
+def test_a_library_without_the_operator_never_leaves_quietly(built: Path, tmp_path: Path) -> None:
+    """A trace that lost an operator of the model: the build fails and names model and operator."""
+    root = workspace_copy(tmp_path, "camera")
+    lock = root / "apps/camera/traces/classifier.yaml"
+    value = yaml.safe_load(lock.read_text())
+    value["calls"].pop("aten::_softmax")
+    lock.write_text(yaml.safe_dump(value, sort_keys=False))
+    ran = orchestrator("build", "//apps/camera", "--quiet", cwd=root)
+    assert ran.code == 1
+    assert "error: //apps/camera:linux-x86_64 does not run its models as the tracer did" in ran.err
+    assert "classifier" in ran.err
+    assert "aten::_softmax" in ran.err
+
+
+def test_a_library_without_the_dtype_never_leaves_quietly(built: Path, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    lock = root / "apps/camera/traces/classifier.yaml"
+    value = yaml.safe_load(lock.read_text())
+    tags = value["kernel_calls"]
+    (tag,) = [t for t in tags if "softmax" in t]
+    tags[tag] = {"Double": 1}
+    lock.write_text(yaml.safe_dump(value, sort_keys=False))
+    ran = orchestrator("build", "//apps/camera", "--quiet", cwd=root)
+    assert ran.code == 1
+    assert f"kernel `{tag}` is not in this library for Float" in ran.err
+
+
+def test_a_failing_unit_keeps_everything_else(built: Path, tmp_path: Path) -> None:
+    """A compiler that fails in one unit: told with the unit; the next build goes on from there."""
+    root = workspace_copy(tmp_path, "camera")
+    toolchain = root / "toolchains/linux-x86_64.yaml"
+    toolchain.write_text(toolchain.read_text() + "\ncompile_flags: [-DNO_SUCH_THING(]\n")
+    ran = orchestrator("build", "//apps/camera", "--quiet", "--jobs", "1", cwd=root)
+    assert ran.code == 1
+    assert "failed to build" in ran.err
+    assert "failures.log" in ran.err
+
+
+def test_clean_removes_only_what_builds_made(built: Path, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    assert orchestrator("build", "//apps/camera", "--quiet", cwd=root).code == 0
+    (root / "dist-of-mine").mkdir()
+    assert orchestrator("clean", "--quiet", cwd=root).code == 0
+    assert sorted(p.name for p in root.iterdir()) == [
+        "WORKSPACE",
+        "apps",
+        "dist-of-mine",
+        "toolchains",
+    ]
+
+
+def test_two_builds_at_once_in_one_workspace(built: Path, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    argv = [sys.executable, "-P", "-m", "orchestrator", "build", "//apps/camera", "--quiet"]
+    both = [
+        subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    assert [process.wait() for process in both] == [0, 0]
+    for process in both:
+        process.communicate()

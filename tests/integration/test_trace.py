@@ -1,0 +1,82 @@
+"""The tracer on real PyTorch: the committed traces are what tracing gives, run for run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from real import ROOT, orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+TRACED = ("camera", "keyboard")
+
+
+def stable(lock: Path) -> dict[str, object]:
+    """A lock without what depends on the machine's speed."""
+    value = yaml.safe_load(lock.read_text())
+    value.pop("hot_tags")
+    value.pop("outputs")
+    return dict(value)
+
+
+@pytest.mark.parametrize("app", TRACED)
+def test_tracing_again_gives_the_committed_trace(tmp_path: Path, app: str) -> None:
+    root = workspace_copy(tmp_path, app)
+    ran = orchestrator("trace", f"//apps/{app}", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    for lock in sorted((ROOT / "apps" / app / "traces").glob("*.yaml")):
+        assert stable(root / "apps" / app / "traces" / lock.name) == stable(lock)
+
+
+def test_pytorchs_own_selective_builder_reads_a_trace(tmp_path: Path) -> None:
+    ran = orchestrator("fetch", "--json", "--quiet")
+    assert ran.code == 0, ran.err
+    tree = next(t for t in yaml.safe_load(ran.out)["trees"] if t["name"].startswith("PyTorch"))
+    lock = yaml.safe_load((ROOT / "apps/camera/traces/classifier.yaml").read_text())
+    selected = tmp_path / "selected_operators.yaml"
+    selected.write_text(yaml.safe_dump(lock["selected_operators"]))
+    script = (
+        "import sys\n"
+        "from torchgen.selective_build.selector import SelectiveBuilder\n"
+        "b = SelectiveBuilder.from_yaml_path(sys.argv[1])\n"
+        "assert b.is_root_operator('aten::conv2d')\n"
+        "assert b.is_operator_selected('aten::_slow_conv2d_forward')\n"
+        "assert not b.is_root_operator('aten::_slow_conv2d_forward')\n"
+        "assert b.is_kernel_dtype_selected('slow_conv2d_cpu', 'Float')\n"
+        "assert not b.is_kernel_dtype_selected('slow_conv2d_cpu', 'Double')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, str(selected)],
+        env={**os.environ, "PYTHONPATH": tree["folder"]},
+        check=True,
+    )
+
+
+def test_a_stale_trace_fails_the_build_and_says_what_to_run(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    model = root / "apps/camera/models/classifier.ptl"
+    model.write_bytes((ROOT / "apps/scanner/models/pages.ptl").read_bytes())
+    ran = orchestrator("build", "--quiet", cwd=root)
+    assert ran.code == 1
+    assert ran.err == (
+        "apps/camera/traces/classifier.yaml: error: the trace of classifier is stale: model"
+        " changed since\n"
+        "  do:       run: ./orchestrate trace //apps/camera\n"
+    )
+
+
+def test_a_missing_trace_fails_the_build_and_says_what_to_run(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    (root / "apps/camera/traces/classifier.yaml").unlink()
+    ran = orchestrator("build", "--quiet", cwd=root)
+    assert ran.code == 1
+    assert ran.err == (
+        "error: the model classifier of //apps/camera has not been traced\n"
+        "  expected: apps/camera/traces/classifier.yaml\n"
+        "  do:       run: ./orchestrate trace //apps/camera\n"
+    )
