@@ -1,7 +1,7 @@
 """Measures what the project promises, on real PyTorch, against upstream's own selective build.
 
     .venv/bin/python -m benchmarks.cut
-    .venv/bin/python -m benchmarks.cut --only first,nothing --output /tmp/trial
+    .venv/bin/python -m benchmarks.cut --only first,nothing --output trial
 
 See README.md. Progress goes to stderr; results.json and RESULTS.md are written after each step.
 """

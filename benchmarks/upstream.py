@@ -4,8 +4,9 @@ The flags are those of upstream's CMake files for `scripts/build_mobile.sh` with
 BUILD_LITE_INTERPRETER=1, TRACING_BASED=1 and a list of operators: `CMakeLists.txt`,
 `cmake/Codegen.cmake`, `aten/src/ATen/CMakeLists.txt`, `caffe2/CMakeLists.txt`. Four deviations,
 each of which makes upstream cheaper, or neither: `-w` in place of its warnings; `-O2` although
-CMAKE_BUILD_TYPE=Release puts an `-O3` behind it; no `-DUSE_PTHREADPOOL`, so that the quantized
-units, which would only include pthreadpool's header, compile without it; our stub of cpuinfo.h.
+CMAKE_BUILD_TYPE=Release puts an `-O3` behind it; `-DUSE_PTHREADPOOL` only for the units that use
+the library, so that those which would only include its header compile without it; our stub of
+cpuinfo.h.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ _CXX = (
 _TORCH = ("-DTEMPLATE_SELECTIVE_BUILD", "-DAT_PER_OPERATOR_HEADERS")
 _KERNELS = ("-DCPU_CAPABILITY=DEFAULT", "-DCPU_CAPABILITY_DEFAULT")
 _C10 = ("-fvisibility=hidden",)
+_THREADS = ("-DUSE_PTHREADPOOL",)
+_THREAD_UNITS = ("caffe2/utils/threadpool/", "aten/src/ATen/ParallelNative.cpp")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ def upstream_flags(unit: UpstreamUnit) -> tuple[str, ...]:
         return (unit.flag, *_COMMON)
     own = _C10 if unit.family == "c10" else _TORCH
     kernels = _KERNELS if unit.family == "kernels" else ()
-    return (unit.flag, *_COMMON, *_CXX, *own, *kernels)
+    threads = _THREADS if unit.path.startswith(_THREAD_UNITS) else ()
+    return (unit.flag, *_COMMON, *_CXX, *own, *kernels, *threads)
 
 
 def choose(

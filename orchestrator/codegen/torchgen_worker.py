@@ -18,6 +18,7 @@ One call serves many apps, since parsing native_functions.yaml costs as much as 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,7 @@ class _Request:
     def write(self) -> None:
         for key in sorted(self.kernels):
             self.write_kernels(DispatchKey.parse(key), set(self.kernels[key]))
+            self.name_wrappers(key)
         self.write_schema()
         self.write_backend_select()
         self.write_operators()
@@ -109,6 +111,12 @@ class _Request:
             per_operator_headers=True,
             skip_dispatcher_op_registration=False,
         )
+
+    def name_wrappers(self, key: str) -> None:
+        """Put the key into the wrappers' names: an operator with kernels under two keys
+        (native_layer_norm: CPU, CompositeExplicitAutograd) has wrappers of one name."""
+        path = self.output / f"Register{key}.cpp"
+        path.write_text(re.sub(r"\bwrapper_", f"wrapper_{key}_", path.read_text()))
 
     def write_schema(self) -> None:
         aten, other = gen.get_native_function_schema_registrations(

@@ -69,7 +69,7 @@ def _flags(session: Session, abi: str) -> list[str]:
 
 def _roots(session: Session) -> dict[str, str]:
     folders = (folder for folder in INCLUDE_FOLDERS if not folder.endswith("miniz-2.1.0"))
-    return {session.fill(folder): "" for folder in folders}
+    return {session.fill(f): "ATen" if f.endswith("/ATen") else "" for f in folders}
 
 
 def _depfile(session: Session, abi: str, flags: list[str]) -> str:

@@ -23,7 +23,14 @@ from orchestrator.pipeline.variants import LIBRARY_SOURCES, TRACER_SOURCES, Want
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.graph import native_compiles
 from orchestrator.plan.variant import VariantSpec, compile_unit
-from orchestrator.runtime.entry import Entry, entry_path, entry_text, undefined_symbols
+from orchestrator.runtime.entry import (
+    Entry,
+    entry_path,
+    entry_text,
+    loader_symbols,
+    recording_symbols,
+    undefined_symbols,
+)
 from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
 from orchestrator.runtime.index_build import build_index
 from orchestrator.runtime.mentions import mentions_of
@@ -97,7 +104,7 @@ def make_index(
         facts,
         {path: Path(session.fill(c.object)) for path, c in compiles.items()},
     )
-    entry = _entry(session, library, tracer)
+    entry = _entry(session, index, library, tracer)
     _write(index_path(runtime.version.version), save_index(index))
     _write(entry_path(runtime.version.version), entry_text(entry).encode())
     return MadeIndex(index, index_path(runtime.version.version), entry, len(carried.compiled))
@@ -159,10 +166,13 @@ def _preprocess(session: Session, action: Compile, env: Mapping[str, str]) -> st
     return done.stdout.decode("utf-8", "replace")
 
 
-def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
+def _entry(
+    session: Session, index: RuntimeIndex, library: Iterable[Compile], tracer: Iterable[Compile]
+) -> Entry:
     needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
+    needed |= loader_symbols(index)
     recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
-    return Entry(needed, recording - needed)
+    return Entry(needed, (recording | recording_symbols(index)) - needed)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -7,9 +7,11 @@ sources and compares.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.runtime.index import RuntimeIndex
 from orchestrator.runtime.objects import read_object
 from orchestrator.runtime.versions import DATA
 
@@ -41,6 +43,27 @@ def entry_text(entry: Entry) -> str:
     """The file's text; equal values give equal bytes."""
     data = {"library": sorted(entry.library), "tracer": sorted(entry.tracer)}
     return json.dumps(data, indent=1) + "\n"
+
+
+def recording_symbols(index: RuntimeIndex) -> frozenset[str]:
+    """What the dispatcher calls to tell observers of an operator: in a tracer every call site does
+    so, in the objects of the index none (PYTORCH_DISABLE_PER_OP_PROFILING)."""
+    symbols = (name.split("@", 1)[0] for name in index.names)
+    return frozenset(s for s in symbols if _RECORDING.match(s))
+
+
+# Members of c10::Dispatcher with RecordFunction in their names (ATen/core/dispatch/Dispatcher.h)
+_RECORDING = re.compile(r"_ZNK?3c1010Dispatcher\d+\w*RecordFunction")
+
+
+def loader_symbols(index: RuntimeIndex) -> frozenset[str]:
+    """PyTorch's own loaders, for consumers of the static libraries: the C API uses another one."""
+    symbols = (name.split("@", 1)[0] for name in index.names)
+    return frozenset(s for s in symbols if s.startswith(_LOADERS))
+
+
+# torch::jit::_load_for_mobile, all overloads (torch/csrc/jit/mobile/import.h)
+_LOADERS = "_ZN5torch3jit16_load_for_mobileE"
 
 
 def undefined_symbols(objects: list[Path]) -> frozenset[str]:

@@ -135,7 +135,7 @@ def load_index(path: Path) -> RuntimeIndex:
         if header["format"] != FORMAT:
             raise ValueError(f"format {header['format']}")
         return _parse(header, rest)
-    except (OSError, ValueError, KeyError, zstandard.ZstdError) as error:
+    except (OSError, ValueError, KeyError, TypeError, zstandard.ZstdError) as error:
         raise IndexUnreadableError(
             f"the runtime index {path.name} cannot be read",
             expected=f"an index of format {FORMAT}",
@@ -153,7 +153,7 @@ def _unit(columns: Mapping[str, Any]) -> UnitFacts:
 
 def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
     split = rest.index(b"\0")
-    names = tuple(rest[:split].decode().split("\n"))
+    names = tuple(rest[:split].decode().split("\n")) if split else ()
     columns: dict[str, array[int]] = {}
     offset = split + 1
     for name in _COLUMNS:
@@ -161,6 +161,8 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
         column = array("i", rest[offset : offset + length])
         columns[name] = _little_endian(column)
         offset += length
+    if offset != len(rest):
+        raise ValueError("it ends too early, or too late")
     return RuntimeIndex(
         pytorch=header["pytorch"],
         tree=header["tree"],
@@ -171,6 +173,6 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
         ),
         names=names,
         operator_calls={int(node): name for node, name in header["operator_calls"]},
-        by_name={name: node for node, name in enumerate(names) if name},
+        by_name={name: node for node, name in enumerate(names)},
         **columns,
     )

@@ -11,8 +11,8 @@ Three shapes exist in PyTorch 1.13, all visible in the order of the relocations:
   function, again and again.
 * `RegisterOperators({OperatorGenerator(TORCH_SELECTIVE_SCHEMA("aten::split(..."), lambda), ...})`
   (torch/csrc/jit/runtime/register_special_ops.cpp) becomes a static initialiser that, for each
-  operator, loads the schema's string, then the lambda's vtable, then calls
-  `torch::jit::Operator`'s constructor.
+  operator, loads the schema's string, then the lambda's vtable or the function's address, then
+  calls `torch::jit::Operator`'s constructor.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from dataclasses import dataclass
 
 from orchestrator.runtime.objects import ObjectFacts, Reference, Section
 
-# An Itanium-mangled identifier: its length, then that many characters.
-_MANGLED_INIT = re.compile(r"(\d+)(TORCH_LIBRARY_\w+)")
+# An Itanium-mangled identifier: its length, then that many characters. The anonymous namespace's
+# own identifier ends with a digit.
+_MANGLED_INIT = re.compile(r"(?:_GLOBAL__N_1)?(\d+)(TORCH_LIBRARY_\w+)")
 # After `_init_`: the namespace (which may begin with `_`), a dispatch key, the macro's number.
 _LIBRARY_INIT = re.compile(
     r"TORCH_LIBRARY_(?:"
@@ -44,7 +45,10 @@ _COMMIT = {
 # A kernel given to one of these templates is a part of its symbol: TORCH_FN's type, or a function
 # pointer, or a lambda.
 _HOLDS_KERNEL = re.compile(r"26CompileTimeFunctionPointerI|[PR]F|Ul")
-_OPERATOR = "_ZN5torch3jit8OperatorC"
+# `torch::jit::Operator::Operator` and `OperatorGenerator<...>` around it.
+_OPERATOR = ("_ZN5torch3jit8OperatorC", "_ZN5torch3jit17OperatorGeneratorI")
+# Allocation, unwinding, and the containers in which schemas and their tags are handed over.
+_GLUE = ("_Znw", "_Zdl", "_Unwind", "_ZSt", "_ZNSt3__16vectorI", "_ZNSt3__112basic_stringI")
 _NAME = re.compile(r"^(?:[A-Za-z_][\w]*::)?[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?$")
 _SCHEMA = re.compile(r"^((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\(")
 _QUALIFIED_SCHEMA = re.compile(r"^([a-z_]\w*::\w+(?:\.\w+)?)\(")
@@ -160,7 +164,7 @@ def _is_glue(symbol: str) -> bool:
     """Functions of the registering machinery itself, which every registration calls."""
     if symbol.startswith("_ZN5torch11CppFunction"):
         return _HOLDS_KERNEL.search(symbol) is None
-    return symbol.startswith(("_Znw", "_Zdl", "_Unwind", "_ZSt"))
+    return symbol.startswith(_GLUE)
 
 
 def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:

@@ -149,12 +149,21 @@ def zig(*arguments: str | Path) -> None:
     )
 
 
+# As the planner's flags make them: a section for every function and datum.
+_FLAGS = "-std=gnu++17 -Os -g0 -fPIC -ffunction-sections -fdata-sections -fno-sanitize=all -w"
+
+
+def compile_file(source: str | Path, folder: Path, target: str = HOST_TARGET) -> Path:
+    """A C++ file (relative to the golden folder) as an object in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    out = folder / f"{Path(source).stem}.o"
+    zig("c++", "-target", target, *_FLAGS.split(), "-c", GOLDEN / source, "-o", out)
+    return out
+
+
 def compile_text(folder: Path, name: str, text: str, target: str = HOST_TARGET) -> Path:
-    """A C++ text as an object, with sections as the planner's flags make them."""
+    """A C++ text as an object in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{name}.cpp"
     source.write_text(text)
-    out = folder / f"{name}.o"
-    flags = "-std=gnu++17 -Os -g0 -fPIC -ffunction-sections -fdata-sections -fno-sanitize=all"
-    zig("c++", "-target", target, *flags.split(), "-w", "-c", source, "-o", out)
-    return out
+    return compile_file(source, folder, target)

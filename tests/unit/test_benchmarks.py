@@ -92,6 +92,12 @@ class TestUpstream:
         assert set(native) - set(c10) == {"-DTEMPLATE_SELECTIVE_BUILD", "-DAT_PER_OPERATOR_HEADERS"}
         assert not any("STRIP_ERROR_MESSAGES" in flag for flag in native + kernel + c10)
 
+    def test_only_the_users_of_pthreadpool_ask_for_it(self) -> None:
+        users = ("caffe2/utils/threadpool/pthreadpool-cpp.cc", "aten/src/ATen/ParallelNative.cpp")
+        for path in users:
+            assert "-DUSE_PTHREADPOOL" in upstream_flags(unit(path))
+        assert "-DUSE_PTHREADPOOL" not in upstream_flags(unit("aten/src/ATen/Context.cpp"))
+
     def test_c_gets_no_flags_of_cxx(self) -> None:
         assert not any(
             flag.startswith("-std") for flag in upstream_flags(unit("miniz.c", "others"))

@@ -6,6 +6,7 @@ one that says `part` as well (`yaml WORKSPACE, part`) is laid over the shipped f
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -135,6 +136,30 @@ def faults(kind: str, part: bool, text: str) -> list[str]:
     return [error.what for error in errors] + [error.message for error in against]
 
 
+def plain(text: str) -> str:
+    """A message without its variable parts, as far as they stand at its ends, and without ticks."""
+    return re.sub(r"…( ?…)*", "…", text.replace("`", "")).strip("… ")
+
+
+def raised() -> Iterator[str]:
+    """Every text in the orchestrator's own code; `…` stands for what an f-string fills in."""
+    for file in sorted(ROOT.glob("orchestrator/**/*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (p.value if isinstance(p, ast.Constant) else "…" for p in node.values)
+                yield plain("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield plain(node.value)
+    yield (ROOT / "orchestrate").read_text(encoding="utf-8")
+
+
+def told_messages(text: str) -> list[str]:
+    """The messages in the first columns of a page's tables of messages."""
+    tables = re.findall(r"^\| message \|.*\n\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    cells = [row.split(" | ")[0] for table in tables for row in table.splitlines()]
+    return [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert dead_links(page) == []
@@ -196,6 +221,13 @@ def test_the_c_program_compiles(tmp_path: Path) -> None:
     zig(["cc", *flags, "-I", include, "-c", source, "-o", tmp_path / "classify.o"])
 
 
+def test_messages_that_are_explained_exist() -> None:
+    text = (ROOT / "docs/guide/troubleshooting.md").read_text(encoding="utf-8")
+    messages, known = told_messages(text), list(raised())
+    assert len(messages) > 100
+    assert [m for m in messages if not any(plain(m) in text for text in known)] == []
+
+
 @pytest.mark.parametrize("file", DECISIONS, ids=name)
 def test_a_decision_has_its_four_parts(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
@@ -251,6 +283,11 @@ def test_the_rules_for_links_and_snippets(tmp_path: Path) -> None:
     ]
     assert kind_of("yaml apps/x/app.yaml, part") == ("app", True)
     assert kind_of("yaml") is None
+    assert told_messages("| message | do |\n|---|---|\n| `a …`, `b` | `c` |\n\n| `d` |\n") == [
+        "a …",
+        "b",
+    ]
+    assert plain("`…`…: no `…` here…") == ": no … here"
     assert faults("app", True, "budget: {}\n") == [
         "unknown key `budget`",
         "Additional properties are not allowed ('budget' was unexpected)",

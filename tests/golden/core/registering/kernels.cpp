@@ -13,6 +13,24 @@ BLOCK(FRAGMENT_, DEF, "quantized", nullptr, quantized_9) {
   m.def("linear(Tensor x) -> Tensor", &quantized_linear);
   m.def("quantized::undone(Tensor x) -> Tensor");
 }
+BLOCK(, DEF, "_quantized", nullptr, _quantized) {
+  m.def(SELECTIVE("_quantized::conv2d(Tensor x) -> Tensor"));
+  m.def(SELECTIVE("_quantized::add(Tensor x) -> Tensor"));
+}
 BLOCK(IMPL_, IMPL, "_", "AutogradCPU", __AutogradCPU_11) {
   m.fallback(torch::CppFunction(&boxed));
 }
+namespace at {
+namespace {
+void conv_kernel() { work(8); }
+void prepack_kernel() { work(9); }
+BLOCK(IMPL_, IMPL, "_quantized", "QuantizedCPU", _quantized_QuantizedCPU_12) {
+  m.impl(SELECTIVE("_quantized::conv2d"), FN(conv_kernel));
+  m.impl(SELECTIVE("_quantized::prepack"), FN(prepack_kernel));
+}
+BLOCK(IMPL_, IMPL, "old", "CPU", old_CPU_13) {
+  m.impl(SELECTIVE("old::conv2d"), FN(conv_kernel));
+  m.impl(SELECTIVE("old::prepack"), FN(prepack_kernel));
+}
+} // namespace
+} // namespace at

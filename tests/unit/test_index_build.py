@@ -1,0 +1,186 @@
+"""The index of a few units that are compiled here: nodes, edges, owners, and what is cut out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from core_toy import compile_file, compile_text
+
+from orchestrator.runtime.index import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
+from orchestrator.runtime.index_build import build_index
+from orchestrator.runtime.objects import ObjectUnreadableError
+
+HEADER = """\
+extern "C" int outside(int);
+static int counter = outside(0) ? 3 : 4;
+// COMDAT, and refers to a datum that every unit has of its own
+inline __attribute__((noinline)) int bump(int x) { return counter += outside(x); }
+template <class T> struct Vec { T grow(T x); };
+template <class T> __attribute__((noinline)) T Vec<T>::grow(T x) { return outside(x) * 2; }
+struct Guard { ~Guard() noexcept(false); };
+"""
+UNITS = {
+    "core/vec.cpp": HEADER + "template struct Vec<int>;\n",
+    "native/a.cpp": HEADER
+    + """
+int in_b(int);
+extern template struct Vec<int>;
+int only_inside = 5;
+int a(int x) { Guard guard; return bump(x) + in_b(x) + Vec<int>().grow(x) + only_inside; }
+""",
+    "native/b.cpp": HEADER + "int in_b(int x) { return bump(x) + 1; }\n",
+    "native/calls.cpp": """
+namespace at { struct Tensor; namespace _ops {
+struct add_Tensor { static int call(int); static int redispatch(int); static int other(int); };
+struct unknown { static int call(int); };
+} }
+int uses(int x) { return at::_ops::add_Tensor::call(x); }
+""",
+    "generated/Operators_0.cpp": """
+extern "C" int outside(int);
+namespace at { namespace _ops {
+struct add_Tensor { static int call(int); static int redispatch(int); static int other(int); };
+struct unknown { static int call(int); };
+int add_Tensor::call(int x) { return outside(x); }
+int add_Tensor::redispatch(int x) { return outside(x); }
+int add_Tensor::other(int x) { return outside(x); }
+int unknown::call(int x) { return outside(x); }
+} }
+""",
+}
+FACTS = [
+    *(UnitFacts(path, 1.0) for path in UNITS),
+    UnitFacts("native/kernels.cpp", 2.0, tags=("t",), promoted=("prim::TupleIndex",)),
+]
+GREW = "_ZN3VecIiE4growEi"
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("units")
+    made = {
+        path: compile_text(folder, path.replace("/", "_").removesuffix(".cpp"), text)
+        for path, text in UNITS.items()
+    }
+    return made | {"native/kernels.cpp": compile_file("registering/kernels.cpp", folder)}
+
+
+@pytest.fixture(scope="module")
+def index(objects: dict[str, Path]) -> RuntimeIndex:
+    return build_index("0.1.0", "7" * 64, FACTS, objects)
+
+
+def targets(index: RuntimeIndex, name: str) -> set[str]:
+    return {index.names[node] for node in index.targets(index.by_name[name])}
+
+
+def owner(index: RuntimeIndex, name: str) -> str | None:
+    number = index.owners[index.by_name[name]]
+    return None if number == COMDAT else index.units[number].path
+
+
+def test_functions_are_nodes_of_their_unit(index: RuntimeIndex) -> None:
+    assert owner(index, "_Z1ai@native/a.cpp") == "native/a.cpp"
+    assert index.sizes[index.by_name["_Z1ai@native/a.cpp"]] > 20
+    # what no unit defines is libc's or libc++'s
+    assert not [name for name in index.names if name.startswith("outside")]
+
+
+def test_references_are_edges_across_units(index: RuntimeIndex) -> None:
+    found = targets(index, "_Z1ai@native/a.cpp")
+    assert {"_Z4in_bi@native/b.cpp", "_Z4bumpi", "only_inside@native/a.cpp"} <= found
+    assert owner(index, "_Z4in_bi@native/b.cpp") == "native/b.cpp"
+
+
+def test_a_comdat_is_one_node_without_an_owner(index: RuntimeIndex) -> None:
+    assert owner(index, "_Z4bumpi") is None
+    assert [name for name in index.names if "_Z4bumpi" in name] == ["_Z4bumpi"]
+
+
+def test_a_comdat_does_not_drag_in_the_units_that_hold_a_copy(index: RuntimeIndex) -> None:
+    assert targets(index, "_Z4bumpi") == set()
+    # the datum is there, for the unit's own initialiser
+    counters = [name for name in index.names if name.startswith("_ZL7counter@")]
+    assert counters == ["_ZL7counter@native/a.cpp", "_ZL7counter@native/b.cpp"]
+
+
+def test_an_explicit_instantiation_is_needed_from_its_unit(index: RuntimeIndex) -> None:
+    number = [unit.path for unit in index.units].index("core/vec.cpp")
+    provided = f"{GREW}@#{number}"
+    assert provided in targets(index, "_Z1ai@native/a.cpp")
+    assert owner(index, provided) == "core/vec.cpp"
+    assert targets(index, provided) == {GREW}
+
+
+def test_exception_tables_are_a_part_of_their_function(index: RuntimeIndex) -> None:
+    assert not [name for name in index.names if "gcc_except" in name.lower()]
+
+
+def test_initialisers_are_live_with_their_unit(index: RuntimeIndex) -> None:
+    (unit,) = [unit for unit in index.units if unit.path == "native/b.cpp"]
+    assert unit.init
+    started = {t for node in unit.init for t in targets(index, index.names[node])}
+    assert started == {"_GLOBAL__sub_I_native_b.cpp@native/b.cpp"}
+    assert "_ZL7counter@native/b.cpp" in targets(index, *started)
+
+
+def test_registrations_are_cut_out(index: RuntimeIndex) -> None:
+    listed = [
+        (r.operator, r.key, [index.names[t].partition("@")[0] for t in r.targets])
+        for r in index.registrations
+        if index.units[r.unit].path == "native/kernels.cpp" and len(r.targets) < 2
+    ]
+    assert ("aten::add.Tensor", "CPU", ["_ZL10add_kernelv"]) in listed
+    assert ("aten::relu", "CPU", ["_ZL11relu_kernelv"]) in listed
+    assert ("quantized::undone", "schema", []) in listed
+    assert ("prim::TupleIndex", "promoted", []) in listed
+    assert [r.operator for r in index.registrations] == sorted(
+        r.operator for r in index.registrations
+    )
+    # nothing but their registrations leads to the kernels
+    for node, name in enumerate(index.names):
+        if name != "_ZL10add_kernelv@native/kernels.cpp":
+            assert "_ZL10add_kernelv@native/kernels.cpp" not in {
+                index.names[target] for target in index.targets(node)
+            }
+
+
+def test_typed_entry_points_of_registered_operators(index: RuntimeIndex) -> None:
+    assert {index.names[node]: op for node, op in index.operator_calls.items()} == {
+        "_ZN2at4_ops10add_Tensor4callEi@generated/Operators_0.cpp": "aten::add.Tensor",
+        "_ZN2at4_ops10add_Tensor10redispatchEi@generated/Operators_0.cpp": "aten::add.Tensor",
+    }
+    assert "_ZN2at4_ops10add_Tensor4callEi@generated/Operators_0.cpp" in targets(
+        index, "_Z4usesi@native/calls.cpp"
+    )
+
+
+def test_facts_of_units_are_kept(index: RuntimeIndex) -> None:
+    kernels = index.units[-1]
+    assert (kernels.path, kernels.tags, kernels.cost) == ("native/kernels.cpp", ("t",), 2.0)
+    assert [unit.path for unit in index.units] == sorted(unit.path for unit in index.units)
+
+
+def test_names_are_sorted_and_numbers_are_in_range(index: RuntimeIndex) -> None:
+    assert list(index.names) == sorted(index.names)
+    assert len(index.edge_starts) == len(index.names) + 1
+    assert list(index.edge_starts) == sorted(index.edge_starts)
+    assert all(0 <= target < len(index.names) for target in index.edges)
+    assert all(list(index.targets(n)) == sorted(set(index.targets(n))) for n in range(9))
+
+
+def test_equal_units_give_equal_bytes(
+    index: RuntimeIndex, objects: dict[str, Path], tmp_path: Path
+) -> None:
+    again = build_index("0.1.0", "7" * 64, reversed(FACTS), dict(reversed(objects.items())))
+    assert save_index(again) == save_index(index)
+    path = tmp_path / "x.zst"
+    path.write_bytes(save_index(index))
+    assert load_index(path) == index
+
+
+def test_an_object_that_cannot_be_read(objects: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "empty.o").touch()
+    with pytest.raises(ObjectUnreadableError):
+        build_index("0.1.0", "7", FACTS, objects | {"native/b.cpp": tmp_path / "empty.o"})
