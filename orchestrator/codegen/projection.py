@@ -18,19 +18,21 @@ NOTHING = "selected::nothing"
 
 def mentions_selection(unit: UnitFacts) -> bool:
     """Whether the unit's object can depend on a selection at all (op-bearing)."""
-    return bool(unit.tags or unit.open_tags or unit.operators or unit.classes or unit.features)
+    opened = unit.open_tags or unit.open_classes
+    return bool(opened or unit.tags or unit.operators or unit.classes or unit.features)
 
 
 def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     """The projection header's text; None for an op-agnostic unit.
 
-    A unit that computes tag names (`open_tags`) gets the whole selection's tags.
+    A unit that computes names of tags (`open_tags`) or classes gets all of the selection's.
     """
     if not mentions_selection(unit):
         return None
     if selection.everything:
         return _render(everything=True)
     tags = selection.kernel_dtypes if unit.open_tags else unit.tags
+    classes = selection.custom_classes if unit.open_classes else unit.classes
     kernel_dtypes = [
         (tag, _dtypes(selection.kernel_dtypes[tag]))
         for tag in sorted(tags)
@@ -40,8 +42,8 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
         kernel_dtypes=kernel_dtypes,
         lists_operators=bool(unit.operators),
         operators=[o for o in sorted(unit.operators) if o in selection.operators] or [NOTHING],
-        lists_classes=bool(unit.classes),
-        classes=[c for c in sorted(unit.classes) if c in selection.custom_classes] or [NOTHING],
+        lists_classes=bool(unit.classes or unit.open_classes),
+        classes=[c for c in sorted(classes) if c in selection.custom_classes] or [NOTHING],
         lists_features=bool(unit.features),
         features=[f for f in sorted(unit.features) if f in selection.build_features] or [NOTHING],
     )

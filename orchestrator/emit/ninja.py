@@ -30,7 +30,7 @@ def ninja_text(
 
     folders     absolute folders by variable name (`cache`, `tree`, ...)
     toolchains  abi -> {"cxx": ..., "cc": ..., "ar": ..., "link": fixed link flags}
-    present     objects (as `Compile.object`) that exist already
+    present     objects and precompiled headers (as their actions name them) that exist already
     heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool
     """
     stream = io.StringIO()
@@ -50,7 +50,8 @@ def ninja_text(
         _rules(writer, abi, toolchains[abi]["link"])
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
     for header in sorted({c.pch for c in todo if c.pch}, key=lambda pch: pch.output):
-        _precompile(writer, header)
+        if header.output not in present:
+            _precompile(writer, header)
     for action in todo:
         _compile(writer, action, heavy=action.cost >= heavy_cost)
     for link in sorted(graph.links, key=lambda link: link.output):

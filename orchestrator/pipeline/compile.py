@@ -55,9 +55,8 @@ def carry_out(
     """Write `<state>/<name>.ninja` and run it."""
     cache = session.context.cache
     write_projections(cache / "projections", projections)
-    for folder in ("objects", "pch"):
-        (cache / folder).mkdir(exist_ok=True)
-    present = {o for o in graph.compiles if Path(session.fill(o)).is_file()}
+    headers = {c.pch.output for c in graph.compiles.values() if c.pch is not None}
+    present = {o for o in (*graph.compiles, *headers) if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     text = ninja_text(
         graph,
@@ -76,7 +75,8 @@ def carry_out(
     with view(costs, jobs or os.cpu_count() or 1) as sink:
         result = run_ninja(
             build_file,
-            [session.fill(target) for target in targets],
+            # ninja knows no target without an edge; with nothing left, the whole graph is nothing
+            [session.fill(target) for target in targets if target not in present],
             env=env,
             jobs=jobs,
             keep_going=keep_going,

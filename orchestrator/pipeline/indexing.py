@@ -147,6 +147,7 @@ def _mentions(
                 open_tags=found.open_tags,
                 operators=found.operators,
                 classes=found.classes,
+                open_classes=found.open_classes,
                 features=found.features,
                 promoted=found.promoted,
             )

@@ -95,6 +95,8 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
     }
     for name, include in fetched.third_party.items():
         folders[f"third_party_{name}"] = str(include)
+    # A precompiled header holds the paths of what it was made from.
+    folders["pch"] = str(context.cache / "pch" / fingerprint(folders)[:12])
     units = runtime_units(fetched.tree, version)
     facts = RuntimeFacts(
         identity=fingerprint(

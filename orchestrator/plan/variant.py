@@ -12,7 +12,7 @@ from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.flags import Purpose, precompiled, unit_flags
-from orchestrator.runtime.index import RuntimeIndex, UnitFacts
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts, aliases
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach
 from orchestrator.values.action import Compile, Language, Precompile
 from orchestrator.values.config import Optimize
@@ -182,7 +182,7 @@ def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
 
     Symbols that no unit defines are libc's or libc++'s.
     """
-    wanted = frozenset(symbols)
+    wanted = {alias for symbol in symbols for alias in aliases(symbol)}
     return [
         n
         for n, name in enumerate(index.names)

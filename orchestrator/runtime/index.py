@@ -11,6 +11,7 @@ On disk: one zstd frame; a JSON header line, then raw little-endian columns (`_C
 from __future__ import annotations
 
 import json
+import re
 import sys
 from array import array
 from collections.abc import Mapping
@@ -27,6 +28,11 @@ _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
 COMDAT = -1
 
 
+# A constructor or destructor has up to three names for one body (Itanium C++ ABI, 5.1.4.3), of
+# which a node keeps one.
+_STRUCTOR = re.compile(r"([CD])([012])(?=E)")
+
+
 class IndexUnreadableError(OrchestratorError):
     """The index file is missing, damaged, of another format, or of another source tree."""
 
@@ -41,6 +47,7 @@ class UnitFacts:
     open_tags   it computes a tag's name at compile time: it needs the whole selection
     operators   operators it registers by hand (`TORCH_SELECTIVE_NAME`, `TORCH_SELECTIVE_SCHEMA`)
     classes     custom classes it registers; features it asks for
+    open_classes  it computes a class's name: it needs all classes of the selection
     promoted    interpreter operators that it always registers
     init        nodes of its static initialisers: live as soon as the unit is linked
     """
@@ -54,6 +61,7 @@ class UnitFacts:
     features: tuple[str, ...] = ()
     promoted: tuple[str, ...] = ()
     init: tuple[int, ...] = ()
+    open_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,15 @@ class RuntimeIndex:
     def targets(self, node: int) -> array[int]:
         """The nodes that `node` refers to."""
         return self.edges[self.edge_starts[node] : self.edge_starts[node + 1]]
+
+
+def aliases(symbol: str) -> tuple[str, ...]:
+    """The symbols that may stand for the same body: a node has the name of one of them."""
+    match = _STRUCTOR.search(symbol)
+    if match is None:
+        return (symbol,)
+    kinds = "12" if match[1] == "C" else "012"
+    return tuple(symbol[: match.start(2)] + kind + symbol[match.end(2) :] for kind in kinds)
 
 
 def save_index(index: RuntimeIndex) -> bytes:

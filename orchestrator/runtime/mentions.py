@@ -18,6 +18,8 @@ _LITERALS = re.compile(_JOINED)
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _OPERATOR = re.compile(rf"\b(?:op|schema)_allowlist_check\(\s*({_JOINED})")
 _CLASS = re.compile(r'\bcustom_class_allowlist_check\(\s*"([^"]+)"')
+# torch/library.h, TORCH_SELECTIVE_CLASS of something else than a literal
+_OPEN_CLASS = re.compile(r"\bSelectiveStr<\s*c10::impl::custom_class_allowlist_check\(\s*[^\"\s]")
 _FEATURE = re.compile(r'\bis_build_feature_available\(\s*"([^"]+)"')
 # torch/csrc/jit/mobile/promoted_prim_ops.cpp: a table that cannot be selected from
 _PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"')
@@ -25,13 +27,14 @@ _PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"')
 
 @dataclass(frozen=True)
 class Mentions:
-    """Sorted names; `open_tags` where a tag's name is not a literal; `promoted` are operators of
-    the interpreter that the unit always registers."""
+    """Sorted names; `open_tags` where a tag's name is not a literal, `open_classes` where a class's
+    is not; `promoted` are operators of the interpreter that the unit always registers."""
 
     tags: tuple[str, ...]
     open_tags: bool
     operators: tuple[str, ...]
     classes: tuple[str, ...]
+    open_classes: bool
     features: tuple[str, ...]
     promoted: tuple[str, ...]
 
@@ -52,6 +55,7 @@ def mentions_of(preprocessed: str) -> Mentions:
         open_tags=open_tags,
         operators=tuple(sorted(operators)),
         classes=tuple(sorted(set(_CLASS.findall(preprocessed)))),
+        open_classes=_OPEN_CLASS.search(preprocessed) is not None,
         features=tuple(sorted(set(_FEATURE.findall(preprocessed)))),
         promoted=tuple(sorted(set(_PROMOTED.findall(preprocessed)))),
     )

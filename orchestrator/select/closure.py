@@ -91,12 +91,12 @@ def reach(
     """Walk from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
 
     follow_calls: an operator whose typed entry point is reached is taken as selected too.
-    cut: units that are not entered; a unit of which data is referred to cannot be cut, and is
-    entered after all, because only a function can be replaced by a stub.
+    cut: units that are not entered; a unit that registers a selected operator, or of which data is
+    referred to, is entered after all, because only a function can be replaced by a stub.
     """
-    left = frozenset(cut)
+    nodes, roots, whole, left = tuple(entry), tuple(operators), tuple(units), frozenset(cut)
     while True:
-        walk = _walk(index, kernels, entry, operators, units, left, follow_calls)
+        walk = _walk(index, kernels, nodes, roots, whole, left, follow_calls)
         if not walk.uncuttable:
             break
         left -= walk.uncuttable
@@ -162,6 +162,9 @@ class _Walk:
     def add_unit(self, unit: int, parent: int) -> None:
         if unit in self.units or self.index.units[unit].path.startswith(GENERATED):
             return
+        if unit in self.cut:
+            self.uncuttable.add(unit)
+            return
         self.units.add(unit)
         for node in self.index.units[unit].init:
             self.add_node(node, parent)
@@ -191,16 +194,24 @@ class _Walk:
                 self.add_node(target, node)
 
 
-# vtables, type information and their names, guards, and static members of DispatchStub
+# vtables, type information and their names, guards
 _DATA = ("_ZTV", "_ZTI", "_ZTS", "_ZTT", "_ZGV")
+# A function's mangled name goes on behind the nested name's `E` with its parameters' types.
+_PARAMETERS = re.compile(r"E[A-Za-z]")
+_LENGTH = re.compile(r"\d+")
 
 
 def is_function(symbol: str) -> bool:
     """Whether a symbol (Itanium C++ ABI, 5.1.4) is a function's, as far as its name tells."""
-    if not symbol.startswith("_Z") or symbol.startswith(_DATA):
+    if not symbol.startswith("_Z") or symbol.startswith(_DATA) or _is_plain_datum(symbol):
         return False
+    # a static member of the template DispatchStub
     return not symbol.endswith("7DEFAULTE") and _PARAMETERS.search(symbol) is not None
 
 
-# A function's mangled name goes on behind the nested name's `E` with its parameters' types.
-_PARAMETERS = re.compile(r"E[A-Za-z]")
+def _is_plain_datum(symbol: str) -> bool:
+    """`_ZN2at8indexing8EllipsisE`: nothing follows a nested name of identifiers."""
+    at = len("_ZN")
+    while length := _LENGTH.match(symbol, at):
+        at = length.end() + int(length[0])
+    return symbol.startswith("_ZN") and symbol[at:] == "E"

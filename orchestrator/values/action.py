@@ -29,8 +29,8 @@ class Precompile:
 
     @property
     def output(self) -> str:
-        """Where it lives."""
-        return f"$cache/pch/{self.identity}.pch"
+        """Where it lives: a folder of this checkout's, for the paths that it holds."""
+        return f"$pch/{self.identity}.pch"
 
 
 @dataclass(frozen=True)

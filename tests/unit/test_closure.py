@@ -15,7 +15,7 @@ from core_toy import (
 )
 
 from orchestrator.runtime.index import UnitFacts
-from orchestrator.select.closure import ROOT, Reach, reach, registry
+from orchestrator.select.closure import ROOT, Reach, is_function, reach, registry
 
 INDEX = make_index()
 KERNELS = registry(INDEX, ["CPU"])
@@ -154,3 +154,73 @@ def test_cycles_end() -> None:
     index = make_index(nodes, [UnitFacts("u.cpp", 1.0)], [])
     found = reach(index, registry(index, []), entry=[0], operators=[], follow_calls=False)
     assert found.parents == {0: ROOT, 1: 0}
+
+
+# b.cpp is what a.cpp asks for behind a test that its tensors never pass.
+CUT_NODES = {
+    "a": ("a.cpp", 1, ["_ZN1b4readERKN2at6TensorE"]),
+    "_ZN1b4readERKN2at6TensorE": ("b.cpp", 1, ["deep"]),
+    "_ZN1b5tableE": ("b.cpp", 1, []),
+    "_ZTVN1b1BE": ("b.cpp", 1, []),
+    "#7@b.cpp": ("b.cpp", 1, []),
+    "deep": ("c.cpp", 1, []),
+    "also": ("a.cpp", 1, ["_ZN1b4readERKN2at6TensorE"]),
+}
+CUT_UNITS = [UnitFacts("a.cpp", 1.0), UnitFacts("b.cpp", 1.0), UnitFacts("c.cpp", 1.0)]
+
+
+def cut_walk(
+    nodes: dict[str, tuple[str, int, list[str]]],
+    operators: tuple[str, ...] = (),
+    registrations: tuple[tuple[str, str, str, list[str]], ...] = (),
+) -> tuple[set[str], frozenset[str]]:
+    """From `a`, with b.cpp cut: the units that are entered, and the stubs."""
+    index = make_index(nodes, CUT_UNITS, registrations)
+    found = reach(
+        index,
+        registry(index, ["CPU"]),
+        entry=iter([index.by_name["a"]]),
+        operators=iter(operators),
+        cut=[1],
+        follow_calls=False,
+    )
+    return {index.units[number].path for number in found.units}, found.stubs
+
+
+def test_a_cut_units_functions_become_stubs() -> None:
+    assert cut_walk(CUT_NODES) == ({"a.cpp"}, {"_ZN1b4readERKN2at6TensorE"})
+
+
+@pytest.mark.parametrize("data", ["_ZN1b5tableE", "_ZTVN1b1BE", "#7@b.cpp"])
+def test_a_unit_of_which_data_is_needed_cannot_be_cut(data: str) -> None:
+    nodes = CUT_NODES | {"a": ("a.cpp", 1, ["_ZN1b4readERKN2at6TensorE", data])}
+    assert cut_walk(nodes) == ({"a.cpp", "b.cpp", "c.cpp"}, frozenset())
+
+
+def test_a_unit_that_registers_what_is_selected_cannot_be_cut() -> None:
+    by_hand = ("aten::quantized", "CPU", "b.cpp", ["_ZN1b4readERKN2at6TensorE"])
+    entered, stubs = cut_walk(CUT_NODES, ("aten::quantized",), (by_hand,))
+    assert (entered, stubs) == ({"a.cpp", "b.cpp", "c.cpp"}, frozenset())
+    assert cut_walk(CUT_NODES, (), (by_hand,))[0] == {"a.cpp"}
+
+
+@pytest.mark.parametrize(
+    ("symbol", "function"),
+    [
+        ("_ZN2at6native13copy_quantizeERKNS_6TensorE", True),
+        ("_ZNK2at10TensorBase9quantizerEv", True),
+        ("_ZN2at11QTensorImplC2EN3c107StorageE", True),
+        ("_ZN2at6native15quantize_stub_E", False),
+        ("_ZN2at8DispatchStubIPFvvENS_6native4stubEE7DEFAULTE", False),
+        ("_ZTVN2at11QTensorImplE", False),
+        ("_ZTIN2at11QTensorImplE", False),
+        ("_ZGVZN2at4implEvE5cache", False),
+        ("plain_c", False),
+        ("#12", False),
+        # names of data with a capital E inside
+        ("_ZN2at8indexing8EllipsisE", False),
+        ("_ZN5torch8autograd18ERR_BACKWARD_TWICEE", False),
+    ],
+)
+def test_functions_are_told_by_their_names(symbol: str, function: bool) -> None:
+    assert is_function(symbol) is function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import jinja2
@@ -17,7 +18,12 @@ from orchestrator.codegen.registrations import (
     generate_registrations,
 )
 from orchestrator.codegen.render import render
+from orchestrator.codegen.stubs import generate_stubs
+from orchestrator.pipeline.session import HOST
+from orchestrator.plan.flags import unit_flags
 from orchestrator.plan.variant import RegistrationRequest
+from orchestrator.runtime.objects import read_object
+from orchestrator.toolchain.resolve import compiler_environment
 
 REQUEST = RegistrationRequest(
     operators=("aten::add.Tensor", "aten::empty.memory_format"),
@@ -136,6 +142,40 @@ def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Pat
         "  | no native_functions.yaml"
     )
     assert files(cache) == []
+
+
+STUBS = {"_ZN2at4nameEv", "_ZN2at11QTensorImplC2ENS_6TensorE"}
+
+
+def test_stubs_are_written_once_by_content(tmp_path: Path) -> None:
+    (unit,) = generate_stubs(STUBS, tmp_path)
+    assert unit.path.read_text() == (GOLDEN / "stubs.cpp").read_text()
+    assert unit.path == tmp_path / "stubs" / f"{unit.digest}.cpp"
+    assert generate_stubs(sorted(STUBS, reverse=True), tmp_path) == (unit,)
+    assert files(tmp_path) == [f"stubs/{unit.digest}.cpp"]
+
+
+def test_no_stubs_are_no_unit(tmp_path: Path) -> None:
+    assert generate_stubs([], tmp_path) == ()
+    assert files(tmp_path) == []
+
+
+@pytest.mark.real
+def test_a_stub_defines_the_symbol_that_it_stands_for(tmp_path: Path) -> None:
+    here = session()
+    (unit,) = generate_stubs(STUBS, tmp_path)
+    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    out = tmp_path / "stubs.o"
+    subprocess.run(
+        [here.toolchain(HOST).cxx, *map(here.fill, flags), "-c", unit.path, "-o", out],
+        env=compiler_environment(here.context.cache, os.environ),
+        check=True,
+    )
+    facts = read_object(out)
+    # the index keeps one name of a constructor, and callers may use the other
+    wanted = STUBS | {"_ZN2at11QTensorImplC1ENS_6TensorE"}
+    assert wanted <= facts.global_symbols.keys()
+    assert all(facts.sections[facts.global_symbols[s]].name.startswith(".text") for s in wanted)
 
 
 @pytest.mark.real

@@ -32,6 +32,7 @@ FOLDERS = {
     "generated": "/home/me/.cache/libtorch-orchestrator/generated/g",
     "configured": "/home/me/.cache/libtorch-orchestrator/generated/c",
     "native": "/home/me/orchestrator/native",
+    "pch": "/home/me/.cache/libtorch-orchestrator/pch/p",
     "third_party_fmt": "/home/me/.cache/libtorch-orchestrator/runtime/fmt",
 }
 TOOLS = {
@@ -128,6 +129,14 @@ def test_what_the_cache_holds_has_no_edge() -> None:
     left = text(graph, present={core})
     assert f"build {core}: " not in left
     assert f" {core} " in left.replace("$\n", " ")
+
+
+def test_a_precompiled_header_that_is_there_has_no_edge() -> None:
+    graph = toy_graph()
+    (header,) = {one.pch.output for one in graph.compiles.values() if one.pch}
+    left = text(graph, present={header})
+    assert f"build {header}: " not in left
+    assert header in left
 
 
 def test_heavy_units_run_in_a_smaller_pool() -> None:

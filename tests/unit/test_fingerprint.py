@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.plan.fingerprint import explain, fingerprint, text_digest
@@ -17,6 +17,7 @@ def test_a_fingerprint_is_the_sha256_of_canonical_json() -> None:
     assert fingerprint(PARTS) == "162601b6fe0d316d9feeb9f4d5ee9523565e7d6c72bbfe02ac1a4dd25eb084ec"
 
 
+@settings(deadline=None)
 @given(st.permutations(sorted(PARTS)))
 def test_the_order_of_parts_does_not_matter(order: list[str]) -> None:
     assert fingerprint({name: PARTS[name] for name in order}) == fingerprint(PARTS)
@@ -51,6 +52,7 @@ def test_the_explanation_names_what_differs() -> None:
 values = st.dictionaries(st.sampled_from("abc"), st.text() | st.tuples(st.text()), max_size=3)
 
 
+@settings(deadline=None)
 @given(values, values)
 def test_equal_fingerprints_have_no_explanation(a: dict[str, object], b: dict[str, object]) -> None:
     assert (fingerprint(a) == fingerprint(b)) == (explain(a, b) == [])

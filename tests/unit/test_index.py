@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from core_toy import make_index
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.pipeline.prepare import index_path, shipped_index
@@ -53,6 +53,7 @@ units = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(
     made=st.lists(units, max_size=3), nodes=st.lists(names, max_size=4, unique=True), data=st.data()
 )

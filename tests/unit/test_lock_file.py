@@ -13,7 +13,7 @@ import pytest
 import yaml
 import zstandard
 from core_toy import GOLDEN, ROOT, session
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import OrchestratorError
@@ -87,6 +87,7 @@ words = st.sampled_from(
 tables = st.dictionaries(words, st.integers(0, 2**40), max_size=3)
 
 
+@settings(deadline=None)
 @given(
     st.builds(TraceIdentity, words, words, words, st.lists(words, max_size=2).map(tuple), words),
     st.sets(words, max_size=3),

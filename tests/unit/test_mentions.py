@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.runtime.mentions import Mentions, mentions_of
 
-NOTHING = Mentions((), False, (), (), (), ())
+NOTHING = Mentions((), False, (), (), False, (), ())
 
 
 def mentions(text: str) -> Mentions:
@@ -71,6 +71,15 @@ def test_classes_features_and_promoted_operators() -> None:
     assert "Conv2dPacked" in found.classes
 
 
+@pytest.mark.parametrize(
+    ("argument", "opened"),
+    [('"Conv2dPackedParamsBase"', False), ("name_of(kSpatialDim)", True), (' "A" ', False)],
+)
+def test_a_class_whose_name_is_computed(argument: str, opened: bool) -> None:
+    check = f"c10::impl::custom_class_allowlist_check({argument})"
+    assert mentions(f"torch::detail::SelectiveStr<{check}>({argument})").open_classes is opened
+
+
 def test_the_macros_own_definitions_mention_nothing() -> None:
     text = """
     constexpr bool op_allowlist_check(string_view op_name) { return true; }
@@ -78,11 +87,13 @@ def test_the_macros_own_definitions_mention_nothing() -> None:
       return op_allowlist_check(schema.substr(0, schema.find("(")));
     }
     constexpr bool is_build_feature_available(const char* name) { return true; }
+    constexpr bool custom_class_allowlist_check(string_view custom_class_name) { return true; }
     struct prim_op_fn_register { prim_op_fn_register(const std::string& name, F f); };
     """
     assert mentions(text) == NOTHING
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcd"), max_size=5), st.lists(st.sampled_from("abcd"), max_size=5))
 def test_names_are_sorted_and_told_once(tags: list[str], operators: list[str]) -> None:
     text = "".join(f'at_dispatch_name = "{tag}";\n' for tag in tags)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from core_toy import GOLDEN, session
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.codegen.projection import mentions_selection, projection_text
@@ -52,6 +52,7 @@ def golden(name: str) -> str:
         ),
         ("lists_of_nothing", UnitFacts("u.cpp", 1.0, operators=("a::b",), classes=("c.D",))),
         ("open_tags", UnitFacts("u.cpp", 1.0, tags=("add_stub",), open_tags=True)),
+        ("open_classes", UnitFacts("u.cpp", 1.0, classes=("other.Class",), open_classes=True)),
     ],
 )
 def test_the_exact_text(name: str, unit: UnitFacts) -> None:
@@ -89,6 +90,7 @@ def test_what_a_unit_does_not_mention_does_not_reach_it() -> None:
     assert projection_text(opened, more) != projection_text(opened, SELECTION)
 
 
+@settings(deadline=None)
 @given(st.permutations(["Float", "Long", "Half"]), st.permutations(["m", "n"]))
 def test_who_asked_and_in_which_order_does_not_matter(dtypes: list[str], who: list[str]) -> None:
     one = Selection(kernel_dtypes={"add_stub": {d: frozenset(who[:1]) for d in dtypes}})

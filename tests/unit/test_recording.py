@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.trace.recording import HOT_SHARE, hot_tags, trace_from_recording
@@ -78,6 +78,7 @@ def test_hot_tags(nanoseconds: dict[str, int], hot: tuple[str, ...]) -> None:
     assert hot_tags(nanoseconds) == hot
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text("abcdef", min_size=1), st.integers(0, 10**12)))
 def test_hot_tags_are_the_fewest_that_hold_the_share(nanoseconds: dict[str, int]) -> None:
     hot = hot_tags(nanoseconds)

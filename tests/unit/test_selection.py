@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.values.selection import Selection, merge_all
@@ -24,16 +24,19 @@ selections = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(selections, selections)
 def test_merge_is_commutative(a: Selection, b: Selection) -> None:
     assert a.merge(b) == b.merge(a)
 
 
+@settings(deadline=None)
 @given(selections, selections, selections)
 def test_merge_is_associative(a: Selection, b: Selection, c: Selection) -> None:
     assert a.merge(b).merge(c) == a.merge(b.merge(c)) == merge_all([c, a, b])
 
 
+@settings(deadline=None)
 @given(selections)
 def test_merge_is_idempotent_with_a_zero(a: Selection) -> None:
     assert a.merge(a) == a.merge(Selection()) == Selection().merge(a) == a
@@ -43,6 +46,7 @@ def test_merging_none_is_the_zero() -> None:
     assert merge_all([]) == Selection()
 
 
+@settings(deadline=None)
 @given(selections, selections)
 def test_every_requester_is_kept(a: Selection, b: Selection) -> None:
     merged = a.merge(b)
@@ -57,6 +61,7 @@ def test_every_requester_is_kept(a: Selection, b: Selection) -> None:
         assert who == asked
 
 
+@settings(deadline=None)
 @given(selections, selections)
 def test_a_merged_selection_is_sorted(a: Selection, b: Selection) -> None:
     merged = a.merge(b)

@@ -235,7 +235,7 @@ def test_most_units_share_one_precompiled_header() -> None:
     assert actions[0].pch is not None
     assert actions[0].pch == actions[1].pch
     assert actions[0].pch.flags == actions[0].flags
-    assert actions[0].pch.output == f"$cache/pch/{actions[0].pch.identity}.pch"
+    assert actions[0].pch.output == f"$pch/{actions[0].pch.identity}.pch"
 
 
 @pytest.mark.parametrize(
@@ -258,6 +258,13 @@ def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:
     nodes = {"f@a.cpp": (None, 1, []), "f2": (None, 1, []), "g": (None, 1, [])}
     index = make_index(nodes, [], [])
     assert [index.names[n] for n in entry_nodes(index, ["f", "g", "malloc"])] == ["f@a.cpp", "g"]
+
+
+def test_entry_nodes_are_found_by_any_name_of_a_constructor() -> None:
+    index = make_index({"_ZN1AC2Ei@a.cpp": (None, 1, []), "_ZN1AD2Ev": (None, 1, [])}, [], [])
+    assert entry_nodes(index, ["_ZN1AC1Ei"]) == [0]
+    assert entry_nodes(index, ["_ZN1AD0Ev"]) == [1]
+    assert entry_nodes(index, ["_ZN1BC1Ei"]) == []
 
 
 def test_data_and_index_that_do_not_belong_together() -> None:

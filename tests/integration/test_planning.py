@@ -1,0 +1,121 @@
+"""Planning this repository's own apps from their committed traces; nothing is compiled."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from real import ROOT
+
+from orchestrator.cli import make_context
+from orchestrator.emit.ninja import ninja_text
+from orchestrator.pipeline.building import Variant, plan_variants
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.plan.graph import action_graph, sharing
+from orchestrator.plan.variant import plan_variant
+from orchestrator.select.policy import select
+from orchestrator.values.action import ActionGraph
+from orchestrator.values.labels import Label
+
+pytestmark = pytest.mark.real
+APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
+TOOLS = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ""}}
+
+
+def session() -> Session:
+    context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
+    return Session(context, lambda line: None)
+
+
+def planned(here: Session) -> dict[str, Variant]:
+    labels = [Label(app, HOST) for app in APPS]
+    return {variant.label.app: variant for variant in plan_variants(here, labels)}
+
+
+def graph(variants: dict[str, Variant]) -> ActionGraph:
+    links = [link for variant in variants.values() for link in variant.links.all]
+    return action_graph((variant.objects for variant in variants.values()), links)
+
+
+def text(here: Session, variants: dict[str, Variant]) -> str:
+    return ninja_text(graph(variants), folders=here.runtime.folders, toolchains=TOOLS, present=())
+
+
+@pytest.fixture(scope="module")
+def here() -> Session:
+    return session()
+
+
+@pytest.fixture(scope="module")
+def variants(here: Session) -> dict[str, Variant]:
+    return planned(here)
+
+
+def test_planning_twice_gives_the_same_text(here: Session, variants: dict[str, Variant]) -> None:
+    again = session()
+    assert text(again, planned(again)) == text(here, variants)
+
+
+def test_no_path_of_this_machine_below_the_head(
+    here: Session, variants: dict[str, Variant]
+) -> None:
+    rest = text(here, variants).partition("\npool heavy")[2]
+    for folder in (str(ROOT), str(Path.home()), str(here.context.cache)):
+        assert folder not in rest
+
+
+def test_most_objects_are_shared(variants: dict[str, Variant]) -> None:
+    users = sharing({app: variant.objects for app, variant in variants.items()})
+    by_all = [key for key, apps in users.items() if len(apps) == len(APPS)]
+    assert len(by_all) >= 70
+    total = sum(len(variant.objects.compiles) for variant in variants.values())
+    assert len(users) < 0.55 * total
+
+
+def test_a_plan_has_each_unit_once_and_every_source_exists(
+    here: Session, variants: dict[str, Variant]
+) -> None:
+    for variant in variants.values():
+        units = [action.unit for action in variant.objects.compiles]
+        assert len(units) == len(set(units))
+        for action in variant.objects.compiles:
+            assert Path(here.fill(action.source)).is_file(), action.source
+        assert not set(variant.objects.whole) & set(variant.objects.by_need)
+
+
+def test_every_selected_operator_is_registered(here: Session, variants: dict[str, Variant]) -> None:
+    for app, variant in variants.items():
+        objects = variant.objects
+        generated = set(objects.plan.request.operators)
+        units = {action.unit for action in objects.plan.compiles}
+        index = here.runtime.index
+        by_hand = {r.operator for r in index.registrations if index.units[r.unit].path in units}
+        missing = variant.selection.operators.keys() - generated - by_hand
+        assert missing == set(), app
+
+
+def test_another_dtype_recompiles_only_what_mentions_its_tag(
+    here: Session, variants: dict[str, Variant]
+) -> None:
+    scanner = variants["scanner"]
+    tag = next(
+        tag
+        for tag in sorted(scanner.traces[0].kernel_tags)
+        if "Double" not in scanner.traces[0].kernel_tags[tag]
+    )
+    tags = scanner.traces[0].kernel_tags
+    trace = replace(scanner.traces[0], kernel_tags={**tags, tag: {**tags[tag], "Double": 1}})
+    kernels = here.kernels_for(trace.root_operators)
+    changed = select(here.runtime.index, kernels, [trace], scanner.app.selection)
+    old = scanner.objects.plan
+    new = plan_variant(here.runtime.index, kernels, here.runtime.facts, changed, old.spec)
+    assert [c.unit for c in new.compiles] == [c.unit for c in old.compiles]
+    moved = {
+        a.unit for a, b in zip(new.compiles, old.compiles, strict=True) if a.object != b.object
+    }
+    mentioning = {u.path for u in here.runtime.index.units if tag in u.tags or u.open_tags}
+    assert moved
+    assert moved == mentioning & {c.unit for c in old.compiles}

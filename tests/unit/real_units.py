@@ -1,0 +1,85 @@
+"""Compiles real units for the tests of shipped data, in the cache where builds find them too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from core_toy import session
+
+from orchestrator.codegen.projection import projection_text
+from orchestrator.pipeline.compile import carry_out
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.variants import Wanted, spec_of
+from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.flags import Purpose
+from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.variant import VariantSpec, compile_unit
+from orchestrator.runtime.index import UnitFacts
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.selection import Selection
+
+EVERYTHING = Selection(everything=True)
+OPEN = UnitFacts("", 0.0, open_tags=True)
+
+
+class NoView:
+    """Shows nothing."""
+
+    def __enter__(self) -> NoView:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def feed(self, line: str) -> None: ...
+
+
+class RealUnits:
+    """This checkout's session, with a state folder of the test's own."""
+
+    def __init__(self, state: Path) -> None:
+        here = session()
+        self.session = Session(replace(here.context, state=state), here.say)
+
+    def spec(self, purpose: Purpose) -> VariantSpec:
+        """As the maintainer's `runtime index` compiles, but without precompiled headers."""
+        wanted = Wanted("test", HOST, EVERYTHING, self.session.kernels, purpose, "size")
+        return replace(spec_of(self.session, wanted), entry=frozenset(), precompile=False)
+
+    def native(self, sources: Iterable[str], purpose: Purpose) -> dict[str, Path]:
+        """Our own sources as objects, by their name."""
+        runtime = self.session.runtime
+        spec = self.spec(purpose)
+        return self._made(native_compiles(runtime.facts, spec, sources, runtime.native))
+
+    def units(self, paths: Iterable[str]) -> dict[str, Path]:
+        """Units of PyTorch as objects, with all operators and dtypes, by their path."""
+        facts, spec = self.session.runtime.facts, self.spec("release")
+        return self._made(
+            compile_unit(facts, EVERYTHING, spec, replace(OPEN, path=path)) for path in paths
+        )
+
+    def _made(self, actions: Iterable[Compile]) -> dict[str, Path]:
+        compiles: Mapping[str, Compile] = {action.object: action for action in actions}
+        text = projection_text(OPEN, EVERYTHING)
+        assert text is not None
+        carried = carry_out(
+            self.session,
+            ActionGraph(compiles),
+            {text_digest(text): text},
+            name="test",
+            targets=sorted(compiles),
+            jobs=None,
+            keep_going=True,
+            view=lambda costs, jobs: NoView(),
+        )
+        assert carried.result.failures == {}
+        return {one.unit: Path(self.session.fill(path)) for path, one in compiles.items()}

@@ -1,0 +1,38 @@
+"""Which backends and kinds of tensors models can reach, from the names of their operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.select.backends import reachable_backends, tensor_kinds
+
+BOTH = ("CPU", "QuantizedCPU")
+
+
+@pytest.mark.parametrize(
+    ("operator", "kinds"),
+    [
+        ("aten::conv2d", set()),
+        ("aten::relu_", set()),
+        ("quantized::conv2d.new", {"quantized"}),
+        ("_quantized::linear", {"quantized"}),
+        ("aten::quantize_per_tensor", {"quantized"}),
+        ("aten::dequantize.self", {"quantized"}),
+        ("aten::_empty_affine_quantized", {"quantized"}),
+        ("aten::fake_quantize_per_tensor_affine", {"quantized"}),
+        ("aten::to_sparse", {"sparse"}),
+        ("aten::coalesce", {"sparse"}),
+        ("sparse::qlinear", {"sparse"}),
+        ("aten::_sparse_coo_tensor_unsafe", {"sparse"}),
+    ],
+)
+def test_kinds_of_tensors(operator: str, kinds: set[str]) -> None:
+    assert tensor_kinds([operator]) == kinds
+    assert tensor_kinds(["aten::add.Tensor", operator]) == kinds
+
+
+def test_the_quantised_backend_is_reached_by_quantised_models_only() -> None:
+    assert reachable_backends(BOTH, ["aten::conv2d"]) == ("CPU",)
+    assert reachable_backends(BOTH, ["aten::conv2d", "quantized::linear"]) == BOTH
+    assert reachable_backends(("CPU", "SparseCPU"), []) == ("CPU", "SparseCPU")
+    assert reachable_backends(reversed(BOTH), ["quantized::linear"]) == ("QuantizedCPU", "CPU")

@@ -1,0 +1,195 @@
+"""What the pipeline writes before ninja runs, and the probe of the C++ API's headers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from real_units import NoView
+
+from orchestrator.execute.ninja import NinjaResult
+from orchestrator.package.headers import HeaderFile
+from orchestrator.pipeline.compile import (
+    Carried,
+    carry_out,
+    missing_objects,
+    write_if_changed,
+    write_projections,
+)
+from orchestrator.pipeline.headers import (
+    ProbeFailedError,
+    consumer_definitions,
+    delivered_headers,
+)
+from orchestrator.pipeline.variants import library_name
+from orchestrator.values.action import ActionGraph, Compile
+
+
+def test_a_file_is_written_only_where_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "state/build.ninja"
+    assert write_if_changed(path, "one\n")
+    before = path.stat()
+    assert not write_if_changed(path, "one\n")
+    assert path.stat() == before
+    assert write_if_changed(path, "two\n")
+    assert path.read_text() == "two\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_projections_live_by_content(tmp_path: Path) -> None:
+    folder = tmp_path / "projections"
+    write_projections(folder, {"a": "text a", "b": "text b"})
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {"a.h": "text a", "b.h": "text b"}
+    before = (folder / "a.h").stat()
+    write_projections(folder, {"a": "text a"})
+    assert (folder / "a.h").stat() == before
+
+
+def test_library_names() -> None:
+    assert library_name("camera") == "camera_torch"
+
+
+COMPILER = """\
+#!/bin/sh
+echo "probe.o: $PWD/nothing \\\\"
+echo " {root}/tree/ATen/ATen.h {root}/tree/c10/x.h {root}/system/stdio.h"
+"""
+
+
+class Fake:
+    """A session with a compiler that answers as its script says."""
+
+    def __init__(self, root: Path, script: str) -> None:
+        compiler = root / "cxx"
+        compiler.write_text(script.replace("{root}", str(root)))
+        compiler.chmod(0o755)
+        self.said: list[str] = []
+        self.folders = {"tree": f"{root}/tree"}
+        self.context = SimpleNamespace(cache=root / "cache", env=os.environ)
+        self.runtime = SimpleNamespace(
+            facts=SimpleNamespace(identity="runtime"), folders=self.folders
+        )
+        self.compiler = SimpleNamespace(
+            cxx=compiler, identity="toolchain", compile_flags=("-DOURS=1", "-march=x")
+        )
+
+    def toolchain(self, abi: str) -> object:
+        return self.compiler
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def fill(self, text: str) -> str:
+        return text.replace("$tree", self.folders["tree"])
+
+
+def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -> None:
+    for header in ("tree/ATen/ATen.h", "tree/c10/x.h", "system/stdio.h"):
+        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / header).touch()
+    session = Fake(tmp_path, COMPILER)
+    found = delivered_headers(session, "linux-x86_64")  # type: ignore[arg-type]
+    assert found == (
+        HeaderFile(f"{tmp_path}/tree/ATen/ATen.h", "ATen/ATen.h"),
+        HeaderFile(f"{tmp_path}/tree/c10/x.h", "c10/x.h"),
+    )
+    (tmp_path / "cxx").write_text("#!/bin/sh\nexit 1\n")
+    assert delivered_headers(session, "linux-x86_64") == found  # type: ignore[arg-type]
+    assert session.said == ["finding the headers of the C++ API for linux-x86_64"]
+
+
+def test_a_probe_that_does_not_compile(tmp_path: Path) -> None:
+    session = Fake(tmp_path, "#!/bin/sh\necho 'x.h:1:1: error: no' >&2\nexit 1\n")
+    with pytest.raises(ProbeFailedError) as caught:
+        delivered_headers(session, "linux-arm64")  # type: ignore[arg-type]
+    assert caught.value.render() == (
+        "error: the headers of the C++ API do not compile for linux-arm64\n"
+        "  do:       check the flags in toolchains/linux-arm64.yaml\n"
+        "  | x.h:1:1: error: no"
+    )
+
+
+def test_consumers_define_what_changes_a_headers_meaning(tmp_path: Path) -> None:
+    definitions = consumer_definitions(Fake(tmp_path, ""), "linux-x86_64")  # type: ignore[arg-type]
+    assert list(definitions) == sorted(definitions)
+    assert {"OURS=1", "C10_MOBILE", "AT_PER_OPERATOR_HEADERS"} <= set(definitions)
+    assert not {d for d in definitions if d.startswith(("NDEBUG", "FMT_", "_FILE", "MINIZ"))}
+
+
+COPY = """\
+#!/bin/sh
+# A compiler or launcher: writes what it was called as, and where a launcher said who it is.
+echo "$WHO" >> "$(dirname "$0")/log"
+case "$1" in */cxx) shift ;; esac
+for argument in "$@"; do
+  case "$previous" in -o) out="$argument" ;; -MF) : > "$argument" ;; esac
+  previous="$argument"
+done
+echo done > "$out"
+"""
+
+
+class Workshop(Fake):
+    """A session that can carry out graphs, with a compiler that only leaves files."""
+
+    def __init__(self, root: Path, launcher: object = None) -> None:
+        super().__init__(root, COPY)
+        for name in ("cache", "state", "tree"):
+            (root / name).mkdir(exist_ok=True)
+            self.folders[name] = str(root / name)
+        self.context.state = root / "state"
+        tools = SimpleNamespace(cc=self.compiler.cxx, ar=self.compiler.cxx, link_flags=())
+        self.compiler = SimpleNamespace(**{**vars(self.compiler), **vars(tools)})
+        self.workspace = SimpleNamespace(config=SimpleNamespace(launcher=launcher))
+        (root / "tree/a.cpp").touch()
+
+    def fill(self, text: str) -> str:
+        for name, folder in self.folders.items():
+            text = text.replace(f"${name}", folder)
+        return text
+
+    def action(self, name: str) -> Compile:
+        return Compile("a.cpp", "$tree/a.cpp", "c++", "linux-x86_64", (), None, name * 64, 1.0)
+
+    def carry(self, *names: str) -> Carried:
+        graph = ActionGraph({(one := self.action(name)).object: one for name in names})
+        view = NoView()
+        return carry_out(
+            self,  # type: ignore[arg-type]
+            graph,
+            {"digest": "text"},
+            name="toy",
+            targets=sorted(graph.compiles),
+            jobs=1,
+            keep_going=False,
+            view=lambda costs, jobs: view,
+        )
+
+
+def test_what_the_cache_holds_is_not_compiled_even_as_a_target(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    first = shop.carry("a")
+    assert (first.compiled, first.result) == ({shop.action("a").object}, NinjaResult(1, {}))
+    assert (tmp_path / "cache/projections/digest.h").read_text() == "text"
+    both = shop.carry("a", "b")
+    assert (both.compiled, both.result) == ({shop.action("b").object}, NinjaResult(1, {}))
+    none = shop.carry("a", "b")
+    assert (none.compiled, none.result) == (frozenset(), NinjaResult(0, {}))
+
+
+def test_a_launcher_stands_before_the_compiler_with_its_environment(tmp_path: Path) -> None:
+    launcher = tmp_path / "my launcher"
+    launcher.write_text(COPY)
+    launcher.chmod(0o755)
+    said = SimpleNamespace(command=(str(launcher),), env={"WHO": "launcher"})
+    assert Workshop(tmp_path, said).carry("c").result == NinjaResult(1, {})
+    assert (tmp_path / "log").read_text() == "launcher\n"
+
+
+def test_missing_objects(tmp_path: Path) -> None:
+    (tmp_path / "there.o").touch()
+    session = SimpleNamespace(fill=lambda text: text.replace("$cache", str(tmp_path)))
+    objects = ["$cache/there.o", "$cache/gone.o"]
+    assert missing_objects(session, objects) == ["$cache/gone.o"]  # type: ignore[arg-type]
