@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from orchestrator.codegen.render import render
 from orchestrator.runtime.index import UnitFacts
-from orchestrator.values.selection import ALL_DTYPES, Selection
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 
 # An allow list must name something: an empty TORCH_OPERATOR_WHITELIST would be an empty macro.
 NOTHING = "selected::nothing"
@@ -42,7 +42,8 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
         kernel_dtypes=kernel_dtypes,
         lists_operators=bool(unit.operators),
         operators=[o for o in sorted(unit.operators) if o in selection.operators] or [NOTHING],
-        lists_classes=bool(unit.classes or unit.open_classes),
+        lists_classes=bool(unit.classes or unit.open_classes)
+        and ALL_CLASSES not in selection.custom_classes,
         classes=[c for c in sorted(classes) if c in selection.custom_classes] or [NOTHING],
         lists_features=bool(unit.features),
         features=[f for f in sorted(unit.features) if f in selection.build_features] or [NOTHING],

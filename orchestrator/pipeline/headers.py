@@ -64,12 +64,17 @@ def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
 
 def _flags(session: Session, abi: str) -> list[str]:
     flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
-    return [session.fill(flag) for flag in (*session.toolchain(abi).compile_flags, *flags)]
+    return [_for_consumer(session, f) for f in (*session.toolchain(abi).compile_flags, *flags)]
 
 
 def _roots(session: Session) -> dict[str, str]:
     folders = (folder for folder in INCLUDE_FOLDERS if not folder.endswith("miniz-2.1.0"))
-    return {session.fill(f): "ATen" if f.endswith("/ATen") else "" for f in folders}
+    return {_for_consumer(session, f): "ATen" if f.endswith("/ATen") else "" for f in folders}
+
+
+def _for_consumer(session: Session, text: str) -> str:
+    """Consumers read their own selection header: ours refers to a file that is not delivered."""
+    return session.fill(text.replace("$native/selection", "$native/consumer"))
 
 
 def _depfile(session: Session, abi: str, flags: list[str]) -> str:

@@ -27,8 +27,6 @@ from orchestrator.runtime.entry import (
     Entry,
     entry_path,
     entry_text,
-    loader_symbols,
-    recording_symbols,
     undefined_symbols,
 )
 from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
@@ -104,7 +102,7 @@ def make_index(
         facts,
         {path: Path(session.fill(c.object)) for path, c in compiles.items()},
     )
-    entry = _entry(session, index, library, tracer)
+    entry = _entry(session, library, tracer)
     _write(index_path(runtime.version.version), save_index(index))
     _write(entry_path(runtime.version.version), entry_text(entry).encode())
     return MadeIndex(index, index_path(runtime.version.version), entry, len(carried.compiled))
@@ -167,13 +165,10 @@ def _preprocess(session: Session, action: Compile, env: Mapping[str, str]) -> st
     return done.stdout.decode("utf-8", "replace")
 
 
-def _entry(
-    session: Session, index: RuntimeIndex, library: Iterable[Compile], tracer: Iterable[Compile]
-) -> Entry:
+def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
     needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
-    needed |= loader_symbols(index)
     recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
-    return Entry(needed, (recording | recording_symbols(index)) - needed)
+    return Entry(needed, recording - needed)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ from orchestrator.load.declared import Workspace
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.variant import RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
-from orchestrator.runtime.entry import Entry, load_entry
+from orchestrator.runtime.entry import Entry, load_entry, loader_symbols, recording_symbols
 from orchestrator.runtime.generated import generate_sources, generated_identity
 from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, load_index
 from orchestrator.runtime.source import FetchedRuntime, fetch_runtime
@@ -54,8 +54,12 @@ class PreparedRuntime:
 
     @cached_property
     def entry(self) -> Entry:
-        """What our native code refers to."""
-        return load_entry(self.version.version)
+        """What our native code refers to, and what is reached by no reference of its own."""
+        shipped = load_entry(self.version.version)
+        return Entry(
+            shipped.library | loader_symbols(self.index),
+            shipped.tracer | recording_symbols(self.index),
+        )
 
 
 def index_path(version: str) -> Path:

@@ -24,7 +24,7 @@ from orchestrator.select.policy import everything
 from orchestrator.trace.lock import pack_runs, write_lock
 from orchestrator.trace.recording import trace_from_recording
 from orchestrator.values.config import ModelConfig
-from orchestrator.values.selection import ALL_DTYPES, Selection
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 from orchestrator.values.trace import Trace
 
 View = Callable[[Mapping[str, float], int], ProgressSink]
@@ -129,7 +129,7 @@ def tracer_selection(
         kernel_dtypes={
             tag: {ALL_DTYPES: who} for tag in sorted({t for unit in index.units for t in unit.tags})
         },
-        custom_classes={name: who for unit in index.units for name in unit.classes},
+        custom_classes={ALL_CLASSES: who},
         build_features={name: who for unit in index.units for name in unit.features},
     )
 

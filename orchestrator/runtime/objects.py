@@ -31,6 +31,10 @@ _SHN_XINDEX, _SHN_COMMON = 0xFFFF, 0xFFF2
 _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})
 
 
+# R_X86_64_PLT32, R_AARCH64_JUMP26 and R_AARCH64_CALL26: a call, not an address that is loaded.
+_CALLS = frozenset({4, 282, 283})
+
+
 class ObjectUnreadableError(OrchestratorError):
     """The file is not a 64-bit little-endian relocatable ELF object."""
 
@@ -38,12 +42,13 @@ class ObjectUnreadableError(OrchestratorError):
 @dataclass(frozen=True)
 class Reference:
     """One relocation: at `offset` of its section, to `symbol` (undefined or defined elsewhere in
-    the object) or to `section` (index), `addend` bytes into it."""
+    the object) or to `section` (index), `addend` bytes into it; whether it is a call."""
 
     offset: int
     symbol: str
     section: int
     addend: int
+    call: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,9 +197,8 @@ def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
 
 def _references(body: bytes, symbols: list[_Symbol]) -> Iterator[Reference]:
     for offset, info, addend in _RELA.iter_unpack(body):
-        symbol = symbols[info >> 32]
-        within = addend + (4 if (info & 0xFFFFFFFF) in _PC_RELATIVE else 0)
+        symbol, kind = symbols[info >> 32], info & 0xFFFFFFFF
+        within = addend + (4 if kind in _PC_RELATIVE else 0)
         if symbol.section:
-            yield Reference(offset, symbol.name, symbol.section, symbol.value + within)
-        else:
-            yield Reference(offset, symbol.name, 0, within)
+            within += symbol.value
+        yield Reference(offset, symbol.name, symbol.section, within, kind in _CALLS)

@@ -147,7 +147,7 @@ def _library_function(
                 )
                 pending = []
             operator = None
-        elif _is_glue(reference.symbol):
+        elif _is_glue(reference):
             remainder.append(reference)
         else:
             pending.append(reference)
@@ -160,11 +160,14 @@ def _has_kernel(facts: ObjectFacts, pending: list[Reference]) -> bool:
     return any(section is not None and section.name.startswith(".text") for section in sections)
 
 
-def _is_glue(symbol: str) -> bool:
-    """Functions of the registering machinery itself, which every registration calls."""
-    if symbol.startswith("_ZN5torch11CppFunction"):
-        return _HOLDS_KERNEL.search(symbol) is None
-    return symbol.startswith(_GLUE)
+def _is_glue(reference: Reference) -> bool:
+    """Whether it is of the registering machinery, or called whatever is registered.
+
+    A kernel is not called here: its address is loaded, or it is a part of a template's symbol.
+    """
+    if reference.call or reference.symbol.startswith("_ZN5torch11CppFunction"):
+        return _HOLDS_KERNEL.search(reference.symbol) is None
+    return reference.symbol.startswith(_GLUE)
 
 
 def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:
@@ -183,7 +186,7 @@ def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:
             if operator is not None:
                 cuts.append(Cut(operator, "jit", tuple(pending)))
                 operator, pending = None, []
-        elif operator is None or _is_glue(symbol):
+        elif operator is None or _is_glue(reference):
             remainder.append(reference)
         else:
             pending.append(reference)

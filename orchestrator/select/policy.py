@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import Reach, Registry, reach
 from orchestrator.values.config import SelectionPolicy
-from orchestrator.values.selection import ALL_DTYPES, Selection, merge_all
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection, merge_all
 from orchestrator.values.trace import Trace
 
 
@@ -34,9 +34,13 @@ def _closed(index: RuntimeIndex, found: Reach, roots: frozenset[str], requester:
         kernel_dtypes={
             tag: {ALL_DTYPES: who} for tag in sorted({tag for unit in units for tag in unit.tags})
         },
-        custom_classes={name: who for unit in units for name in unit.classes},
+        custom_classes={name: who for unit in units for name in _classes(unit)},
         build_features={name: who for unit in units for name in unit.features},
     )
+
+
+def _classes(unit: UnitFacts) -> tuple[str, ...]:
+    return (ALL_CLASSES,) if unit.open_classes else unit.classes
 
 
 def traced_selection(trace: Trace) -> Selection:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 ALL_DTYPES = "*"
+# Among custom classes: all, because a unit computes the names of those that it registers.
+ALL_CLASSES = "*"
 
 Requesters = frozenset[str]
 

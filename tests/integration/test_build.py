@@ -110,6 +110,7 @@ def test_a_library_without_the_operator_never_leaves_quietly(built: Path, tmp_pa
     lock = root / "apps/camera/traces/classifier.yaml"
     value = yaml.safe_load(lock.read_text())
     value["calls"].pop("aten::_softmax")
+    value["selected_operators"]["operators"].pop("aten::_softmax")
     lock.write_text(yaml.safe_dump(value, sort_keys=False))
     ran = orchestrator("build", "//apps/camera", "--quiet", cwd=root)
     assert ran.code == 1
@@ -125,6 +126,7 @@ def test_a_library_without_the_dtype_never_leaves_quietly(built: Path, tmp_path:
     tags = value["kernel_calls"]
     (tag,) = [t for t in tags if "softmax" in t]
     tags[tag] = {"Double": 1}
+    value["selected_operators"]["kernel_metadata"][tag] = ["Double"]
     lock.write_text(yaml.safe_dump(value, sort_keys=False))
     ran = orchestrator("build", "//apps/camera", "--quiet", cwd=root)
     assert ran.code == 1

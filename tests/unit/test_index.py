@@ -265,6 +265,18 @@ def test_a_dispatch_stub_leads_to_its_kernels(shipped: RuntimeIndex) -> None:
     )
 
 
+def test_a_quantised_operator_brings_its_schema_and_its_classes(shipped: RuntimeIndex) -> None:
+    found = closure(shipped, "quantized::linear_dynamic", follow_calls=False)
+    reached = {shipped.units[n].path.removeprefix("aten/src/ATen/native/") for n in found.units}
+    assert {
+        "quantized/cpu/qlinear_dynamic.cpp",
+        "quantized/library.cpp",
+        # called by the library's initialiser, whatever is selected of it
+        "quantized/cpu/fbgemm_utils.cpp",
+    } <= reached
+    assert "quantized/cpu/qconv.cpp" not in reached
+
+
 def test_one_operator_needs_a_small_part(shipped: RuntimeIndex) -> None:
     found = closure(shipped, "aten::relu")
     assert len(found.units) < len(shipped.units) / 2

@@ -53,8 +53,16 @@ def test_operators_by_name_and_by_schema() -> None:
     m.def(::torch::detail::SelectiveStr<c10::impl::schema_allowlist_check(
         "quantized::linear.dynamic(Tensor x, int[2] p=[0, 0]) -> (Tensor)")>("..."));
     op_allowlist_check( "aten::add.Tensor")
+    schema_allowlist_check("aten::gt" ".int(int a, int b) -> bool")
+    schema_allowlist_check("aten::eq"
+        ".str" "(str a, str b=\\"(\\") -> bool")
     """
-    assert mentions(text).operators == ("aten::add.Tensor", "quantized::linear.dynamic")
+    assert mentions(text).operators == (
+        "aten::add.Tensor",
+        "aten::eq.str",
+        "aten::gt.int",
+        "quantized::linear.dynamic",
+    )
 
 
 def test_classes_features_and_promoted_operators() -> None:

@@ -53,6 +53,7 @@ def test_functions_and_what_they_refer_to(facts: ObjectFacts) -> None:
     assert not user.comdat
     assert user.size > 0
     assert symbols(user) == {"outside"}
+    assert {r.symbol for r in user.references if r.call} == {"outside"}
     assert strings(facts, user) == {"inline"}
     targets = {facts.sections[r.section].name for r in user.references if r.section}
     assert {".data._ZL11local_table", ".bss._ZZ13shared_inlineiE5calls"} <= targets

@@ -173,6 +173,9 @@ def test_what_the_cache_holds_is_not_compiled_even_as_a_target(tmp_path: Path) -
     first = shop.carry("a")
     assert (first.compiled, first.result) == ({shop.action("a").object}, NinjaResult(1, {}))
     assert (tmp_path / "cache/projections/digest.h").read_text() == "text"
+    # another workspace: its ninja has never heard of the object
+    shop.context.state = tmp_path / "another"
+    shop.folders["state"] = str(tmp_path / "another")
     both = shop.carry("a", "b")
     assert (both.compiled, both.result) == ({shop.action("b").object}, NinjaResult(1, {}))
     none = shop.carry("a", "b")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from core_toy import make_index
+from dataclasses import replace
+
+from core_toy import STUBS, UNITS, make_index
 
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import everything, select, static_selection, traced_selection
@@ -50,6 +52,13 @@ def test_static_is_the_closure_with_all_dtypes_of_the_reached_units() -> None:
         custom_classes={"Prepacked": M},
         build_features={"LINEAR_FEATURE": M},
     )
+
+
+def test_a_unit_that_computes_names_of_classes_asks_for_all() -> None:
+    opened = [replace(unit, open_classes=unit.path == STUBS) for unit in UNITS]
+    index = make_index(units=opened)
+    selection = static_selection(index, registry(index, ["CPU"]), ["aten::linear"], "m")
+    assert selection.custom_classes == {"*": M}
 
 
 def test_static_keeps_what_ran_besides() -> None:

@@ -71,6 +71,13 @@ def test_an_op_agnostic_unit_has_no_projection() -> None:
     assert projection_text(agnostic, Selection(everything=True)) is None
 
 
+def test_all_classes_need_no_list() -> None:
+    unit = UnitFacts("u.cpp", 1.0, classes=("A",), open_classes=True)
+    text = projection_text(unit, SELECTION.merge(Selection(custom_classes={"*": M})))
+    assert text is not None
+    assert "TORCH_CUSTOM_CLASS_ALLOWLIST" not in text
+
+
 def test_a_tag_without_dtypes_is_not_selected() -> None:
     empty = Selection(kernel_dtypes={"add_stub": {}})
     assert projection_text(UNIT, empty) == projection_text(UNIT, Selection())

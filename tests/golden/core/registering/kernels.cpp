@@ -9,7 +9,9 @@ BLOCK(IMPL_, IMPL, "aten", "CPU", aten_CPU_7) {
   m.impl("add.Tensor", &add_kernel);
   m.impl("aten::relu", &relu_kernel);
 }
+void register_classes();
 BLOCK(FRAGMENT_, DEF, "quantized", nullptr, quantized_9) {
+  register_classes();
   m.def("linear(Tensor x) -> Tensor", &quantized_linear);
   m.def("quantized::undone(Tensor x) -> Tensor");
 }
