@@ -1,0 +1,2 @@
+!ld.lld: error: undefined symbol: at::native::gone()
+!>>> referenced by x.o

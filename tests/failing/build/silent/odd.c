@@ -1,0 +1,2 @@
+!no words
+!that a pattern knows
