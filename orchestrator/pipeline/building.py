@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,21 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import ensure_folder
 from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
+from orchestrator.package import elf
 from orchestrator.package.deliver import Delivered, DeliverInputs, Licence, deliver
 from orchestrator.package.manifest import ModelFact, RuntimeFact, SelectionFact, ToolchainFact
 from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out, names_of
 from orchestrator.pipeline.headers import consumer_definitions, delivered_headers
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.variants import VariantLinks, Wanted, hot_units, plan_all, variant_links
+from orchestrator.pipeline.variants import (
+    VariantLinks,
+    Wanted,
+    hot_units,
+    library_name,
+    plan_all,
+    variant_links,
+)
 from orchestrator.pipeline.verifying import driver_path, read_traces, verify_library
 from orchestrator.plan.graph import VariantObjects, action_graph
 from orchestrator.report.table import BuildReport, VariantReport
@@ -142,6 +151,7 @@ def build(
 
 def _finish(session: Session, variant: Variant, carried: Carried) -> VariantReport:
     delivered = deliver(_deliver_inputs(session, variant), session.context.dist)
+    check_library(session, variant, delivered)
     _check_budget(variant, delivered)
     results = verify_library(
         session,
@@ -164,6 +174,25 @@ def _finish(session: Session, variant: Variant, carried: Carried) -> VariantRepo
         all_operators_bytes=session.runtime.version.all_operators_bytes.get(_abi(variant.label)),
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
     )
+
+
+def check_library(session: Session, variant: Variant, delivered: Delivered) -> None:
+    """Raises the first rule of a shipped ELF library that the delivered one breaks."""
+    config = session.toolchain(_abi(variant.label)).config
+    if config.format != "elf" or config.system != "linux":
+        return
+    exports = frozenset(_EXPORTED.findall((NATIVE / "capi/libtorch_app.h").read_text()))
+    rules = elf.ElfRules(
+        soname=f"lib{library_name(variant.label.app)}.so",
+        processor=config.processor,
+        exports=exports,
+        system_libraries=elf.SYSTEM_LIBRARIES["linux-gnu"],
+    )
+    elf.check(delivered.shared_library, rules)
+
+
+# A declaration of the C API: `LTA_API lta_status lta_module_load(`
+_EXPORTED = re.compile(r"LTA_API\s+[^;]*?\b(lta_\w+)\s*\(")
 
 
 def _check_budget(variant: Variant, delivered: Delivered) -> None:
