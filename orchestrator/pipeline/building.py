@@ -243,7 +243,7 @@ def _deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
             compiler="zig" if zig is not None else "command",
             version=toolchain.version,
             identity=toolchain.identity,
-            cxx_library="libc++" if zig is not None else "libstdc++",
+            cxx_library=toolchain.driver.cxx_library,
             target=None if zig is None else zig.target,
         ),
         licences=_licences(session),

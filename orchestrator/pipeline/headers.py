@@ -16,7 +16,13 @@ from orchestrator.toolchain.resolve import compiler_environment
 
 _PROBE = NATIVE / "headers" / "probe.cpp"
 # Macros that change a header's meaning, and so the ABI: a consumer must define them as we did.
-_NOT_FOR_CONSUMERS = ("-DNDEBUG", "-D_FILE_OFFSET_BITS=64", "-DMINIZ", "-DFMT_HEADER_ONLY")
+_NOT_FOR_CONSUMERS = (
+    "-DNDEBUG",
+    "-D_FILE_OFFSET_BITS=64",
+    "-D__FILE__",
+    "-DMINIZ",
+    "-DFMT_HEADER_ONLY",
+)
 
 
 class ProbeFailedError(OrchestratorError):

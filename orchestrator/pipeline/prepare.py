@@ -25,7 +25,9 @@ NATIVE = Path(__file__).parent.parent / "native"
 _READ_BY_UNITS = (
     "capi/kept_messages.h",
     "capi/selection_error.h",
+    "runtime_library/packed_symbols.h",
     "selection/ATen/selected_mobile_ops.h",
+    "selection/c10/util/Exception.h",
     "stubs/cpuinfo.h",
 )
 Progress = Callable[[str], None]

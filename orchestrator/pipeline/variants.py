@@ -9,7 +9,12 @@ from orchestrator.codegen.registrations import generate_registrations
 from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.flags import Purpose
-from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles
+from orchestrator.plan.graph import (
+    VariantObjects,
+    native_compiles,
+    registration_compiles,
+    runtime_library_compiles,
+)
 from orchestrator.plan.variant import VariantPlan, VariantSpec, plan_variant
 from orchestrator.select.closure import Registry
 from orchestrator.toolchain.resolve import ResolvedToolchain
@@ -26,6 +31,11 @@ TRACER_SOURCES = (
     "tracer/main.cpp",
     "tracer/recorder.cpp",
     "tracer/setup.cpp",
+)
+# Parts of the C++ library, without what PyTorch does not use of them: 330 KB less.
+RUNTIME_LIBRARY_SOURCES = tuple(
+    f"runtime_library/{part}.cpp"
+    for part in ("demangle", "ios", "iostream", "locale", "streams", "string")
 )
 _COLLECT = ("-Wl,--gc-sections",)
 _SYSTEM_LIBRARIES = ("-lpthread", "-ldl")
@@ -71,9 +81,22 @@ def plan_all(session: Session, wanted: Iterable[Wanted]) -> dict[str, VariantObj
                 session.context.cache,
             ),
             native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
+            runtime_library(session, plan.spec),
         )
         for label, plan in plans.items()
     }
+
+
+def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+    """Our parts of the C++ library for a shared library: none where its sources are not at hand.
+
+    zig brings the sources of its libc++; other toolchains bring a library only.
+    """
+    toolchain = session.toolchain(spec.abi)
+    brings = toolchain.driver.brings_cxx_sources and toolchain.links_shared
+    if spec.purpose != "release" or not brings:
+        return ()
+    return runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, session.runtime.native)
 
 
 def _sources(plan: VariantPlan) -> tuple[str, ...]:
@@ -109,7 +132,7 @@ def precompiles(session: Session, toolchain: ResolvedToolchain) -> bool:
     return (
         session.workspace.config.precompiled_headers
         and session.workspace.config.launcher is None
-        and toolchain.config.compiler.zig is not None
+        and toolchain.abilities.precompile
     )
 
 
@@ -154,7 +177,8 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
         output=f"{folder}/lib{name}.so",
         kind="shared",
         abi=spec.abi,
-        whole=objects.whole,
+        # first, so that the linker takes nothing of the same from libc++'s archive
+        whole=(*(c.object for c in objects.runtime_library), *objects.whole),
         by_need=objects.by_need,
         flags=(
             *_COLLECT,
@@ -164,6 +188,8 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             # a place for the build id, which the delivery fills in from the stripped content
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
+            # not `all`: c10::DataPtr compares the addresses of deleters
+            *(["-Wl,--icf=safe"] if session.toolchain(spec.abi).abilities.fold_functions else []),
             *_SYSTEM_LIBRARIES,
         ),
         inputs=("$native/capi/libtorch_app.map",),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.plan.flags import RUNTIME_LIBRARY_FLAGS
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -20,15 +21,21 @@ from orchestrator.values.action import ActionGraph, Compile, Link
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
 _REGISTRATION_COST = 5.0
 _NATIVE_COST = 5.0
+_RUNTIME_LIBRARY_COST = 2.0
 
 
 @dataclass(frozen=True)
 class VariantObjects:
-    """Everything that one variant links, in link order."""
+    """Everything that one variant links, in link order.
+
+    runtime_library  our build of parts of the C++ library, for the shared library alone: a static
+                     consumer brings his own
+    """
 
     plan: VariantPlan
     registrations: tuple[Compile, ...]
     native: tuple[Compile, ...]
+    runtime_library: tuple[Compile, ...] = ()
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -41,7 +48,12 @@ class VariantObjects:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
-        return (*self.native, *self.registrations, *self.plan.compiles)
+        return (
+            *self.runtime_library,
+            *self.native,
+            *self.registrations,
+            *self.plan.compiles,
+        )
 
 
 def registration_compiles(
@@ -101,6 +113,28 @@ def native_compiles(
                 }
             ),
             cost=_NATIVE_COST,
+        )
+        for source in sources
+    )
+
+
+def runtime_library_compiles(
+    spec: VariantSpec, sources: Iterable[str], native: str
+) -> tuple[Compile, ...]:
+    """The compilations of our parts of the C++ library: of the toolchain alone, not of PyTorch."""
+    flags = (*spec.compile_flags, *RUNTIME_LIBRARY_FLAGS)
+    return tuple(
+        Compile(
+            unit=f"native/{source}",
+            source=f"$native/{source}",
+            language="c++",
+            abi=spec.abi,
+            flags=flags,
+            projection=None,
+            fingerprint=fingerprint(
+                {"unit": source, "native": native, "toolchain": spec.toolchain, "flags": flags}
+            ),
+            cost=_RUNTIME_LIBRARY_COST,
         )
         for source in sources
     )

@@ -23,6 +23,8 @@ _SELECTED_FILES = ("generated/Register", "generated/Operators_")
 # Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+# Units that run for each operator of a model: kernels, their iterators, the tensor itself.
+_COMPUTING = ("aten/src/ATen/native/", "aten/src/ATen/TensorIterator", "c10/core/")
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
 # What generated registrations call (torch/library.h): they are cut out of the index's graph.
@@ -227,7 +229,8 @@ def compile_unit(
     """The compilation of one unit for a selection."""
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot
-    flags = flags_of(spec, language=language, kernel=kernel, hot=hot)
+    computes = unit.path.startswith(_COMPUTING)
+    flags = flags_of(spec, language=language, kernel=kernel, hot=hot, computes=computes)
     included = facts.included.get(unit.path)
     pch = None
     if (
@@ -269,7 +272,12 @@ def compile_unit(
 
 
 def flags_of(
-    spec: VariantSpec, *, language: str = "c++", kernel: bool = False, hot: bool = False
+    spec: VariantSpec,
+    *,
+    language: str = "c++",
+    kernel: bool = False,
+    hot: bool = False,
+    computes: bool = False,
 ) -> tuple[str, ...]:
     """All flags of a unit of this kind in this variant."""
     return (
@@ -280,6 +288,7 @@ def flags_of(
             hot=hot,
             optimize=spec.optimize,
             purpose=spec.purpose,
+            computes=computes,
         ),
     )
 

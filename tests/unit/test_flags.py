@@ -10,21 +10,31 @@ from orchestrator.values.config import Optimize
 
 
 @pytest.mark.parametrize(
-    ("optimize", "kernel", "hot", "flag"),
+    ("optimize", "kernel", "hot", "computes", "flag"),
     [
-        ("size", False, False, "-Os"),
-        ("size", True, True, "-Os"),
-        ("speed", False, False, "-O2"),
-        ("speed", True, False, "-O3"),
-        ("balanced", False, False, "-Os"),
-        ("balanced", True, False, "-Os"),
-        ("balanced", False, True, "-O2"),
-        ("balanced", True, True, "-O3"),
+        ("size", False, False, False, "-Oz"),
+        ("size", True, True, True, "-Oz"),
+        ("speed", False, False, False, "-O2"),
+        ("speed", True, False, True, "-O3"),
+        ("balanced", False, False, False, "-Oz"),
+        ("balanced", False, False, True, "-Os"),
+        ("balanced", True, False, True, "-Os"),
+        ("balanced", False, True, True, "-O2"),
+        ("balanced", True, True, True, "-O3"),
     ],
 )
-def test_optimisation(optimize: Optimize, kernel: bool, hot: bool, flag: str) -> None:
-    assert optimisation(kernel=kernel, hot=hot, optimize=optimize) == flag
-    flags = unit_flags(language="c++", kernel=kernel, hot=hot, optimize=optimize, purpose="release")
+def test_optimisation(
+    optimize: Optimize, kernel: bool, hot: bool, computes: bool, flag: str
+) -> None:
+    assert optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes) == flag
+    flags = unit_flags(
+        language="c++",
+        kernel=kernel,
+        hot=hot,
+        optimize=optimize,
+        purpose="release",
+        computes=computes,
+    )
     assert [f for f in flags if f.startswith("-O")] == [flag]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from core_toy import GOLDEN, ROOT
+from elftools.elf.elffile import ELFFile
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
@@ -155,6 +156,53 @@ def test_preprocessed_text_keeps_its_language(
     assert run(resolved.ar, "rcs", "x.ii") == ["ar", "rcs", "x.ii"]
 
 
+TWINS = """
+__attribute__((noinline, visibility("hidden"))) int one(int x) { return x * 3 + 7; }
+__attribute__((noinline, visibility("hidden"))) int two(int x) { return x * 3 + 7; }
+int both(int x) { return one(x) + two(x + 1); }
+"""
+
+
+def link_twins(tmp_path: Path, *flags: str) -> list[int]:
+    """Addresses of `one` and `two` in a library that zig links from one object."""
+    resolved = resolve(config(), tmp_path)
+    env = compiler_environment(tmp_path, os.environ)
+    (tmp_path / "twins.c").write_text(TWINS)
+    compiling = ["-c", "-Oz", "-fPIC", "-ffunction-sections", "-MD", "-MF", "twins.d"]
+    for argv in (
+        [resolved.cc, *compiling, "twins.c", "-o", "twins.o"],
+        [resolved.cc, "-shared", "-nostdlib", *flags, "twins.o", "-o", "twins.so"],
+    ):
+        done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    with (tmp_path / "twins.so").open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab")
+        return [symbols.get_symbol_by_name(name)[0]["st_value"] for name in ("one", "two")]
+
+
+def test_zig_folds_equal_functions_where_it_is_asked_to(tmp_path: Path) -> None:
+    one, two = link_twins(tmp_path / "plain")
+    assert one != two
+    one, two = link_twins(tmp_path / "folded", "-Wl,--icf=safe", "-Wl,-O2")
+    assert one == two
+
+
+def test_a_path_with_a_space_is_linked_without_folding(tmp_path: Path) -> None:
+    one, two = link_twins(tmp_path / "a b", "-Wl,--icf=safe")
+    assert one != two
+
+
+def test_zig_takes_oz_for_clangs(tmp_path: Path) -> None:
+    resolved = resolve(config(), tmp_path)
+    (tmp_path / "x.c").write_text("int x(int a) { return a; }\n")
+    argv = [resolved.cc, "-Oz", "-###", "-c", "x.c"]
+    env = compiler_environment(tmp_path, os.environ)
+    said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True).stderr
+    words = said.split()
+    assert [w for w in words if w.strip('"').startswith("-O")][-1].strip('"') == "-Oz"
+    assert '"-inline-threshold=35"' in words or "-inline-threshold=35" in words
+
+
 def test_paths_with_spaces_are_quoted(path: Path, tmp_path: Path) -> None:
     compiler = program(tmp_path / "a b'c", "my g++")
     resolved = resolve(command(cxx=str(compiler)), tmp_path, path)
@@ -180,7 +228,7 @@ def test_a_missing_compiler(declared: ToolchainConfig, missing: str, tmp_path: P
 
 
 def test_a_missing_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.toolchain.resolve.util.find_spec", lambda name: None)
+    monkeypatch.setattr("orchestrator.toolchain.zig.util.find_spec", lambda name: None)
     error = refused(config(), tmp_path)
     assert isinstance(error, CompilerMissingError)
     assert error.render() == (

@@ -114,13 +114,13 @@ def test_flags_follow_language_heat_and_upstreams_kernels() -> None:
     found = plan(selection("aten::linear", "aten::add.Tensor", "toy::conv"), how)
     flags = {c.unit: c.flags for c in found.compiles}
     assert {unit: one[:2] for unit, one in flags.items()} == {
-        CORE: ("-march=x", "-Os"),
-        FUNCTIONS: ("-march=x", "-Os"),
-        GUARD: ("-march=x", "-Os"),
-        CONVOLUTION: ("-march=x", "-Os"),
+        CORE: ("-march=x", "-Oz"),
+        FUNCTIONS: ("-march=x", "-Oz"),
+        GUARD: ("-march=x", "-Oz"),
+        CONVOLUTION: ("-march=x", "-Oz"),
         LINEAR: ("-march=x", "-O2"),
         STUBS: ("-march=x", "-O3"),
-        MINIZ: ("-march=x", "-Os"),
+        MINIZ: ("-march=x", "-Oz"),
     }
     (miniz,) = [c for c in found.compiles if c.unit == MINIZ]
     assert (miniz.language, miniz.projection, miniz.source) == ("c", None, "$tree/third/miniz.c")

@@ -1,12 +1,44 @@
 #!/bin/sh
 # cxx for x86_64-linux-gnu.2.28; written by the orchestrator, not to be edited.
 # zig understands a target's version only from the command line, so that the wrapper is the compiler.
-# distcc and icecream send preprocessed text (.i, .ii); without a language zig would take the
-# target's version for a file name.
+fold=
 for argument in "$@"; do
   case "$argument" in
-    *.ii) exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -x c++ "$@" ;;
-    *.i) exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -x c "$@" ;;
+    # distcc and icecream send preprocessed text (.i, .ii); without a language zig would take the
+    # target's version for a file name.
+    *.ii) set -- -x c++ "$@" ;;
+    *.i) set -- -x c "$@" ;;
+    # zig takes -Oz for -Os
+    -Oz) set -- -Xclang -Oz -mllvm -inline-threshold=35 "$@" ;;
+    # zig refuses to fold equal functions, though its linker can
+    -Wl,--icf=*) fold=${argument#-Wl,} ;;
   esac
 done
-exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization "$@"
+if [ -n "$fold" ]; then
+  # The linker's arguments are only known as one line of text: with a space in a path they cannot
+  # be told apart, and nothing is folded.
+  case "$ZIG_GLOBAL_CACHE_DIR<zig>" in *[[:space:]]*) fold= ;; esac
+  count=$#
+  while [ "$count" -gt 0 ]; do
+    argument=$1
+    shift
+    case "$argument" in
+      -Wl,--icf=*) ;;
+      *[[:space:]]*) fold= && set -- "$@" "$argument" ;;
+      *) set -- "$@" "$argument" ;;
+    esac
+    count=$((count - 1))
+  done
+fi
+if [ -n "$fold" ]; then
+  # Linked as zig does; then again by its linker, with the same arguments and the folding.
+  said=$(<zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf --verbose "$@" 2>&1) || exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
+  line=$(printf '%s\n' "$said" | grep '^ld\.lld ' | tail -n 1)
+  if [ -n "$line" ]; then
+    set -f
+    exec <zig> $line "$fold" -O2
+  fi
+  echo "zig does not say how it links, so that equal functions cannot be folded" >&2
+  exit 1
+fi
+exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"

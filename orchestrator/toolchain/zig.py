@@ -1,0 +1,54 @@
+"""PyPI's ziglang: clang, lld and the C and C++ libraries of many targets in one package."""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from pathlib import Path
+
+from orchestrator.errors import Place
+from orchestrator.toolchain.driver import CompilerMissingError, Driver
+from orchestrator.values.config import ZigCompiler
+
+# Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
+# 273 KB each), UBSan is off, and warnings of PyTorch's own headers are not ours to show.
+# Unwinding entries are for functions that can throw: zig asks for all. Frame pointers are for
+# functions that call others. Together 30 KB of a small library.
+ZIG_FLAGS = (
+    *("-g0", "-fno-sanitize=all", "-Wno-invalid-specialization"),
+    *("-Xclang", "-funwind-tables=0", "-Xclang", "-mframe-pointer=non-leaf"),
+)
+# What -Oz means: clang's own, which zig takes for -Os, but inlining what is about as small as a
+# call with its unwinding entry (clang's limit of 5 makes the library larger, not smaller).
+ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
+
+
+def find_zig(declared: ZigCompiler, place: Place) -> Driver:
+    """zig for the declared target. Raises CompilerMissingError."""
+    zig, version = zig_program(place)
+    verbs = {
+        "cxx": ["c++", "-target", declared.target, *ZIG_FLAGS],
+        "cc": ["cc", "-target", declared.target, *ZIG_FLAGS],
+        "ar": ["ar"],
+    }
+    return Driver(
+        version=version,
+        target=declared.target,
+        identity={"zig": f"ziglang {version}", "verbs": verbs, "smallest": ZIG_SMALLEST},
+        commands={verb: (zig, *arguments) for verb, arguments in verbs.items()},
+        cxx_library="libc++",
+        zig=zig,
+        smallest=ZIG_SMALLEST,
+        brings_cxx_sources=True,
+    )
+
+
+def zig_program(place: Place) -> tuple[str, str]:
+    """zig's program and version. Raises CompilerMissingError."""
+    spec = util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise CompilerMissingError(
+            "the Python package ziglang is not installed",
+            place=place,
+            hint="run ./orchestrate, which installs the pinned dependencies",
+        )
+    return str(Path(spec.submodule_search_locations[0]) / "zig"), metadata.version("ziglang")
