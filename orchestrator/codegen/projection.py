@@ -2,8 +2,8 @@
 
 Two apps whose projections of a unit are equal share its object.  The rule why nothing else of the
 selection can reach the object: the shared `selected_mobile_ops.h` only declares
-`should_include_kernel_dtype`, and the allow-list macros are expanded nowhere but in calls with the
-mentioned names (ATen/Dispatch.h, ATen/core/op_registration/op_allowlist.h).
+`should_include_kernel_dtype`, and TORCH_SELECTIVE_{NAME,SCHEMA,CLASS} of torch/library.h, which the
+projection redefines, are expanded nowhere but in calls with the mentioned names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from orchestrator.codegen.render import render
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 
-# An allow list must name something: an empty TORCH_OPERATOR_WHITELIST would be an empty macro.
+# A list that names nothing else names this: an empty macro would be no list at all.
 NOTHING = "selected::nothing"
 
 
@@ -38,8 +38,11 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
         for tag in sorted(tags)
         if selection.kernel_dtypes.get(tag)
     ]
+    whole = {tag for tag, dtypes in kernel_dtypes if dtypes == [ALL_DTYPES]}
     return _render(
         kernel_dtypes=kernel_dtypes,
+        # where all is selected upstream's own switches compile quicker
+        late=unit.open_tags or not set(unit.tags) <= whole,
         lists_operators=bool(unit.operators),
         operators=[o for o in sorted(unit.operators) if o in selection.operators] or [NOTHING],
         lists_classes=bool(unit.classes or unit.open_classes)
@@ -59,6 +62,7 @@ def _render(**context: object) -> str:
     defaults: dict[str, object] = {
         "everything": False,
         "kernel_dtypes": [],
+        "late": False,
         "lists_operators": False,
         "operators": [],
         "lists_classes": False,

@@ -103,15 +103,12 @@ def unit_flags(
 
 
 def precompiled(*, kernel: bool, hot: bool, optimize: Optimize) -> bool:
-    """Whether a unit is compiled as most of its variant's units are.
+    """Whether a unit is compiled as several others of its variant are.
 
-    A precompiled header serves one optimisation level only, and pays from about three units on.
+    A precompiled header serves one optimisation level only, and pays from about three units on:
+    hot kernels are as many, hot units besides them are not.
     """
-    usual = {
-        optimisation(kernel=False, hot=False, optimize=optimize, computes=computes)
-        for computes in (False, True)
-    }
-    return optimisation(kernel=kernel, hot=hot, optimize=optimize) in usual
+    return kernel or not hot or optimize != "balanced"
 
 
 def optimisation(*, kernel: bool, hot: bool, optimize: Optimize, computes: bool = False) -> str:

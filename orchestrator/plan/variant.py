@@ -236,7 +236,7 @@ def compile_unit(
     if (
         unit.path.startswith(_PRECOMPILED)
         and language == "c++"
-        and not (unit.operators or unit.classes or unit.features or included)
+        and not (unit.features or included)
         and unit.path not in facts.unlike
         and precompiled(kernel=kernel, hot=hot, optimize=spec.optimize)
     ):

@@ -64,6 +64,18 @@ def test_everything_lists_nothing() -> None:
     assert projection_text(unit, Selection(everything=True)) == golden("everything")
 
 
+def test_where_all_is_selected_upstreams_own_switches_stay() -> None:
+    all_selected = UnitFacts("u.cpp", 1.0, tags=("copy_",))
+    partly = UnitFacts("u.cpp", 1.0, tags=("copy_", "add_stub"))
+    absent = UnitFacts("u.cpp", 1.0, tags=("copy_", "not_selected"))
+    without_tags = UnitFacts("u.cpp", 1.0, operators=("aten::relu",))
+    late = [
+        "lta::dispatched" in (projection_text(unit, SELECTION) or "")
+        for unit in (all_selected, partly, absent, without_tags)
+    ]
+    assert late == [False, True, True, False]
+
+
 def test_an_op_agnostic_unit_has_no_projection() -> None:
     agnostic = UnitFacts("u.cpp", 1.0, promoted=("prim::TupleIndex",), init=(4,))
     assert not mentions_selection(agnostic)
@@ -75,7 +87,7 @@ def test_all_classes_need_no_list() -> None:
     unit = UnitFacts("u.cpp", 1.0, classes=("A",), open_classes=True)
     text = projection_text(unit, SELECTION.merge(Selection(custom_classes={"*": M})))
     assert text is not None
-    assert "TORCH_CUSTOM_CLASS_ALLOWLIST" not in text
+    assert "TORCH_SELECTIVE_CLASS" not in text
 
 
 def test_a_tag_without_dtypes_is_not_selected() -> None:
@@ -119,32 +131,70 @@ static_assert(!should_include_kernel_dtype("unmentioned", ScalarType::Half));
 static_assert(!should_include_kernel_dtype("add_stub_2", ScalarType::Float));
 static_assert(!should_include_kernel_dtype("add", ScalarType::Float));
 """
-LISTS = """\
-#include <ATen/core/op_registration/op_allowlist.h>
-using namespace c10::impl;
-static_assert(op_allowlist_check("aten::add.Tensor"));
-static_assert(op_allowlist_check("aten::relu"));
-static_assert(!op_allowlist_check("aten::sub.Tensor"));
-static_assert(schema_allowlist_check("aten::relu(Tensor self) -> Tensor"));
-static_assert(!schema_allowlist_check("aten::relu_(Tensor self) -> Tensor"));
-static_assert(custom_class_allowlist_check("quantized.Linear"));
-static_assert(!custom_class_allowlist_check("other.Class"));
-static_assert(is_build_feature_available("FEATURE"));
-static_assert(!is_build_feature_available("ANOTHER"));
+# `only` does not compile for a dtype that is not selected, so it must not be instantiated for one;
+# switches give values of any type, also where nothing is selected
+LATE = """\
+#include <ATen/Dispatch.h>
+#include <tuple>
+template <class T>
+void only() {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, int64_t>::value);
+}
+void statement(at::ScalarType type) {
+  AT_DISPATCH_ALL_TYPES_AND_HALF(type, "add_stub", [&] { only<scalar_t>(); });
+}
+double value(at::ScalarType type, double given) {
+  return AT_DISPATCH_ALL_TYPES(type, "add_stub", [&] {
+    only<scalar_t>();
+    return static_cast<double>(static_cast<scalar_t>(given));
+  });
+}
+std::tuple<int, double> nothing(at::ScalarType type) {
+  return AT_DISPATCH_ALL_TYPES(type, "not_selected", [&] {
+    only<std::pair<scalar_t, int>>();
+    return std::tuple<int, double>(1, 2.0);
+  });
+}
 """
-NOTHING = """\
-#include <ATen/core/op_registration/op_allowlist.h>
-static_assert(!c10::impl::op_allowlist_check("a::b"));
-static_assert(!c10::impl::custom_class_allowlist_check("c.D"));
+# TORCH_SELECTIVE_* make a SelectiveStr<selected>
+SELECTED = """\
+#include <torch/library.h>
+using torch::detail::SelectiveStr;
+constexpr bool selected(SelectiveStr<true>) { return true; }
+constexpr bool selected(SelectiveStr<false>) { return false; }
 """
-EVERYTHING = """\
+LISTS = (
+    SELECTED
+    + """\
+static_assert(selected(TORCH_SELECTIVE_NAME("aten::add.Tensor")));
+static_assert(selected(TORCH_SELECTIVE_NAME("aten::relu")));
+static_assert(!selected(TORCH_SELECTIVE_NAME("aten::sub.Tensor")));
+static_assert(!selected(TORCH_SELECTIVE_NAME("aten::add")));
+static_assert(selected(TORCH_SELECTIVE_SCHEMA("aten::relu(Tensor self) -> Tensor")));
+static_assert(!selected(TORCH_SELECTIVE_SCHEMA("aten::relu_(Tensor self) -> Tensor")));
+static_assert(selected(TORCH_SELECTIVE_CLASS("quantized.Linear")));
+static_assert(!selected(TORCH_SELECTIVE_CLASS("other.Class")));
+static_assert(BUILD_FEATURE_AVAILABLE("FEATURE"));
+static_assert(!BUILD_FEATURE_AVAILABLE("ANOTHER"));
+"""
+)
+NOTHING = (
+    SELECTED
+    + """\
+static_assert(!selected(TORCH_SELECTIVE_NAME("a::b")));
+static_assert(!selected(TORCH_SELECTIVE_CLASS("c.D")));
+"""
+)
+EVERYTHING = (
+    SELECTED
+    + """\
 #include <ATen/selected_mobile_ops.h>
-#include <ATen/core/op_registration/op_allowlist.h>
 static_assert(at::should_include_kernel_dtype("any", at::ScalarType::ComplexDouble));
-static_assert(c10::impl::op_allowlist_check("a::b"));
-static_assert(c10::impl::custom_class_allowlist_check("c.D"));
-static_assert(c10::impl::is_build_feature_available("F"));
+static_assert(selected(TORCH_SELECTIVE_NAME("a::b")));
+static_assert(selected(TORCH_SELECTIVE_CLASS("c.D")));
+static_assert(BUILD_FEATURE_AVAILABLE("F"));
 """
+)
 
 
 @pytest.mark.real
@@ -152,6 +202,7 @@ static_assert(c10::impl::is_build_feature_available("F"));
     ("name", "text"),
     [
         ("tags", CHECK),
+        ("tags", LATE),
         ("lists", LISTS),
         ("lists_of_nothing", NOTHING),
         ("everything", EVERYTHING),

@@ -19,15 +19,13 @@ from core_toy import (
 )
 
 from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.planner import Planner, UnitUnknownError, entry_nodes
 from orchestrator.plan.variant import (
     RegistrationRequest,
     RuntimeFacts,
-    UnitUnknownError,
     VariantPlan,
     VariantSpec,
     compile_unit,
-    entry_nodes,
-    plan_variant,
 )
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import registry
@@ -51,7 +49,7 @@ def plan(
     facts: RuntimeFacts = FACTS,
     index: RuntimeIndex = INDEX,
 ) -> VariantPlan:
-    return plan_variant(index, registry(index, ["CPU"]), facts, selected, how or spec())
+    return Planner(index, facts).plan(registry(index, ["CPU"]), selected, how or spec())
 
 
 def names(compiles: tuple[Compile, ...]) -> list[str]:
@@ -212,21 +210,38 @@ PCH_FACTS = replace(FACTS, languages={"aten/c.c": "c"}, kernels=frozenset({"aten
     [
         (UnitFacts("c10/Device.cpp", 1.0), {}, {}),
         (UnitFacts("aten/c.c", 1.0), {}, {}),
-        # these are compiled with allow lists, which headers expand when they are read
-        (UnitFacts("aten/o.cpp", 1.0, operators=("a::b",)), {}, {}),
-        (UnitFacts("aten/c.cpp", 1.0, classes=("C",)), {}, {}),
+        # its list is a macro, which a header expands when it is read
         (UnitFacts("aten/f.cpp", 1.0, features=("F",)), {}, {}),
         (ATEN, {"unlike": frozenset({ATEN.path})}, {}),
         (ATEN, {"included": {ATEN.path: "capi/kept_messages.h"}}, {}),
         (ATEN, {}, {"precompile": False}),
         (ATEN, {}, {"optimize": "balanced", "hot": frozenset({ATEN.path})}),
-        (UnitFacts("aten/Kernel.cpp", 1.0), {}, {"optimize": "speed"}),
     ],
 )
 def test_units_without_the_precompiled_header(
     unit: UnitFacts, facts: dict[str, object], how: dict[str, object]
 ) -> None:
     assert compile_unit(replace(PCH_FACTS, **facts), Selection(), spec(**how), unit).pch is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("unit", "how"),
+    [
+        (ATEN, {"optimize": "balanced"}),
+        (ATEN, {"optimize": "speed"}),
+        (UnitFacts("aten/Kernel.cpp", 1.0), {"optimize": "speed"}),
+        (
+            UnitFacts("aten/Kernel.cpp", 1.0),
+            {"optimize": "balanced", "hot": frozenset({"aten/Kernel.cpp"})},
+        ),
+        (UnitFacts("aten/o.cpp", 1.0, operators=("a::b",)), {}),
+        (UnitFacts("aten/c.cpp", 1.0, classes=("C",)), {}),
+    ],
+)
+def test_units_with_a_precompiled_header(unit: UnitFacts, how: dict[str, object]) -> None:
+    action = compile_unit(PCH_FACTS, Selection(), spec(**how), unit)
+    assert action.pch is not None
+    assert action.pch.flags == action.flags
 
 
 def test_most_units_share_one_precompiled_header() -> None:

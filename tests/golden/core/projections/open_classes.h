@@ -1,6 +1,5 @@
 #pragma once
 // The part of a selection that one translation unit mentions.
-#define TORCH_CUSTOM_CLASS_ALLOWLIST other.Class;quantized.Linear;
 #include <c10/core/ScalarType.h>
 #include <c10/macros/Macros.h>
 #include <c10/util/string_view.h>
@@ -13,3 +12,15 @@ constexpr bool should_include_kernel_dtype(
   return false;
 }
 } // namespace at
+
+// Not by upstream's macros TORCH_OPERATOR_WHITELIST and TORCH_CUSTOM_CLASS_ALLOWLIST: those are
+// expanded where op_allowlist.h is read, which a precompiled header has done already.
+#include <torch/library.h>
+
+namespace lta {
+constexpr bool class_selected(c10::string_view name) {
+  return c10::impl::allowlist_contains("other.Class;quantized.Linear", name);
+}
+} // namespace lta
+#undef TORCH_SELECTIVE_CLASS
+#define TORCH_SELECTIVE_CLASS(n) torch::detail::SelectiveStr<::lta::class_selected(n)>(n)
