@@ -8,6 +8,8 @@ projection redefines, are expanded nowhere but in calls with the mentioned names
 
 from __future__ import annotations
 
+from functools import cache
+
 from orchestrator.codegen.render import render
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
@@ -40,7 +42,7 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     ]
     whole = {tag for tag, dtypes in kernel_dtypes if dtypes == [ALL_DTYPES]}
     return _render(
-        kernel_dtypes=kernel_dtypes,
+        conditions="".join(_condition(tag, tuple(dtypes)) for tag, dtypes in kernel_dtypes),
         # where all is selected upstream's own switches compile quicker
         late=unit.open_tags or not set(unit.tags) <= whole,
         lists_operators=bool(unit.operators),
@@ -58,10 +60,16 @@ def _dtypes(requested: object) -> list[str]:
     return [ALL_DTYPES] if ALL_DTYPES in dtypes else list(dtypes)
 
 
+@cache
+def _condition(tag: str, dtypes: tuple[str, ...]) -> str:
+    """What is selected of one tag. Most apps want the same of it."""
+    return render("projection_tag.h.j2", tag=tag, dtypes=dtypes)
+
+
 def _render(**context: object) -> str:
     defaults: dict[str, object] = {
         "everything": False,
-        "kernel_dtypes": [],
+        "conditions": "",
         "late": False,
         "lists_operators": False,
         "operators": [],

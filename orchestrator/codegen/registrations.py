@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.codegen.render import render
@@ -53,9 +53,25 @@ def generate_registrations(
     return {request: _units(request, folder) for request, folder in folders.items()}
 
 
+def planned_registrations(
+    requests: Iterable[RegistrationRequest], tree: Path, cache: Path
+) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
+    """The registration units of each request, without running torchgen.
+
+    Where torchgen has not written them yet, they stand in with the request's digest for their
+    text's: their objects are in no cache, and are shared by equal requests alone.
+    """
+    folders = {request: _folder(request, tree, cache) for request in requests}
+    return {
+        request: _units(request, folder, written=(folder / "complete").is_file())
+        for request, folder in folders.items()
+    }
+
+
 def _folder(request: RegistrationRequest, tree: Path, cache: Path) -> Path:
     value = {
-        "request": asdict(request),
+        # what dataclasses.asdict gives, which takes a hundred times as long
+        "request": vars(request),
         "tree": tree.name,
         "worker": _WORKER.read_text(),
         "unit": _unit_text(request),
@@ -113,14 +129,19 @@ def _unit_text(request: RegistrationRequest) -> str:
     return render("registrations.cpp.j2", keys=request.shared_keys, helpers=HELPERS)
 
 
-def _units(request: RegistrationRequest, folder: Path) -> tuple[GeneratedUnit, ...]:
+def _units(
+    request: RegistrationRequest, folder: Path, *, written: bool = True
+) -> tuple[GeneratedUnit, ...]:
+    def digest(files: list[Path]) -> str:
+        return _files_digest(files) if written else f"of request {folder.name}, {files[0].name}"
+
     shared = ["Schema", "BackendSelect", *request.shared_keys]
     texts = [folder / "registrations.cpp", folder / "Operators.cpp"]
     texts += [folder / f"Register{key}.cpp" for key in shared]
-    units = [GeneratedUnit("registrations", texts[0], _files_digest(texts))]
+    units = [GeneratedUnit("registrations", texts[0], digest(texts))]
     for key in request.own_keys:
         path = folder / f"Register{key}.cpp"
-        units.append(GeneratedUnit(f"registrations-{key}", path, _files_digest([path])))
+        units.append(GeneratedUnit(f"registrations-{key}", path, digest([path])))
     return tuple(units)
 
 

@@ -48,9 +48,13 @@ class Command:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "build": Command("build", "build, deliver and verify apps' libraries"),
+    "plan": Command("plan", "tell what a build would need, share and compile"),
+    "matrix": Command("matrix", "list the variants that a change touches, for CI"),
+    "why": Command("why", "tell who asks for an operator or a unit, and the way to it"),
     "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
     "verify": Command("verify", "run apps' models in their delivered libraries, and compare"),
     "runtime": Command("runtime", "maintain what is shipped for a PyTorch version: its index"),
+    "toolchain": Command("toolchain", "tell what a toolchain can do; CMake files for consumers"),
     "clean": Command("clean", "remove what builds have made, and only that"),
     "doctor": Command("doctor", "tell what is present, what is missing, and how to get it"),
     "fetch": Command("fetch", "get and verify the pinned source trees"),

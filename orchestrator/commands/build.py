@@ -14,6 +14,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.execute.lock import workspace_lock
 from orchestrator.pipeline.building import build
+from orchestrator.pipeline.checking import require_releasable
 from orchestrator.pipeline.session import Session
 from orchestrator.report.table import plain, show
 
@@ -21,7 +22,8 @@ NAME = "build"
 HELP = """\
 Builds every app and ABI that the patterns name into dist/<app>/<abi>/: reads the models' committed
 traces, compiles only the units that they need (objects are shared through the user's cache folder),
-links, packages, and runs every model in the delivered library."""
+links, delivers, runs every model in the delivered library, and makes the packages in
+dist/<app>/packages/."""
 EXAMPLE = """\
 ./orchestrate build //...
 ./orchestrate build //apps/camera:linux-x86_64
@@ -34,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
     parser.add_argument("--json", action="store_true", help="print the report for machines")
     parser.add_argument(
+        "--release",
+        action="store_true",
+        help="refuse variants that must not be shipped: those of a stand-in for an Android NDK",
+    )
+    parser.add_argument(
         "--no-wait", action="store_true", help="fail if another build runs in this workspace"
     )
 
@@ -43,6 +50,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
+    if arguments.release:
+        require_releasable(session, labels)
     assert session.runtime
     forget(context.root)
     with workspace_lock(context.state, not arguments.no_wait, say, "build"):

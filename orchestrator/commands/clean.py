@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
+from pathlib import Path
 
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.execute.folders import refuse_foreign, remove_folder
 from orchestrator.execute.lock import workspace_lock
+from orchestrator.package.files import RECORD
+from orchestrator.package.record import FOLDER, our_packages
 
 NAME = "clean"
 HELP = """\
 Removes the workspace's .orchestrator and dist folders; with --cache also the user's cache folder,
-which other workspaces share. A folder without our marker is refused, and symbolic links are never
-followed."""
+which other workspaces share. A folder without our marker is refused, symbolic links are never
+followed, and files in dist/<app>/packages/ that builds did not write are kept."""
 EXAMPLE = """\
 ./orchestrate clean
 ./orchestrate clean --cache"""
@@ -42,9 +45,27 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         else nullcontext()
     )
     with guard:
-        freed = {folder: remove_folder(folder) for folder in present}
+        kept = _not_ours(context.dist) if context.dist in present else []
+        freed = {
+            folder: remove_folder(folder, keep=kept if folder == context.dist else ())
+            for folder in present
+        }
     if not arguments.quiet:
         for folder, size in freed.items():
             print(f"removed {folder} ({size:,} bytes)")
+        for path in kept:
+            print(f"kept {path}, which is not the orchestrator's")
         print(f"freed {sum(freed.values()):,} bytes" if freed else "nothing to remove")
     return ExitCode.OK
+
+
+def _not_ours(dist: Path) -> list[Path]:
+    """What stands in folders for packages and no build has written, or somebody has changed."""
+    kept: list[Path] = []
+    for folder in sorted(dist.glob(f"*/{FOLDER}")):
+        if folder.is_symlink() or not folder.is_dir():
+            kept.append(folder)
+            continue
+        ours = {RECORD, *our_packages(folder)}
+        kept += sorted(path for path in folder.iterdir() if path.name not in ours)
+    return kept

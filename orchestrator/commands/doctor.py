@@ -13,9 +13,11 @@ from pathlib import Path
 
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode
-from orchestrator.load.workspace import load_workspace
+from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.execute.folders import ensure_folder
+from orchestrator.load.workspace import Toolchain, load_workspace
 from orchestrator.runtime.source import read_marker
+from orchestrator.toolchain.resolve import resolve_toolchain
 
 NAME = "doctor"
 HELP = """\
@@ -57,7 +59,21 @@ def _machine(context: Context) -> Machine:
         writable=existing.is_dir() and os.access(existing, os.W_OK | os.X_OK),
         is_folder=lambda path: Path(path).is_dir(),
         fetched=lambda name, tree: _is_fetched(cache, name, tree),
+        able=lambda toolchain: _able(toolchain, context),
     )
+
+
+def _able(toolchain: Toolchain, context: Context) -> str | None:
+    """`zig 0.17.0: shared, lto; not: map_file`. Raises what probing raises."""
+    try:
+        ensure_folder(context.cache, "cache")
+        resolved = resolve_toolchain(toolchain.config, toolchain.place, context.cache, context.env)
+    except (OrchestratorError, OSError):
+        return None  # told as a compiler, or a folder, that is missing
+    can = asdict(resolved.abilities)
+    words = ", ".join(name for name, able in can.items() if able) or "nothing"
+    cannot = ", ".join(name for name, able in can.items() if not able)
+    return f"{resolved.version}: {words}{f'; not: {cannot}' if cannot else ''}"
 
 
 def _is_fetched(cache: Path, name: str, tree: str) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
-from orchestrator.values.config import Source
+from orchestrator.values.config import Emulator, Source
 
 # PyTorch's source unpacked and generated (0.6 GB), and some apps' objects beside it.
 LEAST_SPACE: Final = 4 * 10**9
@@ -27,6 +28,8 @@ class Machine:
     writable   whether files can be made there
     is_folder  whether a path is a folder
     fetched    whether the cache has a tree, by its name there and its digest
+    able       what a toolchain can do, in words; None where its compiler is not here, an error of
+               ours where it is broken
     """
 
     python: str
@@ -38,6 +41,7 @@ class Machine:
     writable: bool
     is_folder: Callable[[str], bool]
     fetched: Callable[[str, str], bool]
+    able: Callable[[Toolchain], str | None]
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def findings(workspace: Workspace, machine: Machine) -> tuple[Finding, ...]:
         _finding("ziglang", machine.packages["ziglang"], _zig_users(toolchains, machine), _AGAIN),
         _finding("cmake", machine.packages["cmake"], (), f"for consumers: {_AGAIN}"),
         *_compilers(toolchains, machine),
+        *_abilities(toolchains, machine),
         *_emulators(toolchains, machine),
         *_launcher(workspace, machine),
         *_programs(machine),
@@ -134,14 +139,30 @@ def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
             )
 
 
+def _abilities(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
+    for each in toolchains:
+        name, get = f"toolchain {each.config.abi}", ""
+        try:
+            found = machine.able(each)
+        except OrchestratorError as broken:
+            found, get = "", f"{broken.what}: {broken.hint or broken.seen}"
+        if found is not None:
+            yield _finding(name, found or None, [each.config.abi], get)
+
+
 def _emulators(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
-    users: dict[str, list[str]] = {}
+    users: dict[str, list[Emulator]] = {}
+    abis: dict[str, list[str]] = {}
     for each in toolchains:
         if not isinstance(each.config.run, str):
-            users.setdefault(each.config.run.emulator[0], []).append(each.config.abi)
-    for name, abis in sorted(users.items()):
-        debian = "Debian: apt-get install qemu-user-static" if name.startswith("qemu-") else ""
-        yield _finding(name, machine.which(name), abis, debian or "install it")
+            name = each.config.run.emulator[0]
+            users.setdefault(name, []).append(each.config.run)
+            abis.setdefault(name, []).append(each.config.abi)
+    for name, emulators in sorted(users.items()):
+        found = machine.which(name)
+        if not found and all(e.debian for e in emulators) and machine.which("apt-get"):
+            found = "not on PATH; a build gets it by apt-get"
+        yield _finding(name, found, abis[name], "Debian: apt-get install qemu-user-static")
 
 
 def _launcher(workspace: Workspace, machine: Machine) -> Iterator[Finding]:

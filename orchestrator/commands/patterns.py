@@ -22,5 +22,4 @@ def add_patterns(parser: argparse.ArgumentParser) -> None:
 
 def resolve_patterns(patterns: Sequence[str], workspace: Workspace) -> tuple[Label, ...]:
     """The labels that the patterns name, sorted."""
-    targets = {name: app.config.targets for name, app in workspace.apps.items()}
-    return resolve(patterns, targets)
+    return resolve(patterns, workspace.targets, workspace.groups)

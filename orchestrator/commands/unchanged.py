@@ -21,7 +21,10 @@ from pathlib import Path
 
 _KEPT = "last-build.json"
 # Environment variables that decide where things are, or with what they are built.
-_ENVIRONMENT = ("ORCHESTRATOR_CACHE", "XDG_CACHE_HOME", "HOME", "PYTORCH_SOURCE")
+_ENVIRONMENT = (
+    *("ORCHESTRATOR_CACHE", "XDG_CACHE_HOME", "HOME", "PYTORCH_SOURCE"),
+    *("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT"),
+)
 _PACKAGE = Path(__file__).parent.parent
 _NINJA_TIME_LIMIT = 60
 
@@ -74,7 +77,7 @@ def _files(root: Path) -> Iterator[Path]:
     yield root / "pyproject.toml"
     for pattern in ("toolchains/*", "apps/*/app.yaml", "apps/*/models/*", "apps/*/traces/*"):
         yield from sorted(root.glob(pattern))
-    for pattern in ("*/*/manifest.json", "*/*/lib/*", "*/*/*.tar.zst", "*/*/*.deb"):
+    for pattern in ("*/*/manifest.json", "*/*/lib/*", "*/packages/**/*"):
         yield from sorted((root / "dist").glob(pattern))
     for folder, folders, files in os.walk(_PACKAGE):
         folders[:] = sorted(f for f in folders if f != "__pycache__")

@@ -15,6 +15,9 @@ from ninja import ninja_syntax
 
 from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
 
+# A unit of so many CPU seconds is a heavy one: see `execute/limits.py`.
+HEAVY_COST = 15.0
+
 
 def ninja_text(
     graph: ActionGraph,
@@ -22,8 +25,8 @@ def ninja_text(
     folders: Mapping[str, str],
     toolchains: Mapping[str, Mapping[str, str]],
     present: Collection[str],
-    launcher: str = "",
-    heavy_cost: float = 15.0,
+    launchers: Mapping[str, str] | None = None,
+    heavy_cost: float = HEAVY_COST,
     heavy_jobs: int = 2,
 ) -> str:
     """The text of build.ninja.
@@ -31,7 +34,9 @@ def ninja_text(
     folders     absolute folders by variable name (`cache`, `tree`, ...)
     toolchains  abi -> {"cxx": ..., "cc": ..., "ar": ..., "link": fixed link flags}
     present     objects and precompiled headers (as their actions name them) that exist already
-    heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool
+    launchers   abi -> what stands before its compile commands: a launcher with its variables
+    heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool,
+                heavy_jobs at once
     """
     stream = io.StringIO()
     writer: Any = ninja_syntax.Writer(stream, width=100)  # type: ignore[arg-type]
@@ -40,14 +45,17 @@ def ninja_text(
     for name in sorted(folders):
         writer.variable(name, ninja_syntax.escape(folders[name]))
     writer.variable("builddir", "$state")
-    writer.variable("launcher", ninja_syntax.escape(launcher))
+    for abi in sorted(launchers or {}):
+        writer.variable(f"launcher_{abi}", ninja_syntax.escape((launchers or {})[abi]))
     for abi in sorted(toolchains):
         for verb in ("ar", "cc", "cxx"):
             command = shlex.quote(toolchains[abi][verb])
             writer.variable(f"{verb}_{abi}", ninja_syntax.escape(command))
     writer.pool("heavy", heavy_jobs)
     for abi in sorted(toolchains):
-        _rules(writer, abi, toolchains[abi]["link"])
+        _rules(writer, abi, toolchains[abi]["link"], launched=abi in (launchers or {}))
+        if any(link.kind == "relocatable" and link.abi == abi for link in graph.links):
+            _relocatable_rule(writer, abi)
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
     for header in sorted({c.pch for c in todo if c.pch}, key=lambda pch: pch.output):
         if header.output not in present:
@@ -62,15 +70,16 @@ def ninja_text(
     return stream.getvalue()
 
 
-def _rules(writer: Any, abi: str, link: str) -> None:
+def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
     # Compile beside the output and rename: an object in the cache is always a whole one. The
     # shell's number is in the name, because two workspaces may make the same object at once.
     part = "$out.$$$$.part"
+    launcher = f"${{launcher_{abi}}} " if launched else ""
     for verb in ("cxx", "cc"):
         writer.rule(
             f"{verb}_{abi}",
             command=(
-                f"$launcher ${{{verb}_{abi}}} $flags $include -MD -MF $out.d "
+                f"{launcher}${{{verb}_{abi}}} $flags $include -MD -MF $out.d "
                 f"-c $in -o {part} && mv {part} $out"
             ),
             depfile="$out.d",
@@ -105,6 +114,15 @@ def _rules(writer: Any, abi: str, link: str) -> None:
         rspfile="$out.rsp",
         rspfile_content="$in_newline",
         description="archive $out",
+    )
+
+
+def _relocatable_rule(writer: Any, abi: str) -> None:
+    part = "$out.$$$$.part"
+    writer.rule(
+        f"relocatable_{abi}",
+        command=f"${{cxx_{abi}}} -r -nostdlib $flags $in -o {part} && mv {part} $out",
+        description="link $out",
     )
 
 
@@ -157,4 +175,5 @@ def _path(path: str) -> str:
 
 def _flags(flags: Iterable[str]) -> str:
     """Flags for the shell: a folder that a `$variable` stands for may have a space in its name."""
-    return " ".join(f"'{flag}'" if any(c in flag for c in "$()<>;&|* ") else flag for flag in flags)
+    special = '$()<>;&|*" '
+    return " ".join(f"'{flag}'" if any(c in flag for c in special) else flag for flag in flags)

@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal
 
@@ -51,17 +52,19 @@ def is_ours(path: Path) -> bool:
     return (path / MARKER).is_file()
 
 
-def remove_folder(path: Path) -> int:
+def remove_folder(path: Path, *, keep: Collection[Path] = ()) -> int:
     """Remove a folder that carries our marker; returns the bytes freed.
 
     Symbolic links inside are removed, never followed. The marker goes last, so that an interrupted
-    removal can be done again. Raises `FolderIsLinkError`, `FolderNotOursError`.
+    removal can be done again. What is to be kept inside stays, with the folders around it and the
+    marker. Raises `FolderIsLinkError`, `FolderNotOursError`.
     """
     refuse_foreign(path)
-    freed = sum(_remove(entry) for entry in path.iterdir() if entry.name != MARKER)
-    freed += (path / MARKER).stat().st_size
-    (path / MARKER).unlink()
-    path.rmdir()
+    freed = sum(_remove(entry, keep) for entry in path.iterdir() if entry.name != MARKER)
+    if not keep:
+        freed += (path / MARKER).stat().st_size
+        (path / MARKER).unlink()
+        path.rmdir()
     return freed
 
 
@@ -121,7 +124,9 @@ def _umask() -> int:
     return mask
 
 
-def _remove(path: Path) -> int:
+def _remove(path: Path, keep: Collection[Path]) -> int:
+    if path in keep:
+        return 0
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
         path.unlink()
@@ -130,6 +135,7 @@ def _remove(path: Path) -> int:
     if not status.st_mode & stat.S_IWUSR:
         # Unpacked sources are read-only.
         path.chmod(status.st_mode | stat.S_IRWXU)
-    freed = sum(_remove(inner) for inner in path.iterdir())
-    path.rmdir()
+    freed = sum(_remove(inner, keep) for inner in path.iterdir())
+    if not any(kept.is_relative_to(path) for kept in keep):
+        path.rmdir()
     return freed

@@ -43,11 +43,12 @@ def run_ninja(
     targets: Sequence[str],
     *,
     env: Mapping[str, str],
+    folder: Path,
     jobs: int | None,
     keep_going: bool,
     feed: Callable[[str], None],
 ) -> NinjaResult:
-    """Run ninja to its end; every line that is not about a failure goes to `feed`.
+    """Run ninja in `folder` to its end; every line that is not about a failure goes to `feed`.
 
     KeyboardInterrupt (or what `feed` raises) passes through after ninja has stopped its commands;
     ninja removes what was half written, so that the next run goes on from there.
@@ -59,6 +60,7 @@ def run_ninja(
     with subprocess.Popen(
         [*argv, *targets],
         env={**env, "NINJA_STATUS": STATUS_FORMAT},
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:

@@ -11,17 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.load.declared import App, Toolchain
-from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, System
+from orchestrator.load.declared import App, Group, Toolchain
+from orchestrator.load.groups import abis_of
+from orchestrator.values.config import NAME, PATTERN_WORDS, System
 from orchestrator.values.names import did_you_mean
+from orchestrator.values.packages import suitable_packages
 
-# The packages that each platform's targets can be put in.
-PACKAGES: Final[Mapping[System, tuple[PackageKind, ...]]] = {
-    "linux": ("tar", "deb"),
-    "android": ("aar", "tar"),
-    "ios": ("xcframework", "tar"),
-    "ios-simulator": ("xcframework", "tar"),
-}
 _FORMATS: Final[Mapping[System, str]] = {
     "linux": "elf",
     "android": "elf",
@@ -103,24 +98,63 @@ def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorErr
             )
 
 
-def check_apps(
-    apps: Mapping[str, App], toolchains: Mapping[str, Toolchain], known: Collection[str]
+def check_groups(
+    groups: Mapping[str, Group], known: Collection[str]
 ) -> Iterator[OrchestratorError]:
-    """Faults of all apps; `known` names the ABIs that have a file, whether or not it is right."""
+    """Faults of the targets that stand for several ABIs; see `check_apps` for `known`."""
+    for stem, group in groups.items():
+        if group.config.abi != stem:
+            yield ToolchainNameError(
+                "the target is not the file's name",
+                place=group.places.value(("abi",)),
+                expected=stem,
+                seen=group.config.abi,
+                hint=f"rename the file to {group.config.abi}.yaml, or write `abi: {stem}`",
+            )
+        single = sorted({*known} - {*groups})
+        for number, abi in enumerate(group.config.members):
+            if abi not in single:
+                yield UnknownTargetError(
+                    f"{abi} is itself a group" if abi in groups else f"no toolchain offers {abi}",
+                    place=group.places.value(("members", number)),
+                    expected=", ".join(single) or "an ABI; toolchains/ has none",
+                    seen=abi,
+                    hint="name the ABIs that it stands for"
+                    if abi in groups
+                    else did_you_mean(abi, single, f"declare it in toolchains/{abi}.yaml"),
+                )
+        yield from _repeated(group, "members", group.config.members)
+
+
+def check_apps(
+    apps: Mapping[str, App],
+    toolchains: Mapping[str, Toolchain],
+    known: Collection[str],
+    groups: Mapping[str, tuple[str, ...]],
+) -> Iterator[OrchestratorError]:
+    """Faults of all apps; `known` names the targets that have a file, whether or not it is right.
+
+    groups  target -> the ABIs that it stands for
+    """
     owners: dict[str, App] = {}
     for app in apps.values():
         yield from _name(app)
         yield from _models(app)
-        yield from _targets(app, known)
-        yield from _packages(app, toolchains)
+        yield from _targets(app, known, groups)
+        yield from _packages(app, toolchains, groups)
         first = owners.setdefault(app.package_name, app)
         if first is not app:
             yield DuplicatePackageError(
                 "two apps have one package name",
                 place=app.places.value(("package_name",)),
-                seen=f"`{app.package_name}`, which is also //apps/{first.name}'s",
+                seen=f"`{app.package_name}`, which is also //apps/{first.name}'s ({_named(first)})",
                 hint="give one of them another `package_name`",
             )
+
+
+def _named(app: App) -> str:
+    """Where an app gets its package name from: its key, or the file where there is none."""
+    return str(app.places.value(("package_name",)))
 
 
 def _name(app: App) -> Iterator[OrchestratorError]:
@@ -153,9 +187,20 @@ def _models(app: App) -> Iterator[OrchestratorError]:
             )
 
 
-def _targets(app: App, known: Collection[str]) -> Iterator[OrchestratorError]:
+def _targets(
+    app: App, known: Collection[str], groups: Mapping[str, tuple[str, ...]]
+) -> Iterator[OrchestratorError]:
     targets = app.config.targets
     yield from _repeated(app, "targets", targets)
+    for number, target in enumerate(targets):
+        twice = {*groups.get(target, ())}.intersection(targets)
+        for abi in sorted(twice):
+            yield RepeatedError(
+                f"`{abi}` is in `targets` twice",
+                place=app.places.value(("targets", number)),
+                seen=f"{target}, which stands for {', '.join(groups[target])}",
+                hint=f"keep {target} or {abi}",
+            )
     for number, abi in enumerate(targets):
         if abi not in known:
             yield UnknownTargetError(
@@ -166,7 +211,7 @@ def _targets(app: App, known: Collection[str]) -> Iterator[OrchestratorError]:
                 hint=did_you_mean(abi, known, f"declare it in toolchains/{abi}.yaml"),
             )
     for abi in app.config.budgets:
-        if abi not in targets:
+        if abi not in targets and abi not in abis_of(targets, groups):
             yield BudgetTargetError(
                 f"a budget for {abi}, which is not a target of this app",
                 place=app.places.key(("budgets", abi)),
@@ -176,13 +221,15 @@ def _targets(app: App, known: Collection[str]) -> Iterator[OrchestratorError]:
             )
 
 
-def _packages(app: App, toolchains: Mapping[str, Toolchain]) -> Iterator[OrchestratorError]:
+def _packages(
+    app: App, toolchains: Mapping[str, Toolchain], groups: Mapping[str, tuple[str, ...]]
+) -> Iterator[OrchestratorError]:
     wanted = app.config.packages or ()
     yield from _repeated(app, "packages", wanted)
-    if not all(abi in toolchains for abi in app.config.targets):
+    abis = abis_of(app.config.targets, groups)
+    if not all(abi in toolchains for abi in abis):
         return
-    systems = {toolchains[abi].config.system for abi in app.config.targets}
-    possible = sorted({kind for system in systems for kind in PACKAGES[system]})
+    possible = sorted({kind for abi in abis for kind in suitable_packages(toolchains[abi].config)})
     for number, kind in enumerate(wanted):
         if kind not in possible:
             yield PackageTargetError(
@@ -193,12 +240,14 @@ def _packages(app: App, toolchains: Mapping[str, Toolchain]) -> Iterator[Orchest
             )
 
 
-def _repeated(app: App, key: str, values: Sequence[str]) -> Iterator[OrchestratorError]:
+def _repeated(
+    declared: App | Group, key: str, values: Sequence[str]
+) -> Iterator[OrchestratorError]:
     counts = Counter(values)
     for value in sorted(value for value, count in counts.items() if count > 1):
         last = len(values) - 1 - values[::-1].index(value)
         yield RepeatedError(
             f"`{value}` is in `{key}` twice",
-            place=app.places.value((key, last)),
+            place=declared.places.value((key, last)),
             hint="keep one of them",
         )

@@ -14,6 +14,7 @@ from orchestrator.values.config import (
     Optimize,
     SelectionPolicy,
     ToolchainConfig,
+    ToolchainGroup,
     WorkspaceConfig,
 )
 
@@ -22,6 +23,7 @@ from orchestrator.values.config import (
 class App:
     """An app: its declaration, and what it gets from the workspace's defaults.
 
+    config  its `targets` and `budgets` name ABIs only: groups are replaced by their members
     folder  `<root>/apps/<name>`; models' files and traces are relative to it
     place   its app.yaml
     """
@@ -50,10 +52,20 @@ class Toolchain:
 
 
 @dataclass(frozen=True)
+class Group:
+    """A target that stands for several ABIs; `place` is its file."""
+
+    config: ToolchainGroup
+    place: Place
+    places: PlaceIndex = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Workspace:
     """All declarations; `apps` by name and `toolchains` by ABI, both sorted.
 
-    cache  the user's cache folder, as `cache_folder` finds it
+    cache   the user's cache folder, as `cache_folder` finds it
+    groups  target -> the ABIs that it stands for
     """
 
     root: Path
@@ -61,6 +73,7 @@ class Workspace:
     cache: Path
     apps: Mapping[str, App]
     toolchains: Mapping[str, Toolchain]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def targets(self) -> Mapping[str, tuple[str, ...]]:

@@ -16,11 +16,17 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from orchestrator.values.config import AppConfig, ToolchainConfig, WorkspaceConfig
+from orchestrator.values.config import (
+    AppConfig,
+    ToolchainConfig,
+    ToolchainGroup,
+    WorkspaceConfig,
+)
 
 MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "app": AppConfig,
     "toolchain": ToolchainConfig,
+    "toolchain-group": ToolchainGroup,
     "workspace": WorkspaceConfig,
 }
 
@@ -33,7 +39,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def schema_text(name: str) -> str:
-    """The schema file's text for "app", "toolchain" or "workspace"."""
+    """The schema file's text for a name of `MODELS`."""
     schema = MODELS[name].model_json_schema(schema_generator=_Generator)
     head = {"$schema": _Generator.schema_dialect}
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"

@@ -7,19 +7,25 @@ relative to the workspace's root, with `/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.checks import check_apps, check_toolchain
-from orchestrator.load.declared import App, Toolchain, Workspace
+from orchestrator.load.checks import check_apps, check_groups, check_toolchain
+from orchestrator.load.declared import App, Group, Toolchain, Workspace
+from orchestrator.load.groups import without_groups
 from orchestrator.load.validate import raise_all, validated
 from orchestrator.load.yaml import PlaceIndex, load_located
-from orchestrator.values.config import AppConfig, ToolchainConfig, WorkspaceConfig
+from orchestrator.values.config import (
+    AppConfig,
+    ToolchainConfig,
+    ToolchainGroup,
+    WorkspaceConfig,
+)
 
 __all__ = [
     "App",
@@ -81,27 +87,32 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     """
     config, places = load_config(root)
     errors: list[OrchestratorError] = []
-    toolchains, apps = dict[str, Toolchain](), dict[str, App]()
+    toolchains, groups, apps = dict[str, Toolchain](), dict[str, Group](), dict[str, App]()
     # A broken toolchain counts as known, or each of its apps would be told again.
     known = set[str]()
     for file in _declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors):
         known.add(file.stem)
-        toolchain = _load_toolchain(root, file, errors)
-        if toolchain:
-            toolchains[file.stem] = toolchain
-            errors.extend(check_toolchain(file.stem, toolchain))
+        declared = _load_toolchain(root, file, errors)
+        if isinstance(declared, Toolchain):
+            toolchains[file.stem] = declared
+            errors.extend(check_toolchain(file.stem, declared))
+        elif declared:
+            groups[file.stem] = declared
+    errors.extend(check_groups(groups, known))
+    members = {name: group.config.members for name, group in sorted(groups.items())}
     for file in _declarations(root, "apps/*/app.y*ml", r"app\.yaml", errors):
         app = _load_app(root, file, config, errors)
         if app:
             apps[app.name] = app
-    errors.extend(check_apps(apps, toolchains, known))
+    errors.extend(check_apps(apps, toolchains, known, members))
     raise_all(errors)
     return Workspace(
         root,
         config,
         cache_folder(config, places, root, env),
-        MappingProxyType(apps),
+        MappingProxyType({name: without_groups(app, members) for name, app in apps.items()}),
         MappingProxyType(toolchains),
+        MappingProxyType(members),
     )
 
 
@@ -169,8 +180,9 @@ def _place(root: Path, file: Path) -> Place:
 
 
 def _load(
-    model: type[M], root: Path, file: Path
+    model: type[M] | Callable[[Any], type[M]], root: Path, file: Path
 ) -> tuple[M | None, PlaceIndex, list[OrchestratorError]]:
+    """The value that a file declares; `model` may depend on what the file holds."""
     place = _place(root, file)
     none = PlaceIndex(place.file, None)
     try:
@@ -191,14 +203,24 @@ def _load(
         )
     except OrchestratorError as error:
         return None, none, [error]
-    value, errors = validated(model, data, places)
+    chosen = model if isinstance(model, type) else model(data)
+    value, errors = validated(chosen, data, places)
     return value, places, errors
 
 
-def _load_toolchain(root: Path, file: Path, errors: list[OrchestratorError]) -> Toolchain | None:
-    config, places, faults = _load(ToolchainConfig, root, file)
+def _load_toolchain(
+    root: Path, file: Path, errors: list[OrchestratorError]
+) -> Toolchain | Group | None:
+    config, places, faults = _load(_toolchain_model, root, file)
     errors.extend(faults)
+    if isinstance(config, ToolchainGroup):
+        return Group(config, _place(root, file), places)
     return Toolchain(config, _place(root, file), places) if config else None
+
+
+def _toolchain_model(data: Any) -> type[ToolchainConfig | ToolchainGroup]:
+    grouped = isinstance(data, dict) and "members" in data
+    return ToolchainGroup if grouped else ToolchainConfig
 
 
 def _load_app(

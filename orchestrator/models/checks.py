@@ -26,6 +26,13 @@ _ADVICE: Final = {
         "torch.jit.trace, or call the one mode, such as torch._C._nn.upsample_bilinear2d"
     ),
 }
+# Operators of a delegate that is no part of the runtime, and how to write the model without them.
+_NAMESPACE_ADVICE: Final = dict.fromkeys(
+    ("prepacked", "vulkan_prepack", "metal_prepack", "metal"),
+    "optimize_for_mobile put operators of XNNPACK, Vulkan or Metal in place of PyTorch's own, and "
+    "this runtime is built without these libraries: save the scripted model as it is, or give "
+    "optimize_for_mobile the blocklist {MobileOptimizerType.INSERT_FOLD_PREPACK_OPS}",
+)
 _GENERAL_ADVICE: Final = (
     "export it with torch.jit.trace in place of torch.jit.script, or pass the scripted module "
     "through torch.jit.freeze: both leave out branches that the model never takes; "
@@ -83,6 +90,9 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
     if not missing:
         return
     names = sorted(known)
+    namespaces = {name.namespace for name in names}
+    # An operator of a delegate may well be PyTorch's: it is this build that is without it.
+    build = "" if all(o.namespace in namespaces for o in missing) else "this build of "
     lines = []
     for operator in missing:
         near = _nearest(operator, names)
@@ -91,11 +101,11 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
     count = len(missing)
     raise UnknownOperatorError(
         f"this model names {'an operator' if count == 1 else f'{count} operators'} "
-        f"that PyTorch {runtime_version} does not have",
+        f"that {build}PyTorch {runtime_version} does not have",
         place=info.place,
         expected=f"operators of PyTorch {runtime_version}",
         seen=", ".join(str(operator) for operator in missing),
-        hint=_advice(missing),
+        hint=_advice(missing, namespaces),
         details="\n".join(lines),
     )
 
@@ -124,6 +134,19 @@ def _users(info: ModelInfo, operator: OperatorName) -> str:
     return ", ".join(names[:_MOST_USERS]) + more
 
 
-def _advice(missing: Iterable[OperatorName]) -> str:
-    special = [_ADVICE[o.qualified] for o in missing if o.qualified in _ADVICE]
-    return "; ".join(dict.fromkeys(special)) or _GENERAL_ADVICE
+def _advice(missing: Iterable[OperatorName], namespaces: Collection[str]) -> str:
+    advice = [_advice_on(operator, namespaces) for operator in missing]
+    return "; ".join(dict.fromkeys(text for text in advice if text)) or _GENERAL_ADVICE
+
+
+def _advice_on(operator: OperatorName, namespaces: Collection[str]) -> str | None:
+    if operator.qualified in _ADVICE:
+        return _ADVICE[operator.qualified]
+    if operator.namespace in _NAMESPACE_ADVICE:
+        return _NAMESPACE_ADVICE[operator.namespace]
+    if operator.namespace in namespaces:
+        return None
+    return (
+        f"{operator} belongs to another library than PyTorch, which this runtime does not hold: "
+        "write that part of the model in PyTorch's own operators"
+    )

@@ -1,6 +1,6 @@
 """From linked libraries to what a developer adds to an app.
 
-`deliver` makes a variant's folder, `PACKAGERS` the packages of one.
+`deliver` makes a variant's folder, `PACKAGERS` the packages of one app's folders.
 """
 
 from __future__ import annotations
@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.package import deb, tarball
+from orchestrator.package import aar, deb, tarball, xcframework
 from orchestrator.package.delivered import Packager
+from orchestrator.values.config import PackageKind
 
 # By the words of `packages:` in app.yaml.
-PACKAGERS: Final[Mapping[str, Packager]] = {"deb": deb, "tar": tarball}
+PACKAGERS: Final[Mapping[PackageKind, Packager]] = {
+    "tar": tarball,
+    "deb": deb,
+    "aar": aar,
+    "xcframework": xcframework,
+}

@@ -4,6 +4,9 @@
     <name>-dev      headers in /usr/include/<name>, archives, CMake and pkg-config files
     <name>-dbgsym   symbols, where gdb looks for them by build id
 
+Each holds manifest, licences and SBOM in /usr/share/doc/<its name>. The library has no version in
+its soname: it belongs to one app, which is delivered with it, so that -dev needs no second link.
+
 Contract: see `delivered.Packager`. The format is deb(5): an `ar` archive of `debian-binary`,
 `control.tar.*` and `data.tar.*`, written here in plain Python so that no dpkg is needed. zstd is
 read by dpkg 1.21.18 (Debian 12) and by Ubuntu's since 18.04.
@@ -15,7 +18,7 @@ import hashlib
 import io
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -27,6 +30,10 @@ from orchestrator.package.archives import write_tar_zst
 from orchestrator.package.delivered import NOT_FOR_RELEASE, Delivery, read_delivery
 from orchestrator.package.files import EPOCH, File, write_package
 from orchestrator.package.manifest import MANIFEST, LicenceFact, Manifest
+from orchestrator.package.symbols import needed_libraries, needed_versions
+
+SYSTEMS: Final = frozenset(("linux",))
+JOINS_ABIS: Final = False
 
 # processor -> (Debian architecture, multiarch folder); https://wiki.debian.org/Multiarch/Tuples
 _ARCHITECTURES: Final[Mapping[str, tuple[str, str]]] = {
@@ -35,6 +42,11 @@ _ARCHITECTURES: Final[Mapping[str, tuple[str, str]]] = {
     "armv7": ("armhf", "arm-linux-gnueabihf"),
 }
 _GLIBC: Final = re.compile(r"-gnu[a-z]*\.(\d+\.\d+)")
+# The GCC release that brought a symbol version (libstdc++ manual, "ABI Policy and Guidelines").
+_LIBSTDCXX: Final[Mapping[str, str]] = {
+    **{"3.4.26": "9.1", "3.4.27": "9.2", "3.4.28": "9.3", "3.4.29": "11.1", "3.4.30": "12.1"},
+    **{"3.4.31": "13.1", "3.4.32": "13.2", "3.4.33": "14.1", "3.4.34": "15.1"},
+}
 _MAINTAINER: Final = "libtorch-orchestrator <libtorch-orchestrator@localhost>"
 
 
@@ -52,8 +64,9 @@ class _Package:
     files: tuple[File, ...]
 
 
-def names(manifest: Manifest) -> tuple[str, ...]:
+def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     """The files' names: library, -dev, -dbgsym. Raises `NotForDebianError`."""
+    (manifest,) = manifests
     _refuse_other_systems(manifest)
     architecture, _ = _ARCHITECTURES[manifest.processor]
     mark = "" if manifest.for_release else f"_{NOT_FOR_RELEASE}"
@@ -63,16 +76,17 @@ def names(manifest: Manifest) -> tuple[str, ...]:
     )
 
 
-def pack(folder: Path, into: Path) -> tuple[Path, ...]:
+def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
     """Makes the three packages; raises `NotForDebianError`, and what `read_delivery` and
     `write_package` raise."""
+    (folder,) = folders
     delivery = read_delivery(folder)
-    targets = tuple(into / name for name in names(delivery.manifest))
+    targets = tuple(into / name for name in names([delivery.manifest]))
     packages = (_library(delivery), _development(delivery), _symbols(delivery))
     for target, package in zip(targets, packages, strict=True):
         write_package(
             target,
-            f"deb 1 {delivery.digest}",
+            f"deb 2 {delivery.digest}",
             partial(_write, package=package, manifest=delivery.manifest),
         )
     return targets
@@ -96,23 +110,37 @@ def _version(manifest: Manifest) -> str:
 
 def _library(delivery: Delivery) -> _Package:
     manifest = delivery.manifest
-    glibc = _GLIBC.search(manifest.toolchain.target or "")
     library = delivery.files[manifest.library.file]
-    fields = {
-        "Section": "libs",
-        "Depends": f"libc6 (>= {glibc[1]})" if glibc else "libc6",
-    }
-    if manifest.toolchain.cxx_library == "libstdc++":
-        fields["Depends"] += ", libstdc++6"
     return _Package(
         manifest.package_name,
-        fields,
+        {"Section": "libs", "Depends": _system_packages(delivery)},
         f"PyTorch {manifest.runtime.pytorch} cut for the app {manifest.app}",
         (
             File(f"{_lib(manifest)}/{_base(library)}", library.content),
-            *_documents(delivery, manifest.package_name, (MANIFEST,)),
+            *_documents(delivery, manifest.package_name),
         ),
     )
+
+
+def _system_packages(delivery: Delivery) -> str:
+    """The packages of the system that the library needs, as `dpkg-shlibdeps` would find them.
+
+    glibc's version is the one that the toolchain promises, else what the symbols need.
+    """
+    toolchain = delivery.manifest.toolchain
+    library = delivery.files[delivery.manifest.library.file].content
+    assert isinstance(library, Path)
+    versions = needed_versions(library)
+    promised = _GLIBC.search(toolchain.target or "")
+    glibc = promised[1] if promised else versions.get("GLIBC")
+    found = [f"libc6 (>= {glibc})" if glibc else "libc6"]
+    needed = needed_libraries(library)
+    if "libgcc_s.so.1" in needed:
+        found.append("libgcc-s1")
+    if "libstdc++.so.6" in needed:
+        gcc = _LIBSTDCXX.get(versions.get("GLIBCXX", ""))
+        found.append(f"libstdc++6 (>= {gcc})" if gcc else "libstdc++6")
+    return ", ".join(found)
 
 
 def _development(delivery: Delivery) -> _Package:
@@ -138,7 +166,6 @@ def _development(delivery: Delivery) -> _Package:
         for path, file in delivery.files.items()
         if path.endswith(".a")
     ]
-    bill = f"share/doc/{render.package_name(manifest.app)}/sbom.cdx.json"
     return _Package(
         name,
         {
@@ -150,7 +177,7 @@ def _development(delivery: Delivery) -> _Package:
             *headers,
             *archives,
             *(File(path, text.encode()) for path, text in texts.items()),
-            *_documents(delivery, name, (MANIFEST, bill)),
+            *_documents(delivery, name),
         ),
     )
 
@@ -158,22 +185,25 @@ def _development(delivery: Delivery) -> _Package:
 def _symbols(delivery: Delivery) -> _Package:
     manifest = delivery.manifest
     name = f"{manifest.package_name}-dbgsym"
-    build_id = manifest.library.build_id
+    build_id, symbols = manifest.library.build_id, manifest.library.symbols
+    assert symbols is not None
     if build_id:
         path = f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
     else:
-        base = PurePosixPath(manifest.library.symbols).name
-        path = f"usr/lib/debug/{_lib(manifest)}/{base}"
+        path = f"usr/lib/debug/{_lib(manifest)}/{PurePosixPath(symbols).name}"
     return _Package(
         name,
         {
             "Section": "debug",
             "Depends": f"{manifest.package_name} (= {_version(manifest)})",
+            # by these, tools find the symbols of a library (DebugPackage in Debian's wiki)
+            "Auto-Built-Package": "debug-symbols",
+            **({"Build-Ids": build_id} if build_id else {}),
         },
         f"PyTorch {manifest.runtime.pytorch} cut for the app {manifest.app}: symbols",
         (
-            File(path, delivery.files[manifest.library.symbols].content),
-            *_documents(delivery, name, ()),
+            File(path, delivery.files[symbols].content),
+            *_documents(delivery, name),
         ),
     )
 
@@ -186,23 +216,25 @@ def _base(file: File) -> str:
     return PurePosixPath(file.path).name
 
 
-def _documents(delivery: Delivery, package: str, paths: Iterable[str]) -> list[File]:
-    """`copyright`, which every package must have, and files of the delivery."""
+def _documents(delivery: Delivery, package: str) -> list[File]:
+    """What every package holds: `copyright`, the manifest and the SBOM."""
     folder = f"usr/share/doc/{package}"
-    name = render.package_name(delivery.manifest.app)
+    source = f"share/doc/{render.package_name(delivery.manifest.app)}"
     text = b"".join(
-        _licence(delivery, f"share/doc/{name}/licences", part)
-        for part in delivery.manifest.licences
+        _licence(delivery, f"{source}/licences", part) for part in delivery.manifest.licences
     )
-    documents = [File(f"{folder}/copyright", text)]
-    documents += [
-        File(f"{folder}/{PurePosixPath(path).name}", delivery.files[path].content) for path in paths
+    return [
+        File(f"{folder}/copyright", text),
+        *(
+            File(f"{folder}/{PurePosixPath(path).name}", delivery.files[path].content)
+            for path in (MANIFEST, f"{source}/sbom.cdx.json")
+        ),
     ]
-    return documents
 
 
 def _licence(delivery: Delivery, folder: str, part: LicenceFact) -> bytes:
-    head = f"{part.component} {part.version}: {part.licence}\n\n".encode()
+    name = f"{part.component} {part.version}" if part.version else part.component
+    head = f"{name}: {part.licence}\n\n".encode()
     texts = []
     for name in part.files:
         content = delivery.files[f"{folder}/{part.component}/{name}"].content
@@ -234,7 +266,7 @@ def _member(target: BinaryIO, name: str, content: BinaryIO) -> None:
 
 
 def _control(package: _Package, manifest: Manifest) -> list[File]:
-    """The control files: `control`, and the digests that `dpkg --verify` compares."""
+    """The control files: `control`, the digests that `dpkg --verify` compares, triggers."""
     kib = sum(-(-file.size() // 1024) for file in package.files)
     fields = {
         "Package": package.name,
@@ -255,7 +287,11 @@ def _control(package: _Package, manifest: Manifest) -> list[File]:
     sums = "".join(
         f"{_md5(file)}  {file.path}\n" for file in sorted(package.files, key=lambda f: f.path)
     )
-    return [File("control", text.encode()), File("md5sums", sums.encode())]
+    files = [File("control", text.encode()), File("md5sums", sums.encode())]
+    if package.fields["Section"] == "libs":
+        # the loader's cache must learn about a new library (deb-triggers(5))
+        files.append(File("triggers", b"activate-noawait ldconfig\n"))
+    return files
 
 
 def _md5(file: File) -> str:

@@ -6,6 +6,7 @@ included, and one that is already there is left as it is.
 
     lib/lib<app>_torch.so                     stripped; exports the C API only
     lib/lib<app>_torch_{registrations,core}.a
+    lib/lib<app>_torch.a                      iOS: in place of these three, and of lib/cmake
     lib/cmake/<app>_libtorch/, lib/pkgconfig/
     include/libtorch_app.h, include/...       the C API; PyTorch's headers
     symbols/lib<app>_torch.so.debug           found by .gnu_debuglink or build id
@@ -31,6 +32,7 @@ from orchestrator.package.files import (
     write_folder,
 )
 from orchestrator.package.headers import HeaderFile
+from orchestrator.package.macho import loaded_bytes
 from orchestrator.package.manifest import (
     MANIFEST,
     FileFact,
@@ -41,8 +43,6 @@ from orchestrator.package.manifest import (
     RuntimeFact,
     SelectionFact,
     ToolchainFact,
-    UnreadableManifestError,
-    read_manifest,
 )
 from orchestrator.package.strip import NotStrippableError, split
 
@@ -55,12 +55,15 @@ class MissingPartError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Licence:
-    """A part that was linked: its licence (an SPDX expression) and the texts, name -> file."""
+    """A part that was linked: its licence (an SPDX expression) and the texts by file name.
+
+    A text is its bytes, or the file that holds it; `version` is empty where the part has none.
+    """
 
     component: str
     version: str
     licence: str
-    texts: Mapping[str, Path]
+    texts: Mapping[str, bytes | Path]
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,11 @@ class DeliverInputs:
     """All that a delivery is made of.
 
     `shared_library` is unstripped; `registrations` is linked whole by consumers, `core` by need.
+    Where apps link no shared library (iOS), there is `static_library` in place of the three.
     `headers` are PyTorch's (destinations below `include/`), `definitions` the macros that they need
     (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's. `fingerprint` identifies
-    all of this for `already_delivered`, and must be the same on every machine.
+    what the app's variants for all ABIs have in common, and is the same on every machine.
+    `beside` are libraries that the shared one needs and the app carries (libc++_shared.so).
     """
 
     app: str
@@ -79,9 +84,9 @@ class DeliverInputs:
     package_name: str
     system: str
     processor: str
-    shared_library: Path
-    registrations: Path
-    core: Path
+    shared_library: Path | None
+    registrations: Path | None
+    core: Path | None
     c_header: Path
     headers: tuple[HeaderFile, ...]
     definitions: tuple[str, ...]
@@ -93,11 +98,16 @@ class DeliverInputs:
     for_release: bool = True
     keep_dwarf: bool = False
     fingerprint: str = ""
+    static_library: Path | None = None
+    beside: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """A delivered variant; `changed` is False where the folder already was what it should be."""
+    """A delivered variant; `changed` is False where the folder already was what it should be.
+
+    stripped_bytes: the shared library's, or what the static one brings into an app's memory.
+    """
 
     folder: Path
     manifest: Manifest
@@ -106,6 +116,7 @@ class Delivered:
 
     @property
     def shared_library(self) -> Path:
+        """The library of the manifest: the shared one, or the only static one."""
         return self.folder / self.manifest.library.file
 
 
@@ -124,23 +135,12 @@ def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
     return _delivered(folder, manifest, changed)
 
 
-def already_delivered(dist: Path, app: str, abi: str, fingerprint: str) -> Delivered | None:
-    """The delivery in `dist/<app>/<abi>/` if it was made of these inputs and is whole.
-
-    Reads the manifest alone, so that a build without changes need not read the libraries.
-    """
-    folder = dist / app / abi
-    try:
-        manifest = read_manifest(folder)
-    except UnreadableManifestError:
-        return None
-    if not fingerprint or manifest.fingerprint != fingerprint or not _is_there(folder, manifest):
-        return None
-    return _delivered(folder, manifest, changed=False)
-
-
 def _delivered(folder: Path, manifest: Manifest, changed: bool) -> Delivered:
-    return Delivered(folder, manifest, manifest.files[manifest.library.file].bytes, changed)
+    library = manifest.library
+    size = manifest.files[library.file].bytes
+    if library.is_static:
+        size = loaded_bytes(folder / library.file)
+    return Delivered(folder, manifest, size, changed)
 
 
 def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
@@ -149,11 +149,12 @@ def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
     libraries, library = _libraries(inputs)
     bare = _manifest(inputs, library)
     texts = {
-        **_below(f"lib/cmake/{name}", render.cmake_files(bare, render.FOLDER)),
-        **_below("lib/pkgconfig", render.pkgconfig_files(bare, render.FOLDER)),
         f"share/doc/{name}/sbom.cdx.json": sbom.text(bare),
         "README.md": render.readme(bare, libraries[0].size()),
     }
+    if not library.is_static:
+        texts |= _below(f"lib/cmake/{name}", render.cmake_files(bare, render.FOLDER))
+        texts |= _below("lib/pkgconfig", render.pkgconfig_files(bare, render.FOLDER))
     files = in_order(
         [
             *libraries,
@@ -171,6 +172,12 @@ def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
 def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
     """The library files, the stripped one first, and what the manifest says about it."""
     app = inputs.app
+    if inputs.static_library is not None:
+        fact = LibraryFact(file=f"lib/lib{app}_torch.a", soname=None, build_id=None, symbols=None)
+        return [File(fact.file, inputs.static_library)], fact
+    assert inputs.shared_library
+    assert inputs.registrations
+    assert inputs.core
     file = f"lib/lib{app}_torch.so"
     symbols = f"symbols/lib{app}_torch.so.debug"
     with _part(inputs.shared_library):
@@ -191,6 +198,7 @@ def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
         File(symbols, parts.debug),
         File(f"lib/{render.registrations_archive(app)}", inputs.registrations),
         File(f"lib/{render.core_archive(app)}", inputs.core),
+        *(File(f"lib/{path.name}", path, executable=True) for path in inputs.beside),
     ], fact
 
 

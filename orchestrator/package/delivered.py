@@ -23,13 +23,22 @@ class ChangedDeliveryError(OrchestratorError):
 
 
 class Packager(Protocol):
-    """A kind of package. Modules satisfy it: `package.tarball`, `package.deb`."""
+    """A kind of package. Modules satisfy it: `package.tarball`, `package.deb`.
 
-    def names(self, manifest: Manifest) -> tuple[str, ...]:
-        """The file names of the packages of a variant; raises what `pack` raises about it."""
+    SYSTEMS     of the toolchains whose variants it can hold
+    JOINS_ABIS  whether one package holds all of an app's ABIs; else each ABI has its own
 
-    def pack(self, folder: Path, into: Path) -> tuple[Path, ...]:
-        """Makes the packages of a delivered folder in the folder `into`; returns their paths.
+    `names` and `pack` take variants of one app, exactly one where ABIs are not joined.
+    """
+
+    SYSTEMS: frozenset[str]
+    JOINS_ABIS: bool
+
+    def names(self, manifests: Sequence[Manifest]) -> tuple[str, ...]:
+        """The packages' file names, the main one first; raises what `pack` raises about it."""
+
+    def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+        """Makes the packages of delivered folders in the folder `into`; returns their paths.
 
         A package that is there and was made of the same is left as it is.
         """
@@ -49,7 +58,7 @@ def read_delivery(folder: Path) -> Delivery:
     manifest = read_manifest(folder)
     files = {path: File(path, folder / path) for path in sorted(manifest.files)}
     library = manifest.library.file
-    files[library] = File(library, folder / library, executable=True)
+    files[library] = File(library, folder / library, executable=not manifest.library.is_static)
     wrong = [path for path, file in files.items() if not _holds(manifest, path, file)]
     if wrong:
         raise _changed(folder, wrong)

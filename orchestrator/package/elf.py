@@ -34,9 +34,14 @@ SYSTEM_LIBRARIES: Final[Mapping[str, frozenset[str]]] = {
             "ld-linux-armhf.so.3",
         )
     ),
-    "linux-musl": frozenset(("libc.so",)),
-    "android": frozenset(("libc.so", "libm.so", "libdl.so", "liblog.so")),
+    # as zig calls it, and as Alpine does; both are the dynamic linker itself
+    "linux-musl": frozenset(("libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1")),
+    "android": frozenset(("libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so")),
 }
+# What a library of a machine's own compiler needs besides: it is for this machine, or its like.
+CXX_LIBRARIES: Final = frozenset(
+    ("libstdc++.so.6", "libgcc_s.so.1", "libc++.so.1", "libc++abi.so.1", "libunwind.so.1")
+)
 # e_machine and the class of each processor: System V ABI supplements.
 _MACHINES: Final[Mapping[str, tuple[str, int]]] = {
     "x86_64": ("EM_X86_64", 64),

@@ -97,7 +97,7 @@ def write_folder(target: Path, files: Iterable[File]) -> None:
     """
     ordered = in_order([*files, File(MARKER, _MARKER_TEXT.encode())])
     refuse_foreign_folder(target)
-    with _writing(target):
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
         try:
@@ -134,35 +134,39 @@ def write_package(target: Path, made_of: str, write: Callable[[BinaryIO], None])
     and `UnwritableError`; then nothing has changed.
     """
     record = target.parent / RECORD
-    known = _read_record(record)
+    known = read_record(record)
     entry = known.get(target.name, {})
     seen = None
     if target.exists() or target.is_symlink():
-        seen = _sha256_of(target)
+        seen = "a link" if target.is_symlink() else sha256_of(target)
         if seen not in (entry.get("sha256"), entry.get("before")):
             raise ForeignFileError(
                 "this file was not written by the orchestrator, so it is not replaced",
                 place=Place(str(target)),
                 expected="no file, or the package that was written before",
-                seen=f"a file with sha256 {seen}",
+                seen=seen if target.is_symlink() else f"a file with sha256 {seen}",
                 hint="move it away, or give the app another package_name or version",
             )
         if entry.get("made_of") == made_of and entry.get("sha256") == seen:
             return False
-    with _writing(target):
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with _replacing(target) as stage:
             with stage.open("wb") as file:
                 write(file)
             # The record goes first and owns the old file too: a crash in between disowns neither.
-            known[target.name] = {"made_of": made_of, "sha256": _sha256_of(stage)}
+            written = {"made_of": made_of, "sha256": sha256_of(stage)}
             if seen is not None:
-                known[target.name]["before"] = seen
-            _write_record(record, known)
+                written["before"] = seen
+            if "slot" in entry:
+                written["slot"] = entry["slot"]
+            known[target.name] = written
+            write_record(record, known)
     return True
 
 
-def _read_record(record: Path) -> dict[str, dict[str, str]]:
+def read_record(record: Path) -> dict[str, dict[str, str]]:
+    """What a `RECORD` says: file name -> made_of, sha256, before, slot; nothing where damaged."""
     try:
         seen = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -172,12 +176,14 @@ def _read_record(record: Path) -> dict[str, dict[str, str]]:
     return {str(name): entry for name, entry in seen.items() if isinstance(entry, dict)}
 
 
-def _write_record(record: Path, known: dict[str, dict[str, str]]) -> None:
+def write_record(record: Path, known: dict[str, dict[str, str]]) -> None:
+    """Writes a `RECORD`, all or nothing; raises `OSError`."""
     with _replacing(record) as stage:
         stage.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _sha256_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Digest of a file, or why there is none."""
     try:
         return File("", path).sha256()
     except OSError as cause:
@@ -237,7 +243,8 @@ def _swap(stage: Path, target: Path) -> None:
 
 
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
+def writing(target: Path) -> Iterator[None]:
+    """Makes an `UnwritableError` of an `OSError`."""
     try:
         yield
     except OSError as cause:

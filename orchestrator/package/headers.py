@@ -96,3 +96,12 @@ def _dependencies(text: str) -> list[str]:
         )
     # Rules without prerequisites follow under -MP: `unit.h:`.
     return [word for word in words[target + 1 :] if not word.endswith(":")]
+
+
+# A declaration of the C API: `LTA_API lta_status lta_module_load(`
+_FUNCTION: Final = re.compile(r"LTA_API\s+[^;]*?\b(lta_\w+)\s*\(")
+
+
+def api_functions(header: str) -> frozenset[str]:
+    """The functions that the text of the C API's header declares: what a library exports."""
+    return frozenset(_FUNCTION.findall(header))

@@ -59,19 +59,31 @@ class RuntimeFact(_Fact):
     tree: str
 
 
+class AndroidFact(_Fact):
+    """Android: the least API level, the NDK's major release (None for the stand-in), and which of
+    the NDK's C++ libraries."""
+
+    api: int
+    ndk: int | None
+    stl: Literal["c++_static", "c++_shared"]
+
+
 class ToolchainFact(_Fact):
     """What compiled it: `zig`, `0.17.0`. `cxx_library` is what an app that links the archives must
     be built with; `target` is zig's."""
 
     compiler: str
-    version: str = Field(pattern=r"^\S+$")
+    version: str = Field(min_length=1)
     identity: str
     cxx_library: Literal["libc++", "libstdc++"]
     target: str | None = None
+    android: AndroidFact | None = None
 
 
 class LicenceFact(_Fact):
-    """A part of the libraries, its licence as an SPDX expression, and the texts delivered."""
+    """A part of the libraries, its licence as an SPDX expression, and the texts delivered.
+
+    `version` is empty where the part has none: code copied into PyTorch's own files."""
 
     component: str
     version: str
@@ -87,12 +99,19 @@ class FileFact(_Fact):
 
 
 class LibraryFact(_Fact):
-    """The shared library, apart from its size: what a debugger finds its symbols by."""
+    """The library that apps link, and of a shared one what a debugger finds its symbols by.
+
+    A static library (iOS) has neither a soname nor symbols of its own."""
 
     file: str
-    soname: str
+    soname: str | None
     build_id: str | None
-    symbols: str
+    symbols: str | None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is an archive, and the only library of its variant."""
+        return self.soname is None
 
 
 class Manifest(_Fact):
@@ -106,7 +125,7 @@ class Manifest(_Fact):
     system: str
     processor: str
     for_release: bool
-    # Of all that it was made from, as the planner knows it; empty where nobody gave one.
+    # Of what the app's variants have in common: one package may join those that have the same.
     fingerprint: str = ""
     models: Annotated[tuple[ModelFact, ...], Strict(False)]
     selection: SelectionFact

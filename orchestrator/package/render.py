@@ -68,8 +68,9 @@ def pkgconfig_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
 
 
 def readme(manifest: Manifest, library_bytes: int) -> str:
-    """The README for the one who links it; `library_bytes` is the stripped shared library's."""
-    return _render("README.md.j2", manifest, FOLDER, library_bytes=library_bytes)
+    """The README for the one who links it; `library_bytes` is the file's that he links."""
+    template = "README-static.md.j2" if manifest.library.is_static else "README.md.j2"
+    return _render(template, manifest, FOLDER, library_bytes=library_bytes)
 
 
 def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> str:

@@ -60,9 +60,9 @@ def _part(fact: LicenceFact) -> Component:
     return Component(
         type=ComponentType.LIBRARY,
         name=fact.component,
-        version=fact.version,
-        bom_ref=f"{fact.component}@{fact.version}",
-        purl=PackageURL("generic", None, fact.component, fact.version),
+        version=fact.version or None,
+        bom_ref=f"{fact.component}@{fact.version}" if fact.version else fact.component,
+        purl=PackageURL("generic", None, fact.component, fact.version or None),
         licenses=[LicenseFactory().make_from_string(fact.licence)],
     )
 

@@ -1,38 +1,52 @@
-"""Builds variants: locks -> selections -> one graph -> libraries -> delivery -> proof -> report."""
+"""Builds variants: locks -> selections -> one graph -> libraries -> proof -> packages -> report."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import util
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import ensure_folder
 from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
-from orchestrator.package import elf
-from orchestrator.package.deliver import Delivered, DeliverInputs, Licence, deliver
-from orchestrator.package.manifest import ModelFact, RuntimeFact, SelectionFact, ToolchainFact
+from orchestrator.package.deliver import Delivered, DeliverInputs, deliver
+from orchestrator.package.manifest import (
+    AndroidFact,
+    ModelFact,
+    RuntimeFact,
+    SelectionFact,
+    ToolchainFact,
+)
+from orchestrator.pipeline.checking import check_library
+from orchestrator.pipeline.comparing import comparable, require_same_structure
 from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out, names_of
 from orchestrator.pipeline.headers import consumer_definitions, delivered_headers
+from orchestrator.pipeline.licences import licences
+from orchestrator.pipeline.packaging import (
+    common_fingerprint,
+    make_packages,
+    mark_proven,
+    mark_unproven,
+    refuse_blocked_folder,
+)
 from orchestrator.pipeline.prepare import NATIVE
-from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.static_links import StaticLinks
 from orchestrator.pipeline.variants import (
     VariantLinks,
     Wanted,
     hot_units,
-    library_name,
+    links_of,
     plan_all,
-    variant_links,
 )
 from orchestrator.pipeline.verifying import driver_path, read_traces, verify_library
 from orchestrator.plan.graph import VariantObjects, action_graph
 from orchestrator.report.table import BuildReport, VariantReport
 from orchestrator.report.verify import require_verified
 from orchestrator.select.policy import select
+from orchestrator.toolchain.driver import AndroidFacts
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
@@ -53,12 +67,15 @@ class Variant:
     traces: tuple[Trace, ...]
     selection: Selection
     objects: VariantObjects
-    links: VariantLinks
+    links: VariantLinks | StaticLinks
 
 
-def plan_variants(session: Session, labels: Sequence[Label]) -> tuple[Variant, ...]:
+def plan_variants(
+    session: Session, labels: Sequence[Label], *, generate: bool = True
+) -> tuple[Variant, ...]:
     """Plan every label; all selections come from the committed traces.
 
+    generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
     """
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in _apps(labels)}
@@ -86,9 +103,11 @@ def plan_variants(session: Session, labels: Sequence[Label]) -> tuple[Variant, .
                 optimize=session.workspace.apps[label.app].optimize,
                 hot=hot[label.app],
                 cut=session.cut_units(roots[label.app]),
+                app=label.app,
             )
             for label in labels
         ],
+        generate=generate,
     )
     return tuple(
         Variant(
@@ -97,7 +116,7 @@ def plan_variants(session: Session, labels: Sequence[Label]) -> tuple[Variant, .
             traces=traces[label.app],
             selection=selections[label.app],
             objects=planned[str(label)],
-            links=variant_links(session, label.app, str(label), planned[str(label)]),
+            links=links_of(session, label.app, str(label), planned[str(label)]),
         )
         for label in labels
     )
@@ -115,12 +134,14 @@ def _abi(label: Label) -> str:
 def build(
     session: Session, labels: Sequence[Label], *, jobs: int | None, view: View
 ) -> BuildReport:
-    """Build, deliver and verify every label.
+    """Build, deliver, verify and package every label.
 
-    Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning and
-    delivering raise.
+    Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning,
+    delivering and packaging raise.
     """
     started = time.monotonic()
+    for app in _apps(labels):
+        refuse_blocked_folder(session, app)
     variants = plan_variants(session, labels)
     graph = action_graph(
         (v.objects for v in variants), (link for v in variants for link in v.links.all)
@@ -141,17 +162,24 @@ def build(
             session.context.state / "failures.log",
         )
     ensure_folder(session.context.dist, "dist")
-    reports = [_finish(session, variant, carried) for variant in variants]
+    # the machine's own ABI first: what cannot run here is compared with it
+    in_order = sorted(variants, key=lambda variant: variant.label.abi != HOST)
+    reports = [_finish(session, variant, variants, carried) for variant in in_order]
+    packages = make_packages(session, [variant.label for variant in variants])
     return BuildReport(
         variants=tuple(reports),
+        packages=packages,
         actions_run=carried.result.actions,
         seconds=time.monotonic() - started,
     )
 
 
-def _finish(session: Session, variant: Variant, carried: Carried) -> VariantReport:
+def _finish(
+    session: Session, variant: Variant, variants: Sequence[Variant], carried: Carried
+) -> VariantReport:
+    mark_unproven(session, variant.label)
     delivered = deliver(_deliver_inputs(session, variant), session.context.dist)
-    check_library(session, variant, delivered)
+    check_library(session.toolchain(_abi(variant.label)), delivered)
     _check_budget(variant, delivered)
     results = verify_library(
         session,
@@ -162,8 +190,10 @@ def _finish(session: Session, variant: Variant, carried: Carried) -> VariantRepo
         delivered.shared_library,
     )
     require_verified(str(variant.label), results)
-    compiled = sum(c.object in carried.compiled for c in variant.objects.compiles)
     statuses = {result.status for result in results}
+    made_as = _made_as(session, variant, variants) if statuses == {"not run here"} else None
+    mark_proven(session, variant.label)
+    compiled = sum(c.object in carried.compiled for c in variant.objects.compiles)
     return VariantReport(
         app=variant.label.app,
         abi=_abi(variant.label),
@@ -173,26 +203,28 @@ def _finish(session: Session, variant: Variant, carried: Carried) -> VariantRepo
         stripped_bytes=delivered.stripped_bytes,
         all_operators_bytes=session.runtime.version.all_operators_bytes.get(_abi(variant.label)),
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
+        made_as=made_as,
+        for_release=delivered.manifest.for_release,
     )
 
 
-def check_library(session: Session, variant: Variant, delivered: Delivered) -> None:
-    """Raises the first rule of a shipped ELF library that the delivered one breaks."""
-    config = session.toolchain(_abi(variant.label)).config
-    if config.format != "elf" or config.system != "linux":
-        return
-    exports = frozenset(_EXPORTED.findall((NATIVE / "capi/libtorch_app.h").read_text()))
-    rules = elf.ElfRules(
-        soname=f"lib{library_name(variant.label.app)}.so",
-        processor=config.processor,
-        exports=exports,
-        system_libraries=elf.SYSTEM_LIBRARIES["linux-gnu"],
-    )
-    elf.check(delivered.shared_library, rules)
+def _made_as(session: Session, variant: Variant, variants: Sequence[Variant]) -> str | None:
+    """The ABI of this app that ran and that the variant is made as; None where none ran here.
+
+    Raises StructureDiffersError.
+    """
+    ran = Label(variant.label.app, HOST)
+    if HOST not in variant.app.config.targets or not comparable(session, variant.label, ran):
+        return None
+    host = next((v for v in variants if v.label == ran), None) or plan_variants(session, [ran])[0]
+    require_same_structure(session, variant.label, variant.objects, ran, host.objects)
+    return HOST
 
 
-# A declaration of the C API: `LTA_API lta_status lta_module_load(`
-_EXPORTED = re.compile(r"LTA_API\s+[^;]*?\b(lta_\w+)\s*\(")
+def _android(facts: AndroidFacts | None) -> AndroidFact | None:
+    if facts is None:
+        return None
+    return AndroidFact(api=facts.api, ndk=facts.ndk, stl=facts.stl)
 
 
 def _check_budget(variant: Variant, delivered: Delivered) -> None:
@@ -213,6 +245,14 @@ def _deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
     links = variant.links
     selection = variant.selection
     zig = toolchain.config.compiler.zig
+    shared = registrations = core = static = None
+    if isinstance(links, StaticLinks):
+        static = Path(session.fill(links.library.output))
+    else:
+        shared, registrations, core = (
+            Path(session.fill(link.output))
+            for link in (links.shared, links.registrations, links.core)
+        )
     return DeliverInputs(
         app=app.name,
         abi=abi,
@@ -220,12 +260,13 @@ def _deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         package_name=app.package_name,
         system=toolchain.config.system,
         processor=toolchain.config.processor,
-        shared_library=Path(session.fill(links.shared.output)),
-        registrations=Path(session.fill(links.registrations.output)),
-        core=Path(session.fill(links.core.output)),
+        shared_library=shared,
+        registrations=registrations,
+        core=core,
+        static_library=static,
         c_header=NATIVE / "capi" / "libtorch_app.h",
-        headers=delivered_headers(session, abi),
-        definitions=consumer_definitions(session, abi),
+        headers=() if static else delivered_headers(session, abi),
+        definitions=() if static else consumer_definitions(session, abi),
         models=tuple(
             ModelFact(name=m.name, file=Path(m.file).name, sha256=t.identity.model)
             for m, t in zip(app.config.models, variant.traces, strict=True)
@@ -240,42 +281,20 @@ def _deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
             pytorch=session.runtime.version.version, tree=session.runtime.fetched.digest
         ),
         toolchain=ToolchainFact(
-            compiler="zig" if zig is not None else "command",
+            compiler=toolchain.driver.kind or ("zig" if zig is not None else "command"),
             version=toolchain.version,
             identity=toolchain.identity,
             cxx_library=toolchain.driver.cxx_library,
-            target=None if zig is None else zig.target,
+            target=toolchain.driver.target if static or zig else None,
+            android=_android(toolchain.driver.android),
         ),
-        licences=_licences(session),
+        licences=licences(
+            session,
+            abi,
+            [compile.unit for compile in variant.objects.compiles],
+            shared,
+        ),
+        for_release=toolchain.for_release,
+        beside=toolchain.driver.beside,
+        fingerprint=common_fingerprint(session, app, variant.traces, selection),
     )
-
-
-def _licences(session: Session) -> tuple[Licence, ...]:
-    tree = session.runtime.fetched.tree
-    licences = [
-        Licence(
-            "PyTorch",
-            session.runtime.version.version,
-            "BSD-3-Clause",
-            {"LICENSE": tree / "LICENSE", "NOTICE": tree / "NOTICE"},
-        ),
-        Licence(
-            "miniz",
-            "2.1.0",
-            "MIT",
-            {"LICENSE": tree / "third_party/miniz-2.1.0/LICENSE"},
-        ),
-    ]
-    spec = util.find_spec("ziglang")
-    if spec is not None and spec.submodule_search_locations:
-        library = Path(spec.submodule_search_locations[0]) / "lib"
-        licences += [
-            Licence(
-                name,
-                "22.1.8",
-                "Apache-2.0 WITH LLVM-exception",
-                {"LICENSE.TXT": library / name / "LICENSE.TXT"},
-            )
-            for name in ("libcxx", "libcxxabi", "libunwind")
-        ]
-    return tuple(licences)

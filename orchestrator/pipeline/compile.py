@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Protocol, Self
 
 from orchestrator.emit.ninja import ninja_text
 from orchestrator.execute.ninja import NinjaResult, run_ninja
+from orchestrator.pipeline.launching import launching
 from orchestrator.pipeline.session import Session
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.values.action import ActionGraph
@@ -58,26 +58,24 @@ def carry_out(
     headers = {c.pch.output for c in graph.compiles.values() if c.pch is not None}
     present = {o for o in (*graph.compiles, *headers) if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
+    launched = launching(session, sorted(abis))
     text = ninja_text(
         graph,
-        folders=session.runtime.folders,
+        folders={**session.runtime.folders, **launched.folders},
         toolchains={abi: _tools(session.toolchain(abi)) for abi in sorted(abis)},
         present=present,
-        launcher=_launcher(session),
+        launchers=launched.texts,
     )
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
-    env = compiler_environment(cache, session.context.env)
-    launcher = session.workspace.config.launcher
-    if launcher is not None:
-        env.update(launcher.env)
     costs = {c.unit: c.cost for o, c in graph.compiles.items() if o not in present}
     with view(costs, jobs or os.cpu_count() or 1) as sink:
         result = run_ninja(
             build_file,
             # ninja knows no target without an edge; with nothing left, the whole graph is nothing
             [session.fill(target) for target in targets if target not in present],
-            env=env,
+            env={**compiler_environment(cache, session.context.env), **launched.env},
+            folder=cache,
             jobs=jobs,
             keep_going=keep_going,
             feed=sink.feed,
@@ -114,11 +112,6 @@ def _tools(toolchain: ResolvedToolchain) -> dict[str, str]:
         "ar": str(toolchain.ar),
         "link": " ".join(toolchain.link_flags),
     }
-
-
-def _launcher(session: Session) -> str:
-    launcher = session.workspace.config.launcher
-    return "" if launcher is None else shlex.join(launcher.command)
 
 
 def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:

@@ -11,7 +11,7 @@ from orchestrator.package.headers import HeaderFile, headers_from_depfile
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import INCLUDE_FOLDERS, unit_flags
+from orchestrator.plan.flags import INCLUDE_FOLDERS, own_folders, unit_flags
 from orchestrator.toolchain.resolve import compiler_environment
 
 _PROBE = NATIVE / "headers" / "probe.cpp"
@@ -48,7 +48,7 @@ def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
     stored = session.context.cache / "headers" / f"{key}.json"
     if not stored.is_file():
         session.say(f"finding the headers of the C++ API for {abi}")
-        headers = headers_from_depfile(_depfile(session, abi, flags), _roots(session))
+        headers = headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi))
         stored.parent.mkdir(parents=True, exist_ok=True)
         staged = stored.with_name(f".{key}.{os.getpid()}")
         staged.write_text(json.dumps([[h.source, h.destination] for h in headers]))
@@ -58,7 +58,7 @@ def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
 
 def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
     """`NAME` or `NAME=value`: what a C++ consumer must define."""
-    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    flags = _unit_flags(session, abi)
     return tuple(
         sorted(
             flag.removeprefix("-D")
@@ -69,12 +69,24 @@ def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
 
 
 def _flags(session: Session, abi: str) -> list[str]:
-    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    flags = _unit_flags(session, abi)
     return [_for_consumer(session, f) for f in (*session.toolchain(abi).compile_flags, *flags)]
 
 
-def _roots(session: Session) -> dict[str, str]:
-    folders = (folder for folder in INCLUDE_FOLDERS if not folder.endswith("miniz-2.1.0"))
+def _unit_flags(session: Session, abi: str) -> tuple[str, ...]:
+    return unit_flags(
+        language="c++",
+        kernel=False,
+        hot=False,
+        optimize="size",
+        purpose="release",
+        system=session.toolchain(abi).config.system,
+    )
+
+
+def _roots(session: Session, abi: str) -> dict[str, str]:
+    of_toolchain = own_folders(session.toolchain(abi).compile_flags)
+    folders = (*of_toolchain, *(f for f in INCLUDE_FOLDERS if not f.endswith("miniz-2.1.0")))
     return {_for_consumer(session, f): "ATen" if f.endswith("/ATen") else "" for f in folders}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,11 +66,12 @@ def make_index(
     runtime = session.runtime
     spec = _spec(session)
     costs = _known_costs(runtime)
-    # A projection for every unit: which of them are op-bearing is what preprocessing tells.
-    units = [
-        UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST), open_tags=True)
+    bare = [
+        UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST))
         for unit in runtime_units(runtime.fetched.tree, runtime.version)
     ]
+    # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
+    units = list(_mentions(session, spec, bare))
     compiles = {u.path: compile_unit(runtime.facts, _EVERYTHING, spec, u) for u in units}
     tracing = replace(spec, purpose="tracer")
     library = native_compiles(runtime.facts, spec, LIBRARY_SOURCES, runtime.native)
@@ -94,12 +95,11 @@ def make_index(
             carried.result.actions,
             session.context.state / "failures.log",
         )
-    facts = list(_mentions(session, units, compiles))
     session.say("reading the objects")
     index = build_index(
         runtime.version.version,
         runtime.fetched.digest,
-        facts,
+        units,
         {path: Path(session.fill(c.object)) for path, c in compiles.items()},
     )
     entry = _entry(session, library, tracer)
@@ -129,13 +129,15 @@ def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
 
 
 def _mentions(
-    session: Session, units: Iterable[UnitFacts], compiles: Mapping[str, Compile]
+    session: Session, spec: VariantSpec, units: Sequence[UnitFacts]
 ) -> Iterable[UnitFacts]:
+    """The units with what they mention. Raises PreprocessingFailedError."""
     session.say("preprocessing the units")
     env = compiler_environment(session.context.cache, session.context.env)
+    facts = session.runtime.facts
+    actions = [compile_unit(facts, _EVERYTHING, spec, unit) for unit in units]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        units = list(units)
-        texts = pool.map(lambda unit: _preprocess(session, compiles[unit.path], env), units)
+        texts = pool.map(lambda action: _preprocess(session, action, env), actions)
         for unit, text in zip(units, texts, strict=True):
             found = mentions_of(text)
             yield UnitFacts(

@@ -19,6 +19,7 @@ from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, load_
 from orchestrator.runtime.source import FetchedRuntime, fetch_runtime
 from orchestrator.runtime.units import runtime_units
 from orchestrator.runtime.versions import DATA, VersionData, load_version
+from orchestrator.toolchain.zig import zig_library
 
 NATIVE = Path(__file__).parent.parent / "native"
 # Headers of ours that PyTorch's own units read.
@@ -103,6 +104,9 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         folders[f"third_party_{name}"] = str(include)
     # A precompiled header holds the paths of what it was made from.
     folders["pch"] = str(context.cache / "pch" / fingerprint(folders)[:12])
+    library = zig_library()
+    if library is not None:
+        folders["zig"] = str(library)
     units = runtime_units(fetched.tree, version)
     facts = RuntimeFacts(
         identity=fingerprint(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +20,11 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import check_operators, require_inputs, require_no_named_tuples
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
+from orchestrator.plan.planner import Planner
 from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
+from orchestrator.toolchain.running import Running
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.operators import OperatorName
 from orchestrator.values.trace import TraceIdentity
@@ -37,6 +39,7 @@ class Session:
     context: Context
     say: Callable[[str], None]
     _toolchains: dict[str, ResolvedToolchain] = field(default_factory=dict)
+    _running: dict[str, Running] = field(default_factory=dict)
     _kernels: dict[tuple[str, ...], Registry] = field(default_factory=dict)
     _models: dict[Path, ModelInfo] = field(default_factory=dict)
 
@@ -49,6 +52,23 @@ class Session:
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
         return prepare_runtime(self.workspace, self.context, self.say)
+
+    @cached_property
+    def planner(self) -> Planner:
+        return Planner(self.runtime.index, self.runtime.facts)
+
+    @cached_property
+    def tracer(self) -> str:
+        return tracer_digest()
+
+    @cached_property
+    def tag_users(self) -> Mapping[str, tuple[str, ...]]:
+        """Kernel tag -> the units that mention it."""
+        users: dict[str, list[str]] = {}
+        for unit in self.runtime.index.units:
+            for tag in unit.tags:
+                users.setdefault(tag, []).append(unit.path)
+        return {tag: tuple(paths) for tag, paths in users.items()}
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -78,6 +98,13 @@ class Session:
                 declared.config, declared.place, self.context.cache, self.context.env
             )
         return self._toolchains[abi]
+
+    def running(self, abi: str) -> Running:
+        """How an ABI's binaries run on this machine."""
+        if abi not in self._running:
+            toolchain = self.toolchain(abi)
+            self._running[abi] = toolchain.running(self.context.cache, self.say)
+        return self._running[abi]
 
     def fill(self, text: str) -> str:
         """A text with its `$variables` (folders of this machine) filled in."""
@@ -109,7 +136,7 @@ class Session:
             runtime=self.workspace.config.runtime.tree,
             inputs=inputs_digest(model),
             backends=self.backends,
-            tracer=tracer_digest(),
+            tracer=self.tracer,
         )
 
 

@@ -17,9 +17,10 @@ from orchestrator.pipeline.driver import run_driver
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import Wanted, executable_link, plan_all
 from orchestrator.plan.graph import action_graph
-from orchestrator.plan.variant import entry_nodes
+from orchestrator.plan.planner import entry_nodes
 from orchestrator.report.verify import DriverRun
-from orchestrator.select.closure import Registry, reach
+from orchestrator.select.closure import Registry
+from orchestrator.select.needs import needed
 from orchestrator.select.policy import everything
 from orchestrator.trace.lock import pack_runs, write_lock
 from orchestrator.trace.recording import trace_from_recording
@@ -111,7 +112,7 @@ def tracer_selection(
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
     index, runtime = session.runtime.index, session.runtime
     always, cut = runtime.facts.always_for("tracer"), session.cut_units(roots)
-    found = reach(
+    found = needed(
         index,
         kernels,
         entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),

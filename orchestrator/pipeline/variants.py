@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orchestrator.codegen.registrations import generate_registrations
+from orchestrator.codegen.registrations import generate_registrations, planned_registrations
 from orchestrator.codegen.stubs import generate_stubs
+from orchestrator.package.aar_java import java_package
+from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
-from orchestrator.plan.flags import Purpose
+from orchestrator.pipeline.static_links import StaticLinks, static_links
+from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.plan.flags import Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
     VariantObjects,
+    cxx_library_compiles,
+    java_compiles,
     native_compiles,
     registration_compiles,
     runtime_library_compiles,
 )
-from orchestrator.plan.variant import VariantPlan, VariantSpec, plan_variant
+from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
+from orchestrator.toolchain.driver import SYSTEM_LIBRARIES
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.config import Optimize
@@ -38,7 +45,6 @@ RUNTIME_LIBRARY_SOURCES = tuple(
     for part in ("demangle", "ios", "iostream", "locale", "streams", "string")
 )
 _COLLECT = ("-Wl,--gc-sections",)
-_SYSTEM_LIBRARIES = ("-lpthread", "-ldl")
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Wanted:
     """A variant to plan: its label for people, what is selected, and how it is built.
 
     kernels are the registrations that its models can reach, cut the units that they cannot.
+    app is whose release variant it is: on Android its library carries the app's Java methods.
     """
 
     label: str
@@ -56,17 +63,29 @@ class Wanted:
     optimize: Optimize
     hot: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
+    app: str | None = None
 
 
-def plan_all(session: Session, wanted: Iterable[Wanted]) -> dict[str, VariantObjects]:
-    """Plans by label, with their registrations generated (one torchgen process for all)."""
+def plan_all(
+    session: Session, wanted: Iterable[Wanted], *, generate: bool = True
+) -> dict[str, VariantObjects]:
+    """Plans by label, with their registrations generated (one torchgen process for all).
+
+    generate: without, registrations that are not there yet are planned by stand-ins.
+    """
     runtime = session.runtime
-    plans = {one.label: _plan(session, one) for one in wanted}
-    generated = generate_registrations(
-        {plan.request for plan in plans.values()},
-        runtime.fetched.tree,
-        session.context.cache,
-        session.context.env,
+    wanted = tuple(wanted)
+    apps = {one.label: one.app for one in wanted}
+    plans = {
+        one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, one))
+        for one in wanted
+    }
+    requests = {plan.request for plan in plans.values()}
+    tree, cache = runtime.fetched.tree, session.context.cache
+    generated = (
+        generate_registrations(requests, tree, cache, session.context.env)
+        if generate
+        else planned_registrations(requests, tree, cache)
     )
     return {
         label: VariantObjects(
@@ -76,12 +95,13 @@ def plan_all(session: Session, wanted: Iterable[Wanted]) -> dict[str, VariantObj
                 plan.spec,
                 (
                     *generated[plan.request],
-                    *generate_stubs(plan.reach.stubs, session.context.cache),
+                    *generate_stubs(plan.needed.stubs, session.context.cache),
                 ),
                 session.context.cache,
             ),
             native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
             runtime_library(session, plan.spec),
+            _java(session, plan.spec, apps[label]),
         )
         for label, plan in plans.items()
     }
@@ -90,24 +110,28 @@ def plan_all(session: Session, wanted: Iterable[Wanted]) -> dict[str, VariantObj
 def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     """Our parts of the C++ library for a shared library: none where its sources are not at hand.
 
-    zig brings the sources of its libc++; other toolchains bring a library only.
+    zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
+    NDK brings no library, and gets all of it.
     """
     toolchain = session.toolchain(spec.abi)
+    if toolchain.driver.cxx_sources:
+        return cxx_library_compiles(spec, toolchain.driver.cxx_sources)
     brings = toolchain.driver.brings_cxx_sources and toolchain.links_shared
     if spec.purpose != "release" or not brings:
         return ()
     return runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, session.runtime.native)
 
 
+def _java(session: Session, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
+    """What is behind the Java API: in an app's library for Android."""
+    if app is None or spec.system != "android":
+        return ()
+    package = java_package(app).replace(".", "/")
+    return java_compiles(spec, package, session.runtime.native)
+
+
 def _sources(plan: VariantPlan) -> tuple[str, ...]:
     return TRACER_SOURCES if plan.spec.purpose == "tracer" else LIBRARY_SOURCES
-
-
-def _plan(session: Session, wanted: Wanted) -> VariantPlan:
-    runtime = session.runtime
-    return plan_variant(
-        runtime.index, wanted.kernels, runtime.facts, wanted.selection, spec_of(session, wanted)
-    )
 
 
 def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
@@ -116,7 +140,7 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
     entry = session.runtime.entry
     return VariantSpec(
         abi=wanted.abi,
-        toolchain=toolchain.identity,
+        toolchain=identity_with_headers(toolchain),
         compile_flags=toolchain.compile_flags,
         purpose=wanted.purpose,
         optimize=wanted.optimize,
@@ -124,7 +148,20 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
         hot=wanted.hot,
         cut=wanted.cut,
+        system=toolchain.config.system,
     )
+
+
+def identity_with_headers(toolchain: ResolvedToolchain) -> str:
+    """The toolchain's identity, and that of the headers of ours that its flags name."""
+    flags = toolchain.compile_flags
+    folders = [NATIVE / path.removeprefix("$native/") for path in own_folders(flags)]
+    files = [NATIVE / path.removeprefix("$native/") for path in own_headers(flags)]
+    files += [path for folder in folders for path in folder.rglob("*.h")]
+    if not files:
+        return toolchain.identity
+    headers = {path.relative_to(NATIVE).as_posix(): path.read_text() for path in files}
+    return fingerprint({"toolchain": toolchain.identity, "headers": headers})
 
 
 def precompiles(session: Session, toolchain: ResolvedToolchain) -> bool:
@@ -144,23 +181,27 @@ def executable_link(output: str, objects: VariantObjects) -> Link:
         abi=objects.plan.spec.abi,
         whole=objects.whole,
         by_need=objects.by_need,
-        flags=(*_COLLECT, *_SYSTEM_LIBRARIES),
+        flags=(*_COLLECT, *SYSTEM_LIBRARIES[objects.plan.spec.system]),
     )
 
 
 @dataclass(frozen=True)
 class VariantLinks:
-    """The files that one variant is delivered from, and what builds its driver."""
+    """The files that one variant is delivered from, and what builds its driver.
+
+    There is no driver where nothing here can run it.
+    """
 
     shared: Link
     registrations: Link
     core: Link
-    driver: Link
+    driver: Link | None
     driver_compiles: tuple[Compile, ...]
 
     @property
     def all(self) -> tuple[Link, ...]:
-        return (self.shared, self.registrations, self.core, self.driver)
+        driver = () if self.driver is None else (self.driver,)
+        return (self.shared, self.registrations, self.core, *driver)
 
 
 def library_name(app: str) -> str:
@@ -168,35 +209,50 @@ def library_name(app: str) -> str:
     return f"{app}_torch"
 
 
+def links_of(
+    session: Session, app: str, label: str, objects: VariantObjects
+) -> VariantLinks | StaticLinks:
+    """The links of a release variant, of the form that its system's apps link."""
+    abi = objects.plan.spec.abi
+    if session.toolchain(abi).links_shared:
+        return variant_links(session, app, label, objects)
+    return static_links(_folder(app, abi), library_name(app), objects)
+
+
+def _folder(app: str, abi: str) -> str:
+    return f"$state/variants/{app}/{abi}"
+
+
 def variant_links(session: Session, app: str, label: str, objects: VariantObjects) -> VariantLinks:
-    """The links of a release variant."""
+    """The links of a release variant that is delivered with a shared library."""
     spec = objects.plan.spec
-    folder = f"$state/variants/{app}/{spec.abi}"
+    folder = _folder(app, spec.abi)
     name = library_name(app)
+    exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
     shared = Link(
         output=f"{folder}/lib{name}.so",
         kind="shared",
         abi=spec.abi,
         # first, so that the linker takes nothing of the same from libc++'s archive
-        whole=(*(c.object for c in objects.runtime_library), *objects.whole),
+        whole=(*(c.object for c in (*objects.runtime_library, *objects.java)), *objects.whole),
         by_need=objects.by_need,
         flags=(
             *_COLLECT,
             f"-Wl,-soname,lib{name}.so",
-            "-Wl,--version-script=$native/capi/libtorch_app.map",
+            f"-Wl,--version-script={exports}",
             "-Wl,--hash-style=gnu",
             # a place for the build id, which the delivery fills in from the stripped content
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
             # not `all`: c10::DataPtr compares the addresses of deleters
             *(["-Wl,--icf=safe"] if session.toolchain(spec.abi).abilities.fold_functions else []),
-            *_SYSTEM_LIBRARIES,
+            *SYSTEM_LIBRARIES[spec.system],
         ),
-        inputs=("$native/capi/libtorch_app.map",),
+        inputs=(exports,),
     )
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in objects.plan.whole)
-    driver = native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
+    driver = _driver(session, spec)
     return VariantLinks(
         shared=shared,
         registrations=_archive(f"{folder}/lib{name}_registrations.a", spec.abi, registering),
@@ -211,9 +267,17 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             abi=spec.abi,
             whole=tuple(c.object for c in driver),
             by_need=(shared.output,),
-        ),
+        )
+        if driver
+        else None,
         driver_compiles=driver,
     )
+
+
+def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+    if session.toolchain(spec.abi).config.run == "none":
+        return ()
+    return native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
 
 
 def _archive(output: str, abi: str, objects: tuple[str, ...]) -> Link:
@@ -226,18 +290,10 @@ def hot_units(session: Session, tags: Iterable[str]) -> frozenset[str]:
     Headers bring a few tags into many units; a tag that more than `_FEW` units mention says nothing
     about any of them.
     """
-    users: Mapping[str, list[str]] = _users_of_tags(session)
+    users = session.tag_users
     return frozenset(
         unit for tag in tags if len(users.get(tag, ())) <= _FEW for unit in users.get(tag, ())
     )
 
 
 _FEW = 4
-
-
-def _users_of_tags(session: Session) -> dict[str, list[str]]:
-    users: dict[str, list[str]] = {}
-    for unit in session.runtime.index.units:
-        for tag in unit.tags:
-            users.setdefault(tag, []).append(unit.path)
-    return users

@@ -41,11 +41,11 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
     """Verify `dist/<app>/<abi>/`. Raises NotBuiltError where there is nothing to verify."""
     assert label.abi is not None
     app = session.workspace.apps[label.app]
-    library = (
-        session.context.dist / label.app / label.abi / "lib" / f"lib{library_name(label.app)}.so"
-    )
+    toolchain = session.toolchain(label.abi)
+    name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
+    library = session.context.dist / label.app / label.abi / "lib" / name
     driver = driver_path(session, label)
-    for path in (library, driver):
+    for path in (library,) if toolchain.config.run == "none" else (library, driver):
         if not path.is_file():
             raise NotBuiltError(
                 f"{label} has not been built in this workspace",
@@ -64,14 +64,14 @@ def verify_library(
     session: Session, app: App, abi: str, traces: Iterable[Trace], driver: Path, library: Path
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs."""
-    runner = session.toolchain(abi).run
+    running = session.running(abi)
     results = []
     for model, trace in zip(app.config.models, traces, strict=True):
-        if runner is None:
-            results.append(not_run(model.name, "its binaries do not run on this machine"))
+        if running.prefix is None:
+            results.append(not_run(model.name, running.why_not))
             continue
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
-        seen = run_driver([*runner, str(driver)], app.model_path(model), model, env)
+        seen = run_driver([*running.prefix, str(driver)], app.model_path(model), model, env)
         results.append(verify(model.name, expected, seen))
     return tuple(results)

@@ -7,13 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 
 def fingerprint(parts: Mapping[str, object]) -> str:
     """sha256 (hex) of the parts, canonical JSON."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_canonical(parts).encode()).hexdigest()
+
+
+def fingerprint_but(parts: Mapping[str, object], name: str) -> Callable[[object], str]:
+    """`fingerprint` of `parts` and one more, as a function of that one: the rest is hashed once.
+
+    `name` is a part of its own, not among `parts`.
+    """
+    # keys are sorted, so what stands before and behind the part does not depend on its value
+    before = {key: value for key, value in parts.items() if key < name}
+    behind = {key: value for key, value in parts.items() if key > name}
+    head = "{" + (_canonical(before)[1:-1] + "," if before else "")
+    tail = ("," + _canonical(behind)[1:-1] if behind else "") + "}"
+    hashed = hashlib.sha256(f"{head}{_canonical(name)}:".encode())
+
+    def whole(value: object) -> str:
+        digest = hashed.copy()
+        digest.update((_canonical(value) + tail).encode())
+        return digest.hexdigest()
+
+    return whole
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def explain(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:

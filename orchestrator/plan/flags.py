@@ -6,9 +6,10 @@ flags are the same text on every machine and can be fingerprinted; ninja fills t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from orchestrator.values.config import Optimize
+from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
 
@@ -58,6 +59,11 @@ _CXX = (
     "-DHAVE_MALLOC_USABLE_SIZE=1",
 )
 
+# What a system's C library does not have: bionic has no POSIX shared memory.
+_LACKS: Mapping[System, frozenset[str]] = {
+    "android": frozenset({"-DHAVE_SHM_OPEN=1", "-DHAVE_SHM_UNLINK=1"})
+}
+
 # The C++ library's own sources, for the shared library alone.
 RUNTIME_LIBRARY_FLAGS = (
     "-Oz",
@@ -80,6 +86,16 @@ _PURPOSE: dict[Purpose, tuple[str, ...]] = {
 }
 
 
+def own_folders(flags: Iterable[str]) -> tuple[str, ...]:
+    """The folders of ours that a toolchain's flags put on the include path (`-I$native/...`)."""
+    return tuple(flag[2:] for flag in flags if flag.startswith("-I$native/"))
+
+
+def own_headers(flags: Iterable[str]) -> tuple[str, ...]:
+    """The headers of ours that a toolchain's flags read first (`-include$native/...`)."""
+    return tuple(flag[8:] for flag in flags if flag.startswith("-include$native/"))
+
+
 def unit_flags(
     *,
     language: str,
@@ -88,6 +104,7 @@ def unit_flags(
     optimize: Optimize,
     purpose: Purpose,
     computes: bool = False,
+    system: System = "linux",
 ) -> tuple[str, ...]:
     """The flags of one unit.
 
@@ -97,7 +114,8 @@ def unit_flags(
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
     flags = [level, *_COMMON]
     if language == "c++":
-        flags += [*_CXX, *_PURPOSE[purpose]]
+        flags += [flag for flag in _CXX if flag not in _LACKS.get(system, ())]
+        flags += _PURPOSE[purpose]
         flags += [f"-I{folder}" for folder in INCLUDE_FOLDERS]
     return tuple(flags)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
@@ -16,26 +17,35 @@ from orchestrator.plan.variant import (
     flags_of,
     precompile,
 )
+from orchestrator.toolchain.driver import CxxSource
 from orchestrator.values.action import ActionGraph, Compile, Link
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
 _REGISTRATION_COST = 5.0
 _NATIVE_COST = 5.0
 _RUNTIME_LIBRARY_COST = 2.0
+_CXX_LIBRARY_COST = 0.5
+_JAVA_COST = 0.3
+_JAVA_FLAGS = (
+    *("-Oz", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden"),
+    *("-fno-exceptions", "-fno-rtti", "-w", "-DNDEBUG", "-std=gnu++17", "-I$native/capi"),
+)
 
 
 @dataclass(frozen=True)
 class VariantObjects:
     """Everything that one variant links, in link order.
 
-    runtime_library  our build of parts of the C++ library, for the shared library alone: a static
-                     consumer brings his own
+    runtime_library  our build of parts of the C++ library, or of all of it, for the shared library
+                     alone: a static consumer brings his own
+    java             the methods behind the Java API, for Android's shared library alone
     """
 
     plan: VariantPlan
     registrations: tuple[Compile, ...]
     native: tuple[Compile, ...]
     runtime_library: tuple[Compile, ...] = ()
+    java: tuple[Compile, ...] = ()
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -50,6 +60,7 @@ class VariantObjects:
     def compiles(self) -> tuple[Compile, ...]:
         return (
             *self.runtime_library,
+            *self.java,
             *self.native,
             *self.registrations,
             *self.plan.compiles,
@@ -90,6 +101,13 @@ def native_compiles(
     facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: str
 ) -> tuple[Compile, ...]:
     """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
+    return _native_compiles(facts.identity, spec.level, tuple(sources), native)
+
+
+@cache
+def _native_compiles(
+    runtime: str, spec: VariantSpec, sources: tuple[str, ...], native: str
+) -> tuple[Compile, ...]:
     flags = (
         *flags_of(spec),
         "-I$native/capi",
@@ -107,7 +125,7 @@ def native_compiles(
                 {
                     "unit": source,
                     "native": native,
-                    "runtime": facts.identity,
+                    "runtime": runtime,
                     "toolchain": spec.toolchain,
                     "flags": flags,
                 }
@@ -122,6 +140,13 @@ def runtime_library_compiles(
     spec: VariantSpec, sources: Iterable[str], native: str
 ) -> tuple[Compile, ...]:
     """The compilations of our parts of the C++ library: of the toolchain alone, not of PyTorch."""
+    return _runtime_library_compiles(spec.level, tuple(sources), native)
+
+
+@cache
+def _runtime_library_compiles(
+    spec: VariantSpec, sources: tuple[str, ...], native: str
+) -> tuple[Compile, ...]:
     flags = (*spec.compile_flags, *RUNTIME_LIBRARY_FLAGS)
     return tuple(
         Compile(
@@ -135,6 +160,57 @@ def runtime_library_compiles(
                 {"unit": source, "native": native, "toolchain": spec.toolchain, "flags": flags}
             ),
             cost=_RUNTIME_LIBRARY_COST,
+        )
+        for source in sources
+    )
+
+
+def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile, ...]:
+    """The compilations of the methods behind the Java API: of the toolchain alone, not of PyTorch.
+
+    package  the app's Java package, with `/`: all that differs between apps, and in one unit
+    """
+    sources = {
+        "jni/natives.cpp": (),
+        "jni/on_load.cpp": (f'-DLTA_JNI_PACKAGE="{package}"',),
+    }
+    common = (*spec.compile_flags, *_JAVA_FLAGS)
+    return tuple(
+        Compile(
+            unit=f"native/{source}",
+            source=f"$native/{source}",
+            language="c++",
+            abi=spec.abi,
+            flags=(*common, *own),
+            projection=None,
+            fingerprint=fingerprint(
+                {
+                    "unit": source,
+                    "native": native,
+                    "toolchain": spec.toolchain,
+                    "flags": (*common, *own),
+                }
+            ),
+            cost=_JAVA_COST,
+        )
+        for source, own in sources.items()
+    )
+
+
+def cxx_library_compiles(spec: VariantSpec, sources: Iterable[CxxSource]) -> tuple[Compile, ...]:
+    """The compilations of a toolchain's whole C++ library, where its linker has none."""
+    return tuple(
+        Compile(
+            unit=source.unit,
+            source=f"$zig/{source.unit}",
+            language=source.language,
+            abi=spec.abi,
+            flags=source.flags,
+            projection=None,
+            fingerprint=fingerprint(
+                {"unit": source.unit, "toolchain": spec.toolchain, "flags": source.flags}
+            ),
+            cost=_CXX_LIBRARY_COST,
         )
         for source in sources
     )

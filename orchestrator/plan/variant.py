@@ -1,25 +1,23 @@
-"""Plans one variant: from a selection to the units it needs, each with its projection and flags.
+"""What a variant's plan is made of: the runtime's facts, the variant's specification, its units.
 
-Pure: an index, a selection and a specification in; a `VariantPlan` out.
+Pure.  `planner` says which units a variant needs; here is how one unit is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from orchestrator.codegen.projection import projection_text
-from orchestrator.errors import OrchestratorError
-from orchestrator.plan.fingerprint import fingerprint, text_digest
+from orchestrator.plan.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.plan.flags import Purpose, precompiled, unit_flags
-from orchestrator.runtime.index import RuntimeIndex, UnitFacts, aliases
-from orchestrator.select.closure import GENERATED, Reach, Registry, reach
+from orchestrator.runtime.index import UnitFacts
+from orchestrator.select.closure import GENERATED
+from orchestrator.select.needs import Needed
 from orchestrator.values.action import Compile, Language, Precompile
-from orchestrator.values.config import Optimize
+from orchestrator.values.config import Optimize, System
 from orchestrator.values.selection import Selection
 
-# torchgen files that are written again for each selection; the other generated units are whole.
-_SELECTED_FILES = ("generated/Register", "generated/Operators_")
 # Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
@@ -27,26 +25,6 @@ _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _COMPUTING = ("aten/src/ATen/native/", "aten/src/ATen/TensorIterator", "c10/core/")
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
-# What generated registrations call (torch/library.h): they are cut out of the index's graph.
-_REGISTERING = (
-    "_ZNR5torch7Library5_implE",
-    "_ZNR5torch7Library4_defE",
-    "_ZN5torch7LibraryC1E",
-    "_ZN5torch7LibraryC2E",
-    "_ZN5torch11CppFunctionC1EN3c10",
-    "_ZN5torch11CppFunctionC2EN3c10",
-    "_ZN5torch11CppFunctionD",
-    "_ZN5torch3jit11parseSchema",
-    "_ZN5torch3jit17parseSchemaOrName",
-)
-# Not a dispatch key with a Register<key>.cpp of its own.
-_WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
-# Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
-_BACKEND_SELECT_CALLS = frozenset({"aten::is_pinned", "aten::_pin_memory"})
-
-
-class UnitUnknownError(OrchestratorError):
-    """The version's data names a unit that the index does not have: a bug in our data."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +49,10 @@ class RuntimeFacts:
     included: Mapping[str, str] = field(default_factory=dict)
     pch: str = ""
 
+    def is_cxx(self, unit: str) -> bool:
+        """Whether a unit is C++: C has no projections."""
+        return self.languages.get(unit, "c++") == "c++"
+
     def always_for(self, purpose: Purpose) -> frozenset[str]:
         """The units that a variant of this purpose cannot do without."""
         return self.always | self.recording if purpose == "tracer" else self.always
@@ -84,6 +66,7 @@ class VariantSpec:
     precompile  whether units share a precompiled header
     cut     units that the models cannot enter: their functions become stubs
     hot     units whose kernels take the time (from the trace)
+    system  the toolchain's: its C library decides on some flags
     """
 
     abi: str
@@ -95,6 +78,12 @@ class VariantSpec:
     precompile: bool = True
     hot: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
+    system: System = "linux"
+
+    @property
+    def level(self) -> VariantSpec:
+        """Itself without what is an app's own: how an ABI's units are compiled."""
+        return replace(self, entry=frozenset(), hot=frozenset(), cut=frozenset())
 
 
 @dataclass(frozen=True)
@@ -126,107 +115,48 @@ class RegistrationRequest:
 class VariantPlan:
     """The units of one variant.
 
+    needed     what its roots need: units, entry points, stubs
     whole      objects that register operators: linked whatever refers to them
     by_need    all other objects
     request    the registrations to generate; their objects are linked whole too
+    selection  what the projections are made of
+    bearing    digest of each projection -> a unit that it is of
     """
 
     spec: VariantSpec
-    reach: Reach
+    needed: Needed
     whole: tuple[Compile, ...]
     by_need: tuple[Compile, ...]
     request: RegistrationRequest
-    projections: Mapping[str, str]
+    selection: Selection
+    bearing: Mapping[str, UnitFacts]
+
+    @property
+    def projections(self) -> dict[str, str]:
+        """digest -> text of the units' projection headers: made when asked for."""
+        texts = ((d, projection_text(unit, self.selection)) for d, unit in self.bearing.items())
+        return {digest: text for digest, text in texts if text is not None}
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
         return (*self.whole, *self.by_need)
 
 
-def plan_variant(
-    index: RuntimeIndex,
-    kernels: Registry,
-    facts: RuntimeFacts,
-    selection: Selection,
-    spec: VariantSpec,
-) -> VariantPlan:
-    """The plan of one variant. Raises UnitUnknownError."""
-    numbers = {unit.path: number for number, unit in enumerate(index.units)}
-    always = sorted(facts.always_for(spec.purpose))
-    found = reach(
-        index,
-        kernels,
-        entry=entry_nodes(index, spec.entry),
-        operators=selection.operators,
-        units=[_number(numbers, path) for path in always],
-        cut=[_number(numbers, path) for path in sorted(spec.cut)],
-        follow_calls=False,
-    )
-    needed = set(found.units) | _whole_generated_units(index, found)
-    whole = _registering_units(index, kernels, selection.operators) | {
-        numbers[path] for path in always
-    }
-    compiles = {
-        number: compile_unit(facts, selection, spec, index.units[number]) for number in needed
-    }
-    return VariantPlan(
-        spec=spec,
-        reach=found,
-        whole=tuple(compiles[n] for n in sorted(needed & whole)),
-        by_need=tuple(compiles[n] for n in sorted(needed - whole)),
-        request=_request(index, kernels, selection, found),
-        projections=_projections(index, selection, needed),
-    )
-
-
-def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
-    """The nodes that define `symbols`, and those of the registering machinery.
-
-    Symbols that no unit defines are libc's or libc++'s.
-    """
-    wanted = {alias for symbol in symbols for alias in aliases(symbol)}
-    return [
-        n
-        for n, name in enumerate(index.names)
-        if name.split("@", 1)[0] in wanted or name.startswith(_REGISTERING)
-    ]
-
-
-def _number(numbers: Mapping[str, int], path: str) -> int:
-    if path not in numbers:
-        raise UnitUnknownError(
-            f"the runtime index has no unit {path}", hint="run: orchestrator runtime index"
-        )
-    return numbers[path]
-
-
-def _whole_generated_units(index: RuntimeIndex, found: Reach) -> set[int]:
-    """Generated units that do not depend on the selection (Functions.cpp, TensorMethods.cpp)."""
-    owners = {index.owners[node] for node in found.parents}
-    return {
-        number
-        for number in owners
-        if number >= 0
-        and index.units[number].path.startswith(GENERATED)
-        and not index.units[number].path.startswith(_SELECTED_FILES)
-    }
-
-
-def _registering_units(
-    index: RuntimeIndex, kernels: Registry, operators: Iterable[str]
-) -> set[int]:
-    return {
-        registration.unit
-        for operator in operators
-        for registration in kernels.kernels(operator)
-        if not index.units[registration.unit].path.startswith(GENERATED)
-    }
-
-
 def compile_unit(
     facts: RuntimeFacts, selection: Selection, spec: VariantSpec, unit: UnitFacts
 ) -> Compile:
     """The compilation of one unit for a selection."""
+    text = projection_text(unit, selection) if facts.is_cxx(unit.path) else None
+    return compilation(facts, spec, unit)(None if text is None else text_digest(text))
+
+
+def compilation(
+    facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts
+) -> Callable[[str | None], Compile]:
+    """The compilation of one unit, as a function of its projection's digest.
+
+    Of `spec`, what is wanted of the whole variant (`entry`, `cut`, other units' heat) has no part.
+    """
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot
     computes = unit.path.startswith(_COMPUTING)
@@ -243,32 +173,36 @@ def compile_unit(
         pch = precompile(facts, spec, flags)
     if included is not None:
         flags = (*flags, "-include", f"$native/{included}")
-    text = projection_text(unit, selection) if language == "c++" else None
-    projection = None if text is None else text_digest(text)
-    return Compile(
-        unit=unit.path,
-        source=(
-            f"$generated/ATen/{unit.path.removeprefix(GENERATED)}"
-            if unit.path.startswith(GENERATED)
-            else f"$tree/{unit.path}"
-        ),
-        language=language,
-        abi=spec.abi,
-        flags=flags,
-        projection=projection,
-        fingerprint=fingerprint(
-            {
-                "unit": unit.path,
-                "runtime": facts.identity,
-                "toolchain": spec.toolchain,
-                "flags": flags,
-                "projection": projection,
-                "pch": None if pch is None else pch.identity,
-            }
-        ),
-        cost=unit.cost,
-        pch=pch,
+    fingerprint_with = fingerprint_but(
+        {
+            "unit": unit.path,
+            "runtime": facts.identity,
+            "toolchain": spec.toolchain,
+            "flags": flags,
+            "pch": None if pch is None else pch.identity,
+        },
+        "projection",
     )
+    source = (
+        f"$generated/ATen/{unit.path.removeprefix(GENERATED)}"
+        if unit.path.startswith(GENERATED)
+        else f"$tree/{unit.path}"
+    )
+
+    def compile_with(projection: str | None) -> Compile:
+        return Compile(
+            unit=unit.path,
+            source=source,
+            language=language,
+            abi=spec.abi,
+            flags=flags,
+            projection=projection,
+            fingerprint=fingerprint_with(projection),
+            cost=unit.cost,
+            pch=pch,
+        )
+
+    return compile_with
 
 
 def flags_of(
@@ -289,6 +223,7 @@ def flags_of(
             optimize=spec.optimize,
             purpose=spec.purpose,
             computes=computes,
+            system=spec.system,
         ),
     )
 
@@ -306,31 +241,3 @@ def precompile(facts: RuntimeFacts, spec: VariantSpec, flags: tuple[str, ...]) -
         }
     )
     return Precompile(source="$native/pch/aten.h", abi=spec.abi, flags=flags, identity=identity)
-
-
-def _projections(index: RuntimeIndex, selection: Selection, units: Iterable[int]) -> dict[str, str]:
-    texts = (projection_text(index.units[number], selection) for number in sorted(units))
-    return {text_digest(text): text for text in texts if text is not None}
-
-
-def _request(
-    index: RuntimeIndex, kernels: Registry, selection: Selection, found: Reach
-) -> RegistrationRequest:
-    """Registrations of the selected operators, entry points of every operator that is called."""
-    generated = [
-        registration
-        for operator in sorted(selection.operators)
-        for registration in kernels.kernels(operator)
-        if index.units[registration.unit].path.startswith(GENERATED)
-    ]
-    by_key: dict[str, set[str]] = {}
-    for registration in generated:
-        if registration.key not in _WITHOUT_FILE:
-            by_key.setdefault(registration.key, set()).add(registration.operator)
-    # A BackendSelect kernel redispatches to its own operator.
-    redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
-    return RegistrationRequest(
-        operators=tuple(sorted({registration.operator for registration in generated})),
-        calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
-        kernels=tuple((key, tuple(sorted(by_key[key]))) for key in sorted(by_key)),
-    )

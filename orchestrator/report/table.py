@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
+from orchestrator.report.packages import PackageReport
 from orchestrator.report.verify import Status
 
 UNKNOWN: Final = "-"
@@ -30,7 +32,8 @@ class VariantReport:
 
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None
-    where the build did not get so far, and `problem` says why in a few words.
+    where the build did not get so far, and `problem` says why in a few words. `made_as` is the ABI
+    of the same app that ran, and that this one, which did not run here, is made as.
     """
 
     app: str
@@ -43,6 +46,7 @@ class VariantReport:
     verified: Status | None = None
     problem: str = ""
     for_release: bool = True
+    made_as: str | None = None
 
     @property
     def saved_percent(self) -> float | None:
@@ -54,11 +58,12 @@ class VariantReport:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """A build: its variants, how many actions ran, and how long it took in wall seconds."""
+    """A build: its variants and packages, how many actions ran, and its wall seconds."""
 
     variants: tuple[VariantReport, ...]
     actions_run: int = 0
     seconds: float = 0.0
+    packages: tuple[PackageReport, ...] = ()
 
     def to_json(self) -> str:
         """JSON with a last newline; variants are sorted by app and ABI. Its shape:
@@ -66,7 +71,9 @@ class BuildReport:
         {"format": 1, "actions_run": n, "seconds": x, "variants": [{"app": s, "abi": s,
         "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
-        "verified": "ok"|"failed"|"not run here"|null, "problem": s, "for_release": b}]}
+        "verified": "ok"|"failed"|"not run here"|null, "problem": s, "for_release": b,
+        "made_as": s|null}],
+        "packages": [...]}, the packages as `PackageReport.to_json` has them.
 
         Seconds are rounded to milliseconds, per cents to two places.
         """
@@ -75,6 +82,7 @@ class BuildReport:
             "actions_run": self.actions_run,
             "seconds": round(self.seconds, 3),
             "variants": [_variant_json(variant) for variant in _sorted(self.variants)],
+            "packages": [package.to_json() for package in self.packages],
         }
         return json.dumps(shape, indent=2) + "\n"
 
@@ -82,18 +90,25 @@ class BuildReport:
 def show(report: BuildReport, console: Console) -> None:
     """Prints the table: with colour and rules on a terminal, else as `plain` has it."""
     if console.is_terminal:
-        console.print(_table(report, fancy=True))
+        for part in _parts(report, fancy=True):
+            console.print(part)
     else:
         console.file.write(plain(report))
 
 
 def plain(report: BuildReport) -> str:
     """The table as plain text with a last newline; columns are two blanks apart."""
+    return plain_text(*_parts(report, fancy=False))
+
+
+def plain_text(*parts: RenderableType) -> str:
+    """Tables and lines without colour, rules and trailing blanks; nothing is wrapped or cut."""
     target = io.StringIO()
     console = Console(
         file=target, width=_WIDE, color_system=None, force_terminal=False, legacy_windows=False
     )
-    console.print(_table(report, fancy=False))
+    for part in parts:
+        console.print(part)
     return "".join(line.rstrip() + "\n" for line in target.getvalue().splitlines())
 
 
@@ -132,17 +147,47 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "verified": variant.verified,
         "problem": variant.problem,
         "for_release": variant.for_release,
+        "made_as": variant.made_as,
     }
 
 
-def _table(report: BuildReport, fancy: bool) -> Table:
-    table = Table(
+def _parts(report: BuildReport, fancy: bool) -> Iterator[RenderableType]:
+    """The variants' table, the packages' below it, and a line for each that was not made."""
+    yield _table(report, fancy)
+    if any(package.files for package in report.packages):
+        yield ""
+        yield _package_table(report.packages, fancy)
+    for package in report.packages:
+        if package.missing:
+            yield Text(package.why_not())
+
+
+def _new_table(fancy: bool) -> Table:
+    return Table(
         box=SIMPLE_HEAD if fancy else None,
         show_edge=False,
         pad_edge=False,
         padding=(0, 2, 0, 0),
         header_style="bold" if fancy else "",
     )
+
+
+def _package_table(packages: Sequence[PackageReport], fancy: bool) -> Table:
+    """One row for each main file; what goes with it, symbols for example, is counted."""
+    table = _new_table(fancy)
+    table.add_column("package", overflow="fold")
+    table.add_column("size", justify="right")
+    table.add_column("with")
+    for package in packages:
+        if package.files:
+            main, *others = package.files
+            more = f"{len(others)} more, {human_bytes(package.bytes)} in all" if others else ""
+            table.add_row(main.path, human_bytes(main.bytes), more)
+    return table
+
+
+def _table(report: BuildReport, fancy: bool) -> Table:
+    table = _new_table(fancy)
     for name in ("app", "ABI"):
         table.add_column(name)
     for name in ("operators", "compiled", "reused", "stripped", "all operators", "saved"):
@@ -160,6 +205,8 @@ def _is_bad(variant: VariantReport) -> bool:
 def _cells(variant: VariantReport) -> list[str]:
     saved = variant.saved_percent
     verdict = variant.problem or variant.verified or UNKNOWN
+    if variant.made_as and not variant.problem:
+        verdict += f", made as {variant.made_as}"
     if not variant.for_release:
         verdict += ", NOT FOR RELEASE"
     return [

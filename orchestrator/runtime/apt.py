@@ -1,9 +1,11 @@
-"""Gets a Debian source package's upstream archive through the machine's apt client, without root.
+"""Gets Debian packages through the machine's apt client, without root: here a source package's
+upstream archive, in `debian.py` binary packages.
 
 The mirror, its keys and its options are those of the machine's own apt sources (one-line files and
-deb822 files): each is written once more, for sources only, into a private list; the index files and
-apt's caches live in a private folder. Suites that are known to hold the wanted version are added to
-every mirror that serves plain suites, so that a newer release of the distribution finds it too.
+deb822 files): each is written once more, for one type of packages, into a private list; the index
+files and apt's caches live in a private folder, and what is installed on the machine is not looked
+at. Suites that are known to hold the wanted version of a source package are added to every mirror
+that serves plain suites, so that a newer release of the distribution finds it too.
 
 Formats: sources.list(5), and the `Sources` paragraphs that `apt-cache showsrc` prints (deb822(5)).
 """
@@ -17,7 +19,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.runtime.process import Finished, WayClosed, run
@@ -26,8 +28,10 @@ from orchestrator.values.config import DebianSource
 UPDATE_SECONDS: Final = 300
 DOWNLOAD_SECONDS: Final = 1800
 
-# Options of a source that also hold for its `deb-src` twin; the rest (architectures, languages,
-# targets) is about binary packages.
+Type = Literal["deb-src", "deb"]
+
+# Options of a source that also hold for its twin in the private list; the rest (architectures,
+# languages, targets) says what is read of it.
 _KEPT: Final = ("Signed-By", "Trusted", "Check-Valid-Until", "Check-Date", "By-Hash")
 
 
@@ -44,11 +48,11 @@ class AptSource:
     components: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
 
-    def as_deb_src(self, more_suites: Sequence[str]) -> str:
-        """This stanza for source packages, also for `more_suites` where it serves plain suites."""
+    def as_stanza(self, type_: Type, more_suites: Sequence[str]) -> str:
+        """This stanza for one type, also for `more_suites` where it serves plain suites."""
         plain = any(not re.search(r"[-/]", suite) for suite in self.suites)
         extra = [s for s in more_suites if plain and self.components and s not in self.suites]
-        lines = ["Types: deb-src", "URIs: " + " ".join(self.uris)]
+        lines = [f"Types: {type_}", "URIs: " + " ".join(self.uris)]
         lines.append("Suites: " + " ".join([*self.suites, *extra]))
         if self.components:
             lines.append("Components: " + " ".join(self.components))
@@ -56,8 +60,90 @@ class AptSource:
         return "\n".join(lines) + "\n"
 
 
-class AptClient:
-    """The machine's apt client with lists, state and caches of its own in `folder` (ours alone)."""
+class PrivateApt:
+    """The machine's apt client with lists, state and caches of its own in `folder` (ours alone).
+
+    Subclasses ask for one type of packages; `suites` are asked besides those of the machine.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str],
+        type_: Type,
+        suites: Sequence[str],
+        progress: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._env = {**env, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+        self._type: Type = type_
+        self._suites = suites
+        self._progress = progress
+        self._updated: Finished | None = None
+
+    def _update(self) -> Finished:
+        """Read the package indexes, once. A mirror that fails is told by what is then missing."""
+        if self._updated is None:
+            for name in ("lists/partial", "cache/archives/partial"):
+                (self._folder / name).mkdir(parents=True, exist_ok=True)
+            (self._folder / "status").touch()
+            sources = machine_sources(self._etc())
+            if not sources:
+                raise WayClosed("apt has no sources on this machine")
+            text = "\n".join(source.as_stanza(self._type, self._suites) for source in sources)
+            (self._folder / "private.sources").write_text(text, encoding="utf-8")
+            what = "source" if self._type == "deb-src" else "binary"
+            self._progress(f"apt: reading the indexes of {what} packages")
+            self._updated = self._run(["apt-get", *self._options(), "update"], UPDATE_SECONDS)
+        return self._updated
+
+    def _etc(self) -> tuple[Path, Path]:
+        """The machine's sources.list and sources.list.d."""
+        values = self._config(MAIN="Dir::Etc::sourcelist/f", PARTS="Dir::Etc::sourceparts/d")
+        return Path(values["MAIN"]), Path(values["PARTS"])
+
+    def _config(self, **wanted: str) -> dict[str, str]:
+        """Values of the machine's apt configuration: name -> what the wanted option is."""
+        words = [word for pair in wanted.items() for word in pair]
+        done = self._run(["apt-config", "shell", *words], 30)
+        values = dict(word.split("=", 1) for word in shlex.split(done.out))
+        if done.code != 0 or set(values) != set(wanted):
+            raise WayClosed(f"apt-config: {done.reason()}")
+        return values
+
+    def _options(self) -> list[str]:
+        options = {
+            "Dir::Etc::SourceList": self._folder / "private.sources",
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::State::Lists": self._folder / "lists",
+            "Dir::State::Status": self._folder / "status",
+            "Dir::Cache": self._folder / "cache",
+            "Acquire::Retries": 1,
+            "Acquire::http::Timeout": 20,
+            "Acquire::https::Timeout": 20,
+            "Acquire::Languages": "none",
+        }
+        if os.geteuid() == 0:
+            # root's apt gives up its rights while it downloads, and may then not write here
+            options["APT::Sandbox::User"] = "root"
+        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+
+    def _run(self, argv: Sequence[str], seconds: float) -> Finished:
+        try:
+            return run(argv, self._env, self._folder, seconds)
+        except FileNotFoundError:
+            raise WayClosed(f"{argv[0]} is not installed here") from None
+
+
+def update_fault(update: Finished) -> str:
+    """The first thing that reading the indexes complained about, ` (in parentheses)`."""
+    lines = (update.err + update.out).splitlines()
+    faults = [line for line in lines if re.match(r"[EW]: ", line)]
+    return f" ({faults[0]})" if faults else ""
+
+
+class AptClient(PrivateApt):
+    """Gets source packages' upstream archives."""
 
     def __init__(
         self,
@@ -66,11 +152,7 @@ class AptClient:
         suites: Sequence[str],
         progress: Callable[[str], None],
     ) -> None:
-        self._folder = folder
-        self._env = {**env, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
-        self._suites = suites
-        self._progress = progress
-        self._updated: Finished | None = None
+        super().__init__(folder, env, "deb-src", suites, progress)
 
     def download(self, source: DebianSource) -> Path:
         """The upstream archive of `source`, in this client's folder, its sha256 verified.
@@ -94,20 +176,6 @@ class AptClient:
             raise _mismatch(source, seen, "the downloaded archive is another one")
         return archive
 
-    def _update(self) -> Finished:
-        """Read the package indexes, once. A mirror that fails is told by what is then missing."""
-        if self._updated is None:
-            for name in ("lists/partial", "cache/archives/partial"):
-                (self._folder / name).mkdir(parents=True, exist_ok=True)
-            sources = machine_sources(self._etc())
-            if not sources:
-                raise WayClosed("apt has no sources on this machine")
-            text = "\n".join(source.as_deb_src(self._suites) for source in sources)
-            (self._folder / "private.sources").write_text(text, encoding="utf-8")
-            self._progress("apt: reading the indexes of source packages")
-            self._updated = self._run(["apt-get", *self._options(), "update"], UPDATE_SECONDS)
-        return self._updated
-
     def _find(self, source: DebianSource, update: Finished) -> tuple[str, str]:
         """(package version, sha256) of the source package that has the archive."""
         argv = ["apt-cache", *self._options(), "showsrc", "--only-source", source.package]
@@ -118,41 +186,8 @@ class AptClient:
         if offered:
             seen = ", ".join(sorted({version for version, _ in offered}))
             raise WayClosed(f"the mirror has {source.package} {seen}, without {source.archive}")
-        lines = (update.err + update.out).splitlines()
-        faults = [line for line in lines if re.match(r"[EW]: ", line)]
-        why = f" ({faults[0]})" if faults else ""
+        why = update_fault(update)
         raise WayClosed(f"the mirror has no source package {source.package}{why}")
-
-    def _etc(self) -> tuple[Path, Path]:
-        """The machine's sources.list and sources.list.d."""
-        names = ["MAIN", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
-        done = self._run(["apt-config", "shell", *names], 30)
-        values = dict(word.split("=", 1) for word in shlex.split(done.out))
-        if done.code != 0 or set(values) != {"MAIN", "PARTS"}:
-            raise WayClosed(f"apt-config: {done.reason()}")
-        return Path(values["MAIN"]), Path(values["PARTS"])
-
-    def _options(self) -> list[str]:
-        options = {
-            "Dir::Etc::SourceList": self._folder / "private.sources",
-            "Dir::Etc::SourceParts": "/dev/null",
-            "Dir::State::Lists": self._folder / "lists",
-            "Dir::Cache": self._folder / "cache",
-            "Acquire::Retries": 1,
-            "Acquire::http::Timeout": 20,
-            "Acquire::https::Timeout": 20,
-            "Acquire::Languages": "none",
-        }
-        if os.geteuid() == 0:
-            # root's apt gives up its rights while it downloads, and may then not write here
-            options["APT::Sandbox::User"] = "root"
-        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-
-    def _run(self, argv: Sequence[str], seconds: float) -> Finished:
-        try:
-            return run(argv, self._env, self._folder, seconds)
-        except FileNotFoundError:
-            raise WayClosed(f"{argv[0]} is not installed here") from None
 
 
 def machine_sources(etc: tuple[Path, Path]) -> tuple[AptSource, ...]:

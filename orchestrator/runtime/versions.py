@@ -116,6 +116,35 @@ class CutRule(_Data):
     unless: Literal["quantized", "sparse"]
 
 
+class TextPlace(_Data):
+    """A licence's text: a file, or lines of one (first and last, from 1)."""
+
+    file: str
+    lines: Annotated[tuple[int, int], Strict(False)] | None = None
+
+    def read(self, folder: Path) -> bytes:
+        """The text; raises `OSError`."""
+        data = (folder / self.file).read_bytes()
+        if self.lines is None:
+            return data
+        first, last = self.lines
+        return b"".join(data.splitlines(keepends=True)[first - 1 : last])
+
+
+class LicenceRule(_Data):
+    """A part of PyTorch's objects: its licence (an SPDX expression) and texts, by file name.
+
+    Variants hold it that hold one of the units, globs as in `tree`.
+    """
+
+    component: str
+    version: str
+    licence: str
+    texts: Mapping[str, TextPlace]
+    units: Strings
+    third_party: str | None = None
+
+
 class VersionData(_Data):
     """The facts about one version of PyTorch; the YAML file's comments explain each."""
 
@@ -132,6 +161,7 @@ class VersionData(_Data):
     without_pch: Strings
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
+    licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     all_operators_bytes: Mapping[str, int]
 
 

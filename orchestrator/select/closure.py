@@ -1,14 +1,14 @@
 """Reachability over the runtime index: which units and operators a set of roots needs.
 
-Pure.  The same walk serves the static closure (calls through the dispatcher are followed), the plan
-(they are not: the trace said which operators are called) and `why` (a path is a chain of parents).
+Pure.  This is the walk itself, with the way to every node: `why` tells a path as a chain of
+parents.  Plans and static closures need no ways, and are many: `needs` finds the same for them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.runtime.index import Registration, RuntimeIndex
 
@@ -35,9 +35,13 @@ ROOT = -1
 
 @dataclass(frozen=True)
 class Registry:
-    """The registrations of one index that count for a set of backends, by operator name."""
+    """The registrations of one index that count for a set of backends, by operator name.
+
+    kept  what `needs` has found over them, no part of the value
+    """
 
     by_operator: Mapping[str, tuple[Registration, ...]]
+    kept: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
     def kernels(self, operator: str) -> tuple[Registration, ...]:
         """Every registration that a selected `operator` brings."""
@@ -179,7 +183,7 @@ class _Walk:
                 self.add_node(node, parent)
 
     def run(self) -> None:
-        index, cursor = self.index, 0
+        index, parents, cursor = self.index, self.parents, 0
         while cursor < len(self.queue):  # breadth first: parents give shortest explanations
             node = self.queue[cursor]
             cursor += 1
@@ -191,7 +195,8 @@ class _Walk:
                 if self.follow_calls:
                     self.add_operator(operator, node)
             for target in index.targets(node):
-                self.add_node(target, node)
+                if target not in parents:
+                    self.add_node(target, node)
 
 
 # vtables, type information and their names, guards

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
-from orchestrator.select.closure import Reach, Registry, reach
+from orchestrator.select.closure import Registry
+from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection, merge_all
 from orchestrator.values.trace import Trace
@@ -16,11 +17,11 @@ def static_selection(
 ) -> Selection:
     """The static closure of `operators`: every operator that they may call, with all dtypes."""
     roots = frozenset(operators)
-    found = reach(index, kernels, entry=(), operators=roots, follow_calls=True)
+    found = needed(index, kernels, entry=(), operators=roots, follow_calls=True)
     return _closed(index, found, roots, requester)
 
 
-def _closed(index: RuntimeIndex, found: Reach, roots: frozenset[str], requester: str) -> Selection:
+def _closed(index: RuntimeIndex, found: Needed, roots: frozenset[str], requester: str) -> Selection:
     """All dtypes of every kernel tag that a reached unit mentions.
 
     Headers bring a few tags into many units, so that this is a little more than can be reached;

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.values.config import System
+
+# What every variant links of its system. bionic has threads in libc, and PyTorch logs to liblog.
+SYSTEM_LIBRARIES: Final[Mapping[System, tuple[str, ...]]] = {
+    "linux": ("-lpthread", "-ldl"),
+    "android": ("-lm", "-ldl", "-llog"),
+    "ios": (),
+    "ios-simulator": (),
+}
 
 
 class CompilerMissingError(OrchestratorError):
@@ -31,9 +40,30 @@ class LinkedPart:
 
 
 @dataclass(frozen=True)
+class CxxSource:
+    """A source of the C++ library: its path in zig's package (`libcxx/src/string.cpp`), and all
+    flags besides the toolchain's."""
+
+    unit: str
+    language: Literal["c", "c++"]
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AndroidFacts:
+    """What Android packages say of their libraries: the least API level, the NDK's major release
+    (None for the stand-in), which C++ library."""
+
+    api: int
+    ndk: int | None
+    stl: Literal["c++_static", "c++_shared"]
+
+
+@dataclass(frozen=True)
 class Driver:
     """A compiler that was found here.
 
+    kind         what manifests call it: `zig`, `ndk`; empty: by the declaration's key
     version      for people and manifests
     target       for people: what it compiles for
     identity     all that decides what it makes of a source, without paths of this machine
@@ -41,7 +71,14 @@ class Driver:
     zig          zig's program where the commands are zig's
     smallest     what `-Oz` stands for; empty where the compiler takes it as it is
     cxx_library  what its C++ objects need
+    c_library    on Linux: the C library that binaries need
+    links_cxx_library  whether binaries hold the C++ library; else they need the machine's
     brings_cxx_sources  whether `<../src/...>` finds the C++ library's own sources
+    link_flags   flags of every link, besides those that its commands carry
+    cxx_sources  the C++ library where a link does not bring one: compiled with every variant
+    beside       libraries that belong beside the shared one
+    android      where it compiles for Android
+    archiver     what the `ar` command is: an `ar`, or Apple's libtool
     for_release  False where what it makes must not be shipped
     linked       libraries that it may link into what it makes
     """
@@ -51,8 +88,26 @@ class Driver:
     identity: Mapping[str, object]
     commands: Mapping[str, tuple[str, ...]]
     cxx_library: Literal["libc++", "libstdc++"]
+    c_library: Literal["gnu", "musl"] = "gnu"
+    links_cxx_library: bool = True
     zig: str | None = None
     smallest: tuple[str, ...] = ()
     brings_cxx_sources: bool = False
+    kind: str = ""
+    link_flags: tuple[str, ...] = ()
+    cxx_sources: tuple[CxxSource, ...] = ()
+    beside: tuple[Path, ...] = ()
+    android: AndroidFacts | None = None
+    archiver: Literal["ar", "libtool"] = "ar"
     for_release: bool = True
     linked: tuple[LinkedPart, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The wrappers of a toolchain, and the environment that they run in."""
+
+    cxx: Path
+    cc: Path
+    ar: Path
+    env: Mapping[str, str]

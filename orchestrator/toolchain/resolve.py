@@ -8,49 +8,65 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from orchestrator.errors import OrchestratorError, Place
-from orchestrator.toolchain.abilities import Abilities, probe
+from orchestrator.errors import Place
+from orchestrator.toolchain.abilities import Abilities, abilities
 from orchestrator.toolchain.command import find_command
-from orchestrator.toolchain.driver import CompilerMissingError, Driver
+from orchestrator.toolchain.driver import CompilerMissingError, Driver, Tools
+from orchestrator.toolchain.ndk import find_ndk
+from orchestrator.toolchain.running import Running, find_running
 from orchestrator.toolchain.wrappers import write_wrappers
+from orchestrator.toolchain.xcode import find_xcode
 from orchestrator.toolchain.zig import find_zig
 from orchestrator.values.config import ToolchainConfig
 
 __all__ = [
     "CompilerMissingError",
-    "CompilerUnsupportedError",
     "ResolvedToolchain",
     "compiler_environment",
     "resolve_toolchain",
 ]
 
 
-class CompilerUnsupportedError(OrchestratorError):
-    """A toolchain names a compiler of a kind that cannot be used for it."""
-
-
 @dataclass(frozen=True)
 class ResolvedToolchain:
-    """A toolchain that can compile here.
+    """A toolchain that is here. What it can do is found out when somebody asks.
 
-    identity    hex digest: compiler version, target, fixed flags
-    cxx, cc, ar paths of the wrappers
-    run         argv prefix that runs its binaries here; None where they cannot run
+    place     where it is declared
+    identity  hex digest: compiler version, target, fixed flags
+    tools     its wrappers
     """
 
     config: ToolchainConfig
+    place: Place
     driver: Driver
-    abilities: Abilities
     identity: str
-    cxx: Path
-    cc: Path
-    ar: Path
-    run: tuple[str, ...] | None
+    tools: Tools
+
+    @cached_property
+    def abilities(self) -> Abilities:
+        """What it can do. Raises CompilerBrokenError, LinkerBrokenError."""
+        return abilities(self.config, self.driver, self.tools, self.links_shared, self.place)
+
+    def running(self, cache_folder: Path, progress: Callable[[str], None]) -> Running:
+        """How its binaries run here; an emulator is fetched where the machine has none."""
+        return find_running(self.config, self.tools, cache_folder, progress)
+
+    @property
+    def cxx(self) -> Path:
+        return self.tools.cxx
+
+    @property
+    def cc(self) -> Path:
+        return self.tools.cc
+
+    @property
+    def ar(self) -> Path:
+        return self.tools.ar
 
     @property
     def abi(self) -> str:
@@ -66,7 +82,7 @@ class ResolvedToolchain:
 
     @property
     def link_flags(self) -> tuple[str, ...]:
-        return self.config.link_flags
+        return (*self.driver.link_flags, *self.config.link_flags)
 
     @property
     def for_release(self) -> bool:
@@ -84,47 +100,39 @@ def resolve_toolchain(
 ) -> ResolvedToolchain:
     """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<identity>/`.
 
-    Raises CompilerMissingError, CompilerUnsupportedError.
+    Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
-    driver = _find(config, place, env)
+    driver = _find(config, place, cache_folder, env)
     identity = hashlib.sha256(json.dumps(driver.identity, sort_keys=True).encode()).hexdigest()
     wrappers = write_wrappers(cache_folder / "toolchains" / f"{config.abi}-{identity[:12]}", driver)
     return ResolvedToolchain(
         config=config,
+        place=place,
         driver=driver,
-        abilities=probe(config, driver),
         identity=identity,
-        cxx=wrappers["cxx"],
-        cc=wrappers["cc"],
-        ar=wrappers["ar"],
-        run=_runner(config, env),
+        tools=Tools(
+            cxx=wrappers["cxx"],
+            cc=wrappers["cc"],
+            ar=wrappers["ar"],
+            env=compiler_environment(cache_folder, env),
+        ),
     )
 
 
-def _find(config: ToolchainConfig, place: Place, env: Mapping[str, str]) -> Driver:
+def _find(
+    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+) -> Driver:
     compiler = config.compiler
     if compiler.zig is not None:
         return find_zig(compiler.zig, place)
     if compiler.command is not None:
-        return find_command(compiler.command, place, env)
-    raise CompilerUnsupportedError(
-        f"the toolchain {config.abi} needs a compiler that this version cannot drive yet",
-        place=place,
-        expected="compiler: zig or command",
-        hint="choose a toolchain of zig or of this machine's compilers",
-    )
+        return find_command(compiler.command, config.compile_flags, place, env)
+    if compiler.xcode is not None:
+        return find_xcode(config, place, env)
+    return find_ndk(config, place, cache_folder, env)
 
 
 def compiler_environment(cache_folder: Path, env: Mapping[str, str]) -> dict[str, str]:
     """The environment for compiler processes: one zig cache, so that libc++ is built once."""
     zig = str(cache_folder / "zig")
     return {**env, "ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}
-
-
-def _runner(config: ToolchainConfig, env: Mapping[str, str]) -> tuple[str, ...] | None:
-    if config.run == "native":
-        return ()
-    if config.run == "none":
-        return None
-    emulator = tuple(config.run.emulator)
-    return emulator if shutil.which(emulator[0], path=env.get("PATH")) else None

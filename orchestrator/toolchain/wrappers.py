@@ -23,24 +23,32 @@ _TEMPLATES = jinja2.Environment(
 
 def write_wrappers(folder: Path, driver: Driver) -> dict[str, Path]:
     """Write the wrapper of every verb into `folder`, where it is not there already."""
-    return {verb: _write(folder / verb, _text(verb, driver)) for verb in driver.commands}
+    return {verb: write_text(folder / verb, _text(verb, driver)) for verb in driver.commands}
 
 
 def _text(verb: str, driver: Driver) -> str:
-    return _TEMPLATES.get_template("wrapper.sh.j2").render(
+    return render(
+        "wrapper.sh.j2",
         verb=verb,
         target=driver.target,
         command=shlex.join(driver.commands[verb]),
         zig=None if driver.zig is None else shlex.quote(driver.zig),
         smallest=shlex.join(driver.smallest),
+        archiver=driver.archiver,
     )
 
 
-def _write(path: Path, text: str) -> Path:
+def render(template: str, **values: object) -> str:
+    """The text of a template of this package."""
+    return _TEMPLATES.get_template(template).render(values)
+
+
+def write_text(path: Path, text: str, mode: int = 0o755) -> Path:
+    """Write all or nothing, and not at all where the text is the same."""
     if not path.is_file() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         staged = path.with_name(f".{path.name}.{os.getpid()}")
         staged.write_text(text)
-        staged.chmod(0o755)
+        staged.chmod(mode)
         staged.replace(path)
     return path

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.errors import Place
 from orchestrator.toolchain.driver import CompilerMissingError, Driver
+from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.values.config import ZigCompiler
 
 # Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
@@ -36,19 +37,29 @@ def find_zig(declared: ZigCompiler, place: Place) -> Driver:
         identity={"zig": f"ziglang {version}", "verbs": verbs, "smallest": ZIG_SMALLEST},
         commands={verb: (zig, *arguments) for verb, arguments in verbs.items()},
         cxx_library="libc++",
+        c_library="musl" if "-musl" in declared.target else "gnu",
         zig=zig,
         smallest=ZIG_SMALLEST,
         brings_cxx_sources=True,
+        linked=zig_parts(zig, declared.target),
     )
+
+
+def zig_library() -> Path | None:
+    """The folder with zig's own libraries and headers; None where zig is not installed."""
+    spec = util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "lib"
 
 
 def zig_program(place: Place) -> tuple[str, str]:
     """zig's program and version. Raises CompilerMissingError."""
-    spec = util.find_spec("ziglang")
-    if spec is None or not spec.submodule_search_locations:
+    library = zig_library()
+    if library is None:
         raise CompilerMissingError(
             "the Python package ziglang is not installed",
             place=place,
             hint="run ./orchestrate, which installs the pinned dependencies",
         )
-    return str(Path(spec.submodule_search_locations[0]) / "zig"), metadata.version("ziglang")
+    return str(library.parent / "zig"), metadata.version("ziglang")

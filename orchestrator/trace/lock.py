@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,8 @@ def lock_text(trace: Trace) -> str:
 def parse_lock(text: str, file: str) -> Trace:
     """The trace in a lock file. Raises TraceDamagedError."""
     try:
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        if value["format"] != FORMAT:
+        value = _plain(text)
+        if value["format"] != str(FORMAT):
             raise ValueError(f"format {value['format']}")
         trace = _trace(value)
         if not _whole(value, trace):
@@ -96,6 +97,36 @@ def parse_lock(text: str, file: str) -> Trace:
         ) from None
 
 
+def _plain(text: str) -> Any:
+    """The YAML value, with its scalars as they are written.
+
+    Straight from the parser's events: a plan reads the locks of every app, and resolving the types
+    of scalars takes most of a loader's time.
+    """
+    open_parts: list[list[Any]] = [[]]
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.ScalarEvent):
+            # names of operators and tags stand in the locks of many apps
+            open_parts[-1].append(sys.intern(event.value))
+        elif isinstance(event, yaml.CollectionStartEvent):
+            open_parts.append([])
+        elif isinstance(event, yaml.MappingEndEvent):
+            part = open_parts.pop()
+            open_parts[-1].append(dict(zip(part[::2], part[1::2], strict=True)))
+        elif isinstance(event, yaml.SequenceEndEvent):
+            part = open_parts.pop()
+            open_parts[-1].append(part)
+        elif isinstance(event, yaml.AliasEvent):
+            raise ValueError("an alias")
+    if len(open_parts[0]) > 1:
+        raise ValueError("more than one document")
+    return open_parts[0][0] if open_parts[0] else None
+
+
+def _counts(value: Mapping[str, str]) -> dict[str, int]:
+    return {name: int(count) for name, count in value.items()}
+
+
 def _trace(value: Mapping[str, Any]) -> Trace:
     selected, identity = value["selected_operators"], value["identity"]
     return Trace(
@@ -109,10 +140,10 @@ def _trace(value: Mapping[str, Any]) -> Trace:
             tracer=identity["tracer"],
         ),
         root_operators=tuple(
-            name for name, one in selected["operators"].items() if one["is_root_operator"]
+            name for name, one in selected["operators"].items() if one["is_root_operator"] == "true"
         ),
-        called_operators=dict(value["calls"]),
-        kernel_tags={tag: dict(dtypes) for tag, dtypes in value["kernel_calls"].items()},
+        called_operators=_counts(value["calls"]),
+        kernel_tags={tag: _counts(dtypes) for tag, dtypes in value["kernel_calls"].items()},
         custom_classes=tuple(selected["custom_classes"]),
         build_features=tuple(selected["build_features"]),
         hot_tags=tuple(value["hot_tags"]),

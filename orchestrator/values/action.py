@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 Language = Literal["c", "c++"]
@@ -55,7 +56,7 @@ class Compile:
     cost: float
     pch: Precompile | None = None
 
-    @property
+    @cached_property
     def object(self) -> str:
         """Where the object lives: in the cache shared by all workspaces, named by content."""
         return f"$cache/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
@@ -65,13 +66,14 @@ class Compile:
 class Link:
     """Objects to one file.
 
-    kind      `shared` and `executable` are linked with sections collected; `archive` is not
+    kind      `shared` and `executable` are linked with sections collected; `archive` is not;
+              `relocatable` is one object made of several
     whole     objects that are linked whatever refers to them (registrations)
     by_need   objects of which the linker takes what is referred to
     """
 
     output: str
-    kind: Literal["shared", "executable", "archive"]
+    kind: Literal["shared", "executable", "archive", "relocatable"]
     abi: str
     whole: tuple[str, ...]
     by_need: tuple[str, ...]

@@ -102,8 +102,12 @@ def _model_file(text: str) -> str:
     return text
 
 
-def _kind_of_argument(value: Any) -> str:
+def _kind_of_item(value: Any) -> str:
     return "tensor" if isinstance(value, dict | TensorSpec) else "scalar"
+
+
+def _kind_of_argument(value: Any) -> str:
+    return "list" if isinstance(value, list | tuple) else _kind_of_item(value)
 
 
 def _kind_of_inputs(value: Any) -> str:
@@ -320,9 +324,15 @@ def _randint_problem(spec: TensorSpec) -> tuple[str, str] | None:
     return None
 
 
-Scalar = bool | int | float | str
-Argument = Annotated[
+Scalar = bool | int | float | str | None
+Item = Annotated[
     Annotated[TensorSpec, Tag("tensor")] | Annotated[Scalar, Tag("scalar")],
+    Discriminator(_kind_of_item),
+]
+Argument = Annotated[
+    Annotated[TensorSpec, Tag("tensor")]
+    | Annotated[Scalar, Tag("scalar")]
+    | Annotated[Tuple[Item], Tag("list")],
     Discriminator(_kind_of_argument),
 ]
 
@@ -331,7 +341,9 @@ class InputRun(Declared):
     """One call of a model: a method and its arguments."""
 
     method: Text = Field("forward", description="The method that is called.")
-    args: Tuple[Argument] = Field(description="Its arguments: generated tensors, or plain values.")
+    args: Tuple[Argument] = Field(
+        description="Its arguments: generated tensors, plain values (null is None), or lists."
+    )
 
 
 Inputs = Annotated[
@@ -435,7 +447,24 @@ class Compiler(OneOf):
 class Emulator(Declared):
     """A command in front of a binary of this ABI that makes it run here."""
 
-    emulator: Tuple[Text] = Field(min_length=1, description="Its argument list.")
+    emulator: Tuple[Text] = Field(
+        min_length=1,
+        description="Its argument list: a program, and its arguments; `$sysroot` is filled in.",
+    )
+    sysroot: Annotated[Text, Field(pattern="^/")] | None = Field(
+        None,
+        description=(
+            "What `$sysroot` stands for: the folder of the ABI's C library, looked for on this"
+            " machine, then among the files of the Debian packages."
+        ),
+    )
+    debian: Tuple[Text] = Field(
+        (),
+        description=(
+            "Debian packages with the libraries and the program, `name` or `name:architecture`: got"
+            " through the apt client, without root, until the binaries run."
+        ),
+    )
 
 
 Run = Annotated[
@@ -455,3 +484,12 @@ class ToolchainConfig(Declared):
     compile_flags: Tuple[str] = Field((), description="Flags of every compilation.")
     link_flags: Tuple[str] = Field((), description="Flags of every link.")
     run: Run = Field(description="How its binaries run here: native, an emulator, or not at all.")
+
+
+class ToolchainGroup(Declared):
+    """A file toolchains/<name>.yaml that stands for several others, as one target."""
+
+    abi: AbiName = Field(description="The target's name: the file's name without .yaml.")
+    members: Tuple[AbiName] = Field(
+        min_length=1, description="The ABIs that it stands for: names of toolchains beside it."
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Self
 
 from orchestrator.errors import OrchestratorError
@@ -76,15 +77,20 @@ class Pattern:
         return f"//apps/{self.app or '...'}" + (f":{self.abi}" if self.abi else "")
 
 
-def resolve(patterns: Iterable[str], targets: Mapping[str, Sequence[str]]) -> tuple[Label, ...]:
+def resolve(
+    patterns: Iterable[str],
+    targets: Mapping[str, Sequence[str]],
+    groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> tuple[Label, ...]:
     """The variants that patterns name, sorted, each once.
 
-    `targets` maps every app to its ABIs. Raises `LabelSyntaxError`, `UnknownAppError`,
-    `UnknownAbiError`; a pattern that names nothing is an error too.
+    `targets` maps every app to its ABIs, `groups` a name to the ABIs that it stands for. Raises
+    `LabelSyntaxError`, `UnknownAppError`, `UnknownAbiError`; a pattern that names nothing is an
+    error too.
     """
     found: set[Label] = set()
     for text in patterns:
-        found.update(_expand(Pattern.parse(text), text, targets))
+        found.update(_expand(Pattern.parse(text), text, targets, groups))
     return tuple(sorted(found))
 
 
@@ -101,11 +107,16 @@ def _match(text: str) -> re.Match[str]:
     )
 
 
-def _expand(pattern: Pattern, text: str, targets: Mapping[str, Sequence[str]]) -> Iterable[Label]:
+def _expand(
+    pattern: Pattern,
+    text: str,
+    targets: Mapping[str, Sequence[str]],
+    groups: Mapping[str, Sequence[str]],
+) -> Iterable[Label]:
     if pattern.app is not None and pattern.app not in targets:
         raise _unknown_app(pattern.app, text, targets)
     apps = targets if pattern.app is None else [pattern.app]
-    wanted = None if pattern.abi is None else {pattern.abi}
+    wanted = None if pattern.abi is None else set(groups.get(pattern.abi, (pattern.abi,)))
     found = [Label(app, abi) for app in apps for abi in targets[app] if not wanted or abi in wanted]
     if not found and pattern.abi is None:
         raise UnknownAppError(
@@ -113,7 +124,7 @@ def _expand(pattern: Pattern, text: str, targets: Mapping[str, Sequence[str]]) -
             hint="declare one in apps/<app>/app.yaml",
         )
     if not found:
-        raise _unknown_abi(pattern, text, targets)
+        raise _unknown_abi(pattern, text, targets, groups)
     return found
 
 
@@ -128,12 +139,16 @@ def _unknown_app(app: str, text: str, targets: Mapping[str, Sequence[str]]) -> U
 
 
 def _unknown_abi(
-    pattern: Pattern, text: str, targets: Mapping[str, Sequence[str]]
+    pattern: Pattern,
+    text: str,
+    targets: Mapping[str, Sequence[str]],
+    groups: Mapping[str, Sequence[str]],
 ) -> UnknownAbiError:
     assert pattern.abi
     apps = targets if pattern.app is None else [pattern.app]
     known = sorted({abi for app in apps for abi in targets[app]})
-    like = nearest(pattern.abi, known)
+    standing = [name for name, members in groups.items() if not {*members}.isdisjoint(known)]
+    like = nearest(pattern.abi, [*known, *standing])
     who = "no app" if pattern.app is None else f"//apps/{pattern.app}"
     verb = "is" if pattern.app is None else "is not"
     return UnknownAbiError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 ALL_DTYPES = "*"
 # Among custom classes: all, because a unit computes the names of those that it registers.
@@ -58,7 +59,5 @@ def _union(
 
 def merge_all(selections: Iterable[Selection]) -> Selection:
     """The union of all; an empty selection for none."""
-    merged = Selection()
-    for selection in selections:
-        merged = merged.merge(selection)
-    return merged
+    every = list(selections)
+    return reduce(Selection.merge, every) if every else Selection()

@@ -15,7 +15,6 @@ from orchestrator.emit.ninja import ninja_text
 from orchestrator.pipeline.building import Variant, plan_variants
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.plan.graph import action_graph, sharing
-from orchestrator.plan.variant import plan_variant
 from orchestrator.select.policy import select
 from orchestrator.values.action import ActionGraph
 from orchestrator.values.labels import Label
@@ -111,7 +110,7 @@ def test_another_dtype_recompiles_only_what_mentions_its_tag(
     kernels = here.kernels_for(trace.root_operators)
     changed = select(here.runtime.index, kernels, [trace], scanner.app.selection)
     old = scanner.objects.plan
-    new = plan_variant(here.runtime.index, kernels, here.runtime.facts, changed, old.spec)
+    new = here.planner.plan(kernels, changed, old.spec)
     assert [c.unit for c in new.compiles] == [c.unit for c in old.compiles]
     moved = {
         a.unit for a, b in zip(new.compiles, old.compiles, strict=True) if a.object != b.object

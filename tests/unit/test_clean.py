@@ -17,6 +17,7 @@ from orchestrator.execute.folders import (
     remove_folder,
 )
 from orchestrator.execute.lock import workspace_lock
+from orchestrator.package.files import write_package
 
 WORKSPACE = f"""\
 version: 1
@@ -205,3 +206,40 @@ def test_clean_does_not_disturb_a_build(root: Path, capsys: pytest.CaptureFixtur
     err = capsys.readouterr().err
     assert err.startswith("error: another process works in this workspace\n  seen:     process ")
     assert is_ours(root / "dist")
+
+
+def test_clean_keeps_files_beside_our_packages(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages = ensure_folder(root / "dist", "dist") / "camera/packages"
+    for name in ("ours.deb", "changed.deb"):
+        write_package(packages / name, name, lambda file: file.write(b"ours") and None)
+    (packages / "changed.deb").write_text("mine")
+    (packages / "mine.txt").write_text("mine")
+    (root / "dist/camera/linux").mkdir()
+    outside = root / "outside"
+    outside.mkdir()
+    (root / "dist/reader").mkdir()
+    (root / "dist/reader/packages").symlink_to(outside)
+    assert _clean(root) == 0
+    assert _tree(root / "dist") == [
+        MARKER,
+        "camera",
+        "camera/packages",
+        "camera/packages/changed.deb",
+        "camera/packages/mine.txt",
+        "reader",
+        "reader/packages",
+    ]
+    assert outside.is_dir()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-4:-1] == [
+        f"kept {packages}/changed.deb, which is not the orchestrator's",
+        f"kept {packages}/mine.txt, which is not the orchestrator's",
+        f"kept {root}/dist/reader/packages, which is not the orchestrator's",
+    ]
+    (packages / "changed.deb").unlink()
+    (packages / "mine.txt").unlink()
+    (root / "dist/reader/packages").unlink()
+    assert _clean(root) == 0
+    assert not (root / "dist").exists()

@@ -62,6 +62,13 @@ def test_arguments_keep_their_types() -> None:
     assert [type(value) for value in run.args[1:]] == [int, bool, float, str]
 
 
+def test_an_argument_may_be_none_or_a_list_but_no_list_of_lists() -> None:
+    run = InputRun.model_validate({"args": [None, [{"shape": [1], "fill": "zeros"}, 1, None], []]})
+    assert run.args == (None, (TensorSpec(shape=(1,), fill="zeros"), 1, None), ())
+    with pytest.raises(ValidationError):
+        InputRun.model_validate({"args": [[[1]]]})
+
+
 def test_run_is_a_word_or_an_emulator() -> None:
     toolchain: dict[str, Any] = {
         "abi": "a",

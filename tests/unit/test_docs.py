@@ -87,6 +87,8 @@ def commands(text: str) -> list[str]:
 
 def refusal(command: str) -> str | None:
     """Why the command line would not be taken; None where it would."""
+    # what a CI system fills in
+    command = re.sub(r"\$(\{\{.*?\}\}|[A-Z_]+)", "//...", command)
     words = [word for word in shlex.split(command) if word != "..."]
     try:
         chosen = cli._parsed(cli._main_parser(), words or ["--help"])
@@ -106,10 +108,14 @@ def refusal(command: str) -> str | None:
 def kind_of(info: str) -> tuple[str, bool] | None:
     """(kind of declaration, whether it is a part) of a snippet; None for any other text."""
     match = re.fullmatch(r"yaml ([\w./-]+)(, part)?", info)
-    if match is None:
+    if match is None or match[1].startswith("."):  # a CI system's file
         return None
     path = Path(match[1])
-    kinds = {"app.yaml": "app", "WORKSPACE": "workspace"}
+    kinds = {
+        "app.yaml": "app",
+        "WORKSPACE": "workspace",
+        "ios-simulator.yaml": "toolchain-group",
+    }
     return kinds.get(path.name, "toolchain"), bool(match[2])
 
 

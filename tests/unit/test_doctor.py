@@ -12,7 +12,8 @@ import pytest
 
 from orchestrator import cli
 from orchestrator.commands.findings import Finding, Machine, findings
-from orchestrator.load.workspace import load_workspace
+from orchestrator.load.workspace import Toolchain, load_workspace
+from orchestrator.toolchain.abilities import LinkerBrokenError
 
 ZEROS = "0" * 64
 WORKSPACE = f"""\
@@ -34,6 +35,12 @@ COMPILERS = {
         "{zig: {target: aarch64-linux-musl}}",
         "{emulator: [qemu-aarch64-static]}",
     ),
+    "linux-musl": (
+        "linux",
+        "elf",
+        "{zig: {target: aarch64-linux-musl}}",
+        "{emulator: [qemu-aarch64-static], debian: [qemu-user-static]}",
+    ),
     "android-arm64": ("android", "elf", "{ndk: {api: 24}}", "none"),
     "android-shim": ("android", "elf", "{ndk: {api: 24, shim: true}}", "none"),
     "ios-arm64": ("ios", "macho", "{xcode: {sdk: iphoneos, minimum: '15.0'}}", "none"),
@@ -48,6 +55,7 @@ FULL = Machine(
     writable=True,
     is_folder=lambda path: path in ("/ndk", "/pytorch"),
     fetched=lambda name, tree: False,
+    able=lambda toolchain: "toy 1.0: shared",
 )
 
 
@@ -76,7 +84,7 @@ def _missing(found: Mapping[str, Finding]) -> dict[str, tuple[str, ...]]:
 def test_a_machine_that_has_everything(tmp_path: Path) -> None:
     found = _found(tmp_path, COMPILERS, FULL)
     assert _missing(found) == {}
-    assert found["ziglang"].needed_by == ("linux-arm64", "linux-x86_64")
+    assert found["ziglang"].needed_by == ("linux-arm64", "linux-musl", "linux-x86_64")
     assert found["Android NDK"] == Finding(
         "Android NDK",
         "present",
@@ -84,7 +92,7 @@ def test_a_machine_that_has_everything(tmp_path: Path) -> None:
         ("android-arm64",),
         "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
     )
-    assert found["qemu-aarch64-static"].needed_by == ("linux-arm64",)
+    assert found["qemu-aarch64-static"].needed_by == ("linux-arm64", "linux-musl")
     assert found["source of pytorch"].found == "not fetched yet; can be, by apt-get"
     assert found["disk space"].found == "100.0 GB free"
 
@@ -98,15 +106,16 @@ def test_a_bare_machine(tmp_path: Path) -> None:
         free=10**9,
         writable=False,
         is_folder=lambda path: False,
+        able=lambda toolchain: None,
     )
     every = ("every build",)
     assert _missing(_found(tmp_path, COMPILERS, bare)) == {
         "ninja": every,
-        "ziglang": ("android-shim", "ios-arm64", "linux-arm64", "linux-x86_64"),
+        "ziglang": ("android-shim", "ios-arm64", "linux-arm64", "linux-musl", "linux-x86_64"),
         "Android NDK": ("android-arm64",),
         "g++": ("linux-gcc",),
         "gcc": ("linux-gcc",),
-        "qemu-aarch64-static": ("linux-arm64",),
+        "qemu-aarch64-static": ("linux-arm64", "linux-musl"),
         "source of pytorch": every,
         "cache folder": every,
         "disk space": every,
@@ -141,6 +150,32 @@ def test_a_declared_launcher_is_needed(tmp_path: Path) -> None:
     machine = replace(FULL, which=lambda name: None if name == "ccache" else "/bin/x")
     found = _found(tmp_path, ["linux-x86_64"], machine, "launcher: {command: [ccache]}\n")
     assert _missing(found) == {"ccache": ("every build",)}
+
+
+def test_an_emulator_that_a_build_can_get(tmp_path: Path) -> None:
+    machine = replace(FULL, which=lambda name: "/bin/apt-get" if name == "apt-get" else None)
+    found = _found(tmp_path, ["linux-musl"], machine)
+    assert found["qemu-aarch64-static"].state == "present"
+    assert found["qemu-aarch64-static"].found == "not on PATH; a build gets it by apt-get"
+
+
+def test_what_toolchains_can_do_is_told(tmp_path: Path) -> None:
+    found = _found(tmp_path, ["linux-x86_64"], FULL)
+    assert found["toolchain linux-x86_64"].found == "toy 1.0: shared"
+
+
+def test_a_broken_toolchain_is_missing(tmp_path: Path) -> None:
+    def broken(toolchain: Toolchain) -> str:
+        raise LinkerBrokenError("it compiles but cannot link", hint="look at its linker")
+
+    found = _found(tmp_path, ["linux-x86_64"], replace(FULL, able=broken))
+    assert found["toolchain linux-x86_64"] == Finding(
+        "toolchain linux-x86_64",
+        "missing",
+        "",
+        ("linux-x86_64",),
+        "it compiles but cannot link: look at its linker",
+    )
 
 
 def _doctor(root: Path, *words: str, **env: str) -> int:

@@ -19,7 +19,7 @@ from orchestrator.plan.graph import (
     native_compiles,
     registration_compiles,
 )
-from orchestrator.plan.variant import plan_variant
+from orchestrator.plan.planner import Planner
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Compile, Link
 from orchestrator.values.selection import Selection
@@ -55,7 +55,7 @@ def toy_graph() -> ActionGraph:
     )
     generated = GeneratedUnit("registrations", Path("/c/registrations/ab/r.cpp"), "digest")
     objects = VariantObjects(
-        plan_variant(index, registry(index, ["CPU"]), FACTS, selected, spec()),
+        Planner(index, FACTS).plan(registry(index, ["CPU"]), selected, spec()),
         registration_compiles(FACTS, spec(), [generated], Path("/c")),
         native_compiles(FACTS, spec(), ("capi/capi.cpp",), "native"),
     )
@@ -101,7 +101,7 @@ def named(shown: str, graph: ActionGraph) -> str:
 def test_the_exact_text() -> None:
     # sorted by name, since edges stand in the order of digests
     expected = (GOLDEN / "build.ninja").read_text().split("\nbuild ")
-    seen = named(text(toy_graph(), launcher="ccache"), toy_graph()).split("\nbuild ")
+    seen = named(text(toy_graph(), launchers={"linux-x86_64": "CCACHE_COMPILERCHECK=string:digest ccache"}), toy_graph()).split("\nbuild ")
     assert seen[0] == expected[0]
     assert sorted(seen[1:]) == sorted(expected[1:])
 

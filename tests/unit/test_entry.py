@@ -10,7 +10,7 @@ from real_units import RealUnits
 
 from orchestrator.pipeline.prepare import shipped_index
 from orchestrator.pipeline.variants import LIBRARY_SOURCES, TRACER_SOURCES
-from orchestrator.plan.variant import entry_nodes
+from orchestrator.plan.planner import entry_nodes
 from orchestrator.runtime.entry import (
     Entry,
     entry_path,

@@ -55,7 +55,7 @@ def run(
     monkeypatch.chdir(file.parent)
     fed: list[str] = []
     result = run_ninja(
-        file, targets, env=os.environ, jobs=1, keep_going=keep_going, feed=fed.append
+        file, targets, env=os.environ, folder=Path(), jobs=1, keep_going=keep_going, feed=fed.append
     )
     return result, fed
 
@@ -149,7 +149,7 @@ def test_a_view_that_fails_stops_ninja(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BrokenPipeError):
-        run_ninja(file, [], env=os.environ, jobs=1, keep_going=False, feed=feed)
+        run_ninja(file, [], env=os.environ, folder=Path(), jobs=1, keep_going=False, feed=feed)
     time.sleep(0.5)
     assert not (tmp_path / "all").exists()
 
@@ -160,7 +160,7 @@ import os, sys
 from pathlib import Path
 from orchestrator.execute.ninja import run_ninja
 try:
-    run_ninja(Path("build.ninja"), [], env=os.environ, jobs=1, keep_going=False, feed=print)
+    run_ninja(Path("build.ninja"), [], env=os.environ, folder=Path(), jobs=1, keep_going=False, feed=print)
 except KeyboardInterrupt:
     sys.exit(130)
 """

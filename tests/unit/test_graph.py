@@ -15,7 +15,8 @@ from orchestrator.plan.graph import (
     registration_compiles,
     sharing,
 )
-from orchestrator.plan.variant import VariantSpec, plan_variant
+from orchestrator.plan.planner import Planner
+from orchestrator.plan.variant import VariantSpec
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Link
 from orchestrator.values.selection import Selection
@@ -39,7 +40,7 @@ def variant(
     )
     unit = GeneratedUnit("registrations", CACHE / "registrations/ab/x/registrations.cpp", digest)
     return VariantObjects(
-        plan_variant(INDEX, registry(INDEX, ["CPU"]), FACTS, selected, how),
+        Planner(INDEX, FACTS).plan(registry(INDEX, ["CPU"]), selected, how),
         registration_compiles(FACTS, how, [unit], CACHE),
         native_compiles(FACTS, how, LIBRARY, "native digest"),
     )

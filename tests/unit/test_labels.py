@@ -155,3 +155,18 @@ def test_a_label_is_not_a_wildcard() -> None:
         "error: `//...` names every app, where one is wanted\n"
         "  expected: //apps/<app>:<abi> or //apps/<app>"
     )
+
+
+def test_a_name_that_stands_for_several_abis() -> None:
+    targets = {"a": ("ios-arm64", "sim-arm64", "sim-x86_64"), "b": ("sim-arm64",), "c": ("linux",)}
+    groups = {"sim": ("sim-arm64", "sim-x86_64")}
+    assert resolve(["//...:sim"], targets, groups) == (
+        Label("a", "sim-arm64"),
+        Label("a", "sim-x86_64"),
+        Label("b", "sim-arm64"),
+    )
+    with pytest.raises(UnknownAbiError) as caught:
+        resolve(["//apps/a:sym"], targets, groups)
+    assert caught.value.hint == "did you mean //apps/a:sim?"
+    with pytest.raises(UnknownAbiError):
+        resolve(["//apps/c:sim"], targets, groups)

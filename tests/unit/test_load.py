@@ -286,3 +286,19 @@ def test_yaml_that_is_not_read(text: str, error: str) -> None:
 
 def test_an_exclamation_mark_in_text_is_no_tag() -> None:
     assert load_located("a: '!x'  # hi!", "f")[0] == {"a": "!x"}
+
+
+def test_a_target_that_stands_for_several(root: Path) -> None:
+    for abi in ("phone-a", "phone-b"):
+        text = TOOLCHAIN.replace("linux-x86_64", abi, 1)
+        (root / f"toolchains/{abi}.yaml").write_text(text)
+    (root / "toolchains/phones.yaml").write_text("abi: phones\nmembers: [phone-a, phone-b]\n")
+    app = "models: [{file: models/small.ptl}]\n"
+    app += "targets: [linux-x86_64, phones]\nbudgets: {phones: 2MB, phone-b: 1MB}\n"
+    (root / "apps/camera/app.yaml").write_text(app)
+    workspace = load_workspace(root, {"HOME": "/home/me"})
+    assert list(workspace.toolchains) == ["linux-x86_64", "phone-a", "phone-b"]
+    assert dict(workspace.groups) == {"phones": ("phone-a", "phone-b")}
+    assert dict(workspace.targets) == {"camera": ("linux-x86_64", "phone-a", "phone-b")}
+    # a member's own budget goes before its group's
+    assert workspace.apps["camera"].config.budgets == {"phone-a": 2_000_000, "phone-b": 1_000_000}

@@ -18,7 +18,6 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.package.deliver import (
     DeliverInputs,
     MissingPartError,
-    already_delivered,
     deliver,
 )
 from orchestrator.package.elf import SYSTEM_LIBRARIES, ElfRules, check
@@ -129,23 +128,6 @@ def test_nothing_is_written_twice(quick: DeliverInputs, tmp_path: Path) -> None:
     assert (first.changed, again.changed) == (True, False)
     assert again.folder.stat().st_ino == before
     assert again.manifest == first.manifest
-
-
-def test_what_was_made_of_the_same_is_found_without_its_parts(
-    quick: DeliverInputs, tmp_path: Path
-) -> None:
-    done = deliver(replace(quick, fingerprint="12ab"), tmp_path)
-    found = already_delivered(tmp_path, "toy", "linux-x86_64", "12ab")
-    assert found == replace(done, changed=False)
-    assert already_delivered(tmp_path, "toy", "linux-x86_64", "other") is None
-    assert already_delivered(tmp_path, "toy", "linux-arm64", "12ab") is None
-    (done.folder / "README.md").unlink()
-    assert already_delivered(tmp_path, "toy", "linux-x86_64", "12ab") is None
-
-
-def test_without_a_fingerprint_nothing_is_known(quick: DeliverInputs, tmp_path: Path) -> None:
-    deliver(quick, tmp_path)
-    assert already_delivered(tmp_path, "toy", "linux-x86_64", "") is None
 
 
 def test_a_lost_file_comes_back(quick: DeliverInputs, tmp_path: Path) -> None:

@@ -143,6 +143,17 @@ def test_plain_arguments_and_methods() -> None:
     assert json.loads(json.dumps(seen)) == seen
 
 
+def test_none_and_lists() -> None:
+    one = {"shape": [1], "fill": "ones"}
+    value = run(one)[0]["args"][0]
+    assert run(None, [1, 2], [], [one, None])[0]["args"] == [
+        {"none": True},
+        {"list": [{"int": 1}, {"int": 2}]},
+        {"list": []},
+        {"list": [value, {"none": True}]},
+    ]
+
+
 def test_a_run_without_arguments() -> None:
     assert run() == [{"method": "forward", "args": []}]
 

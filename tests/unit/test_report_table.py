@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.report.table import BuildReport, VariantReport, human_bytes, plain, show
 
 REPORT = BuildReport(
     (
         VariantReport("keyboard", "linux-x86_64", 31, 12, 140, 1_523_000, 16_738_312, "failed"),
         VariantReport("camera", "linux-x86_64", 27, 173, 0, 1_317_024, 16_738_312, "ok"),
-        VariantReport("camera", "ios-arm64", 27, 170, 0, 1_400_000, None, "not run here"),
+        VariantReport(
+            *("camera", "ios-arm64", 27, 170, 0, 1_400_000, None, "not run here"),
+            made_as="linux-x86_64",
+        ),
         VariantReport(
             "camera", "android-arm64-v8a", 27, 9, 161, problem="1 unit failed", for_release=False
         ),
@@ -26,10 +31,69 @@ app       ABI                operators  compiled  reused  stripped  all operator
 camera    android-arm64-v8a         27         9     161         -              -       -  \
 1 unit failed, NOT FOR RELEASE
 camera    ios-arm64                 27       170       0    1.4 MB              -       -  \
-not run here
+not run here, made as linux-x86_64
 camera    linux-x86_64              27       173       0   1.32 MB        16.7 MB  92.1 %  ok
 keyboard  linux-x86_64              31        12     140   1.52 MB        16.7 MB  90.9 %  failed
 """
+
+
+PACKAGES = (
+    PackageReport(
+        "camera",
+        "deb",
+        ("linux-x86_64",),
+        (
+            PackageFile("dist/camera/packages/camera-libtorch_0.1.0_amd64.deb", 796_080),
+            PackageFile("dist/camera/packages/camera-libtorch-dev_0.1.0_amd64.deb", 3_374_546),
+            PackageFile("dist/camera/packages/camera-libtorch-dbgsym_0.1.0_amd64.deb", 930_936),
+        ),
+    ),
+    PackageReport(
+        "camera",
+        "aar",
+        ("android-arm64-v8a",),
+        (PackageFile("dist/camera/packages/camera-libtorch-0.1.0.aar", 1_000_000),),
+    ),
+    PackageReport(
+        "keyboard",
+        "xcframework",
+        ("ios-arm64", "ios-simulator-arm64"),
+        missing=(MissingAbi("ios-simulator-arm64", "is not built"),),
+    ),
+)
+
+
+def test_packages_stand_below_the_table() -> None:
+    assert plain(replace(REPORT, packages=PACKAGES)) == PLAIN + (
+        "\n"
+        "package                                                 size  with\n"
+        "dist/camera/packages/camera-libtorch_0.1.0_amd64.deb  796 kB  2 more, 5.1 MB in all\n"
+        "dist/camera/packages/camera-libtorch-0.1.0.aar          1 MB\n"
+        "//apps/keyboard: no xcframework: ios-simulator-arm64 is not built;"
+        " build //apps/keyboard to make it\n"
+    )
+
+
+def test_packages_as_json() -> None:
+    seen = json.loads(replace(REPORT, packages=PACKAGES).to_json())["packages"]
+    assert seen[1:] == [
+        {
+            "app": "camera",
+            "kind": "aar",
+            "abis": ["android-arm64-v8a"],
+            "files": [
+                {"path": "dist/camera/packages/camera-libtorch-0.1.0.aar", "bytes": 1_000_000}
+            ],
+            "missing": [],
+        },
+        {
+            "app": "keyboard",
+            "kind": "xcframework",
+            "abis": ["ios-arm64", "ios-simulator-arm64"],
+            "files": [],
+            "missing": [{"abi": "ios-simulator-arm64", "why": "is not built"}],
+        },
+    ]
 
 
 def test_plain_table() -> None:
@@ -70,6 +134,7 @@ def test_json_has_the_documented_shape() -> None:
         "verified": "ok",
         "problem": "",
         "for_release": True,
+        "made_as": None,
     }
     assert seen["variants"][0]["stripped_bytes"] is None
     assert REPORT.to_json() == BuildReport(REPORT.variants[::-1], 380, 181.23456).to_json()

@@ -86,20 +86,20 @@ def test_no_sources_at_all(tmp_path: Path) -> None:
 
 def test_a_source_said_again_for_source_packages(etc: tuple[Path, Path]) -> None:
     _, other, flat, deb822, security = machine_sources(etc)
-    assert deb822.as_deb_src(["bookworm", "trixie"]) == (
+    assert deb822.as_stanza("deb-src", ["bookworm", "trixie"]) == (
         "Types: deb-src\n"
         "URIs: http://mirror.test/debian http://mirror2.test/debian\n"
         "Suites: bookworm bookworm-updates trixie\n"
         "Components: main\n"
         "Signed-By: /keys/a.gpg\n"
     )
-    assert other.as_deb_src([]).endswith("Signed-By: /keys/a.gpg\nTrusted: yes\n")
+    assert other.as_stanza("deb-src", []).endswith("Signed-By: /keys/a.gpg\nTrusted: yes\n")
     # other suites are asked only where plain suites are served
-    assert "trixie" not in security.as_deb_src(["trixie"])
-    assert flat.as_deb_src(["trixie"]) == (
+    assert "trixie" not in security.as_stanza("deb-src", ["trixie"])
+    assert flat.as_stanza("deb-src", ["trixie"]) == (
         "Types: deb-src\nURIs: http://mirror.test/flat\nSuites: ./\n"
     )
-    assert security.as_deb_src([]).splitlines()[4:] == [
+    assert security.as_stanza("deb-src", []).splitlines()[4:] == [
         "Signed-By: ",
         " -----BEGIN PGP PUBLIC KEY BLOCK-----",
         " .",

@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = [
     *[(ROOT / "WORKSPACE", "workspace")],
     *[(file, "app") for file in sorted(ROOT.glob("apps/*/app.yaml"))],
-    *[(file, "toolchain") for file in sorted(ROOT.glob("toolchains/*.yaml"))],
+    *[
+        (file, "toolchain-group" if "\nmembers:" in file.read_text() else "toolchain")
+        for file in sorted(ROOT.glob("toolchains/*.yaml"))
+    ],
 ]
 
 
@@ -74,5 +77,5 @@ def test_writing_and_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([], tmp_path) == 1
     assert main(["--write"], tmp_path) == 0
     assert main([], tmp_path) == 0
-    stale = "app.schema.json\ntoolchain.schema.json\nworkspace.schema.json\n"
+    stale = "".join(f"{name}.schema.json\n" for name in sorted(MODELS))
     assert capsys.readouterr().out == stale + stale + "current\n"

@@ -14,7 +14,6 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
 from orchestrator.toolchain.resolve import (
     CompilerMissingError,
-    CompilerUnsupportedError,
     ResolvedToolchain,
     compiler_environment,
     resolve_toolchain,
@@ -95,7 +94,8 @@ def test_wrappers_live_under_their_identity(tmp_path: Path) -> None:
     before = resolved.cxx.stat()
     assert resolve(config(), tmp_path) == resolved
     # written only where the text differs: ninja must not see another compiler
-    assert resolved.cxx.stat() == before
+    after = resolved.cxx.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     resolved.cxx.write_text("damaged")
     resolve(config(), tmp_path)
     assert "damaged" not in resolved.cxx.read_text()
@@ -237,22 +237,6 @@ def test_a_missing_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("run_as", "expected"),
-    [
-        ("native", ()),
-        ("none", None),
-        ({"emulator": ["sh", "-L", "/x"]}, ("sh", "-L", "/x")),
-        # an emulator that is not installed: the binaries cannot run here
-        ({"emulator": ["qemu-of-nobody"]}, None),
-    ],
-)
-def test_how_binaries_run_here(
-    run_as: object, expected: tuple[str, ...] | None, tmp_path: Path
-) -> None:
-    assert resolve(config(run=run_as), tmp_path).run == expected
-
-
 def test_one_zig_cache_for_all() -> None:
     env = compiler_environment(Path("/cache"), {"PATH": "/bin", "ZIG_LOCAL_CACHE_DIR": "x"})
     assert env == {
@@ -260,17 +244,6 @@ def test_one_zig_cache_for_all() -> None:
         "ZIG_GLOBAL_CACHE_DIR": "/cache/zig",
         "ZIG_LOCAL_CACHE_DIR": "/cache/zig",
     }
-
-
-def test_a_compiler_that_cannot_be_driven(tmp_path: Path) -> None:
-    error = refused(config(compiler={"ndk": {"api": 24}}), tmp_path)
-    assert isinstance(error, CompilerUnsupportedError)
-    assert error.render() == (
-        "toolchains/linux-x86_64.yaml:6:1: error: the toolchain linux-x86_64 needs a compiler that"
-        " this version cannot drive yet\n"
-        "  expected: compiler: zig or command\n"
-        "  do:       choose a toolchain of zig or of this machine's compilers"
-    )
 
 
 def test_the_workspaces_own_toolchains_resolve(tmp_path: Path) -> None:

@@ -114,6 +114,16 @@ def with_code(records: Records, code: bytes) -> bytes:
     return pack({**records, "bytecode.pkl": code})
 
 
+def naming(records: Records, operator: str, other: str) -> bytes:
+    """The model with another operator's name in place of one."""
+
+    def text(name: str) -> bytes:
+        return b"X" + struct.pack("<I", len(name)) + name.encode()
+
+    assert text(operator) in records["bytecode.pkl"]
+    return with_code(records, records["bytecode.pkl"].replace(text(operator), text(other)))
+
+
 def claiming(data: bytes, size: int) -> bytes:
     """The archive whose last record says that it unpacks to `size` bytes."""
     entry = data.rindex(b"PK\x01\x02")
@@ -153,8 +163,10 @@ def cases() -> dict[str, bytes]:
         "damaged_record": flipped(good, b"get_num_bundled_inputs"),
         "empty_file": b"",
         "flatbuffer": b"\x18\0\0\0PTMF" + bytes(16),
+        "foreign_operator": naming(small, "aten::relu", "torchvision::nms"),
         "git_lfs_pointer": b"version https://git-lfs.github.com/spec/v1\nsize 445543\n",
         "inflates_too_far": claiming(pack(small, zipfile.ZIP_DEFLATED), 2**30),
+        "mobile_optimised": naming(small, "aten::relu", "prepacked::linear_clamp_run"),
         "named_tuple": pack(lite(ReturnsNamedTuple(), inputs)),
         "no_inputs": pack(lite(Small())),
         "no_version": pack({path: data for path, data in small.items() if path != "version"}),

@@ -1,0 +1,63 @@
+"""`orchestrator matrix`: lists the app x ABI jobs that a change touches, for a CI system."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.pipeline.matrix import matrix_since
+from orchestrator.report.matrix import GITHUB_MOST
+
+NAME = "matrix"
+HELP = """\
+Lists the variants that a change touches, with the reason for each: an app's declaration, model or
+trace, its toolchain, WORKSPACE's pin or defaults, or the orchestrator itself. Declarations are
+compared as values, so that a comment touches nothing. What is not committed counts too. For GitHub
+it prints lines for $GITHUB_OUTPUT (`matrix`, `any`, `count`), for GitLab a child pipeline."""
+EXAMPLE = """\
+./orchestrate matrix --since origin/main
+./orchestrate matrix --since "$BASE" --format github >> "$GITHUB_OUTPUT"
+./orchestrate matrix --since "$CI_COMMIT_BEFORE_SHA" --format gitlab > libtorch.yml"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --since, --format, --also and --template."""
+    parser.add_argument(
+        "--since", required=True, metavar="REVISION", help="the commit to compare with"
+    )
+    parser.add_argument(
+        "--format", choices=("github", "gitlab", "json"), default="json", help="default: json"
+    )
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file of the workspace that touches everything when it changes, such as the one"
+        " that pins the orchestrator; may be given again",
+    )
+    parser.add_argument(
+        "--template",
+        default=".gitlab/libtorch.yml",
+        metavar="FILE",
+        help="for gitlab: the file that has the job `.libtorch` (default: %(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Compare and print."""
+    matrix = matrix_since(context, arguments.since, arguments.also)
+    if arguments.format == "github":
+        if len(matrix.jobs) > GITHUB_MOST:
+            print(
+                f"{len(matrix.jobs)} jobs: GitHub takes {GITHUB_MOST} in one matrix",
+                file=sys.stderr,
+            )
+        print(matrix.to_github(), end="")
+    elif arguments.format == "gitlab":
+        print(matrix.to_gitlab(arguments.template), end="")
+    else:
+        print(matrix.to_json(), end="")
+    return ExitCode.OK

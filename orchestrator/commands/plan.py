@@ -1,0 +1,44 @@
+"""`orchestrator plan`: tells what a build would need, share and compile, and does none of it."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.pipeline.planning import planned
+from orchestrator.pipeline.session import Session
+from orchestrator.report.plan import show
+
+NAME = "plan"
+HELP = """\
+Tells, for each app and ABI that the patterns name, how many units it needs, how many of their
+objects are in the cache, how many are shared with other variants of the same plan and with which,
+and about how many CPU seconds the rest takes. Nothing is compiled or linked. The estimated size is
+that of the stripped shared library on x86-64, to within a fifth."""
+EXAMPLE = """\
+./orchestrate plan
+./orchestrate plan //apps/camera //apps/scanner:linux-x86_64
+./orchestrate plan //... --json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add patterns and --json."""
+    add_patterns(parser)
+    parser.add_argument("--json", action="store_true", help="print the plan for machines")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Plan and print the report."""
+    session = Session(context, speaker(arguments.quiet))
+    labels = resolve_patterns(arguments.patterns, session.workspace)
+    report = planned(session, labels)
+    if arguments.json:
+        print(report.to_json(), end="")
+    else:
+        show(report, Console())
+    return ExitCode.OK

@@ -1,0 +1,93 @@
+"""`orchestrator toolchain`: what compiles for an ABI, what it can do; CMake files for consumers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from difflib import get_close_matches
+
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.execute.folders import ensure_folder
+from orchestrator.pipeline.session import Session
+from orchestrator.toolchain.consumers import write_toolchain_file
+from orchestrator.toolchain.resolve import ResolvedToolchain
+from orchestrator.toolchain.running import remembered
+
+NAME = "toolchain"
+HELP = """\
+`show` tells which compiler an ABI has, what it can do, which is found out by trying, and how its
+binaries were found to run here. `cmake` writes a CMake toolchain file for this machine, with which
+a consumer compiles as the orchestrator does, and prints its path."""
+EXAMPLE = """\
+./orchestrate toolchain show linux-arm64
+./orchestrate toolchain show --json
+cmake -S . -B build -DCMAKE_TOOLCHAIN_FILE=$(./orchestrate toolchain cmake linux-arm64)"""
+
+
+class AbiUnknownError(OrchestratorError):
+    """A name on the command line is no ABI of the workspace."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the action, the ABI and --json."""
+    parser.add_argument("action", choices=["show", "cmake"], help="what to do")
+    parser.add_argument("abi", nargs="?", help="an ABI of the workspace (show: all of them)")
+    parser.add_argument("--json", action="store_true", help="show: print a list for machines")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
+    ensure_folder(context.cache, "cache")
+    session = Session(context, speaker(arguments.quiet))
+    abis = [arguments.abi] if arguments.abi else sorted(session.workspace.toolchains)
+    if arguments.abi not in (None, *session.workspace.toolchains):
+        raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
+    if arguments.action == "cmake":
+        if arguments.abi is None:
+            raise AbiUnknownError("`cmake` wants one ABI", expected=", ".join(abis))
+        toolchain = session.toolchain(arguments.abi)
+        print(write_toolchain_file(toolchain, session.running(arguments.abi)))
+        return ExitCode.OK
+    shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
+    if arguments.json:
+        print(json.dumps([{"abi": abi, **facts} for abi, facts in shown.items()], indent=2))
+        return ExitCode.OK
+    for abi, facts in shown.items():
+        print(abi)
+        for name, value in facts.items():
+            print(f"  {name:<18}{_words(value)}")
+    return ExitCode.OK
+
+
+def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:
+    return {
+        "compiler": toolchain.version,
+        "target": toolchain.driver.target,
+        "identity": toolchain.identity,
+        "wrappers": str(toolchain.cc.parent),
+        "for_release": toolchain.for_release,
+        **asdict(toolchain.abilities),
+        "runs": _runs(remembered(toolchain.config, toolchain.tools)),
+    }
+
+
+def _runs(prefix: tuple[str, ...] | None) -> str:
+    if prefix is None:
+        return "not here, or not tried yet"
+    return f"with {' '.join(prefix)}" if prefix else "as it is"
+
+
+def _words(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _unknown(abi: str, known: list[str]) -> AbiUnknownError:
+    like = get_close_matches(abi, known, n=1)
+    return AbiUnknownError(
+        f"no toolchain is named {abi}",
+        expected=", ".join(known),
+        hint=f"did you mean `{like[0]}`?" if like else None,
+    )

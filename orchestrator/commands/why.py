@@ -1,0 +1,36 @@
+"""`orchestrator why`: tells which model asks for something, and by which way it is reached."""
+
+from __future__ import annotations
+
+import argparse
+
+from orchestrator.commands.patterns import resolve_patterns
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.pipeline.explaining import why
+from orchestrator.pipeline.session import Session
+
+NAME = "why"
+HELP = """\
+Tells why something is in a variant: an operator, a unit (its path in PyTorch's tree), a kernel tag,
+a custom class, a build feature, or a mangled symbol. It names the models that ask for it, and the
+shortest way from a root to it: a chain of functions of which each refers to the next."""
+EXAMPLE = """\
+./orchestrate why //apps/camera aten::conv2d
+./orchestrate why //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the label and the subject."""
+    parser.add_argument("label", metavar="LABEL", help="//apps/camera, or one ABI of it")
+    parser.add_argument("subject", metavar="NAME", help="what is asked about")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Explain and print."""
+    session = Session(context, speaker(arguments.quiet))
+    # what is selected is the same for every ABI of an app
+    label = resolve_patterns([arguments.label], session.workspace)[0]
+    print(why(session, label, arguments.subject).text(), end="")
+    return ExitCode.OK

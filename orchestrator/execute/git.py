@@ -1,0 +1,150 @@
+"""Asks git about a working tree: its commits, the files of one, and what changed since.
+
+Only `git` itself is run, never interactive and without taking its locks. Lists are read with `-z`,
+so that no path needs quoting; paths are relative to the folder that was asked about, with `/`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.errors import OrchestratorError
+
+SECONDS: Final = 300
+
+
+class GitMissingError(OrchestratorError):
+    """git is not installed."""
+
+
+class NotAGitTreeError(OrchestratorError):
+    """A folder is not inside a git working tree."""
+
+
+class UnknownRevisionError(OrchestratorError):
+    """The repository has no such commit."""
+
+
+class GitFailedError(OrchestratorError):
+    """git failed at what works everywhere else."""
+
+
+@dataclass(frozen=True)
+class GitTree:
+    """A folder inside a git working tree; `top` is the tree's root."""
+
+    folder: Path
+    top: Path
+    env: Mapping[str, str]
+
+    def commit(self, revision: str) -> str:
+        """The full name of the commit that a revision means. Raises UnknownRevisionError."""
+        found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{}")
+        if found.returncode == 0:
+            commit = found.stdout.decode().strip()
+            # a full name is taken as it is, whether there is such a commit or not
+            if self._run("cat-file", "-e", commit + "^{commit}").returncode == 0:
+                return commit
+        shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+        raise UnknownRevisionError(
+            f"git knows no commit `{revision}`",
+            seen="a shallow clone: its history is cut off" if shallow else None,
+            hint=(
+                "fetch more of it: `git fetch --unshallow`; in GitHub Actions `fetch-depth: 0`,"
+                " in GitLab `GIT_DEPTH: 0`"
+                if shallow
+                else "check its spelling, or fetch it first"
+            ),
+        )
+
+    def files(self, commit: str, *paths: str) -> dict[str, str]:
+        """path -> blob, of the folder's files in a commit; of `paths` alone where given."""
+        listed = self._read("ls-tree", "-r", "-z", commit, *paths)
+        found = {}
+        for entry in _split(listed):
+            facts, _, path = entry.partition("\t")
+            _, kind, blob = facts.split(" ")
+            if kind == "blob":
+                found[path] = blob
+        return found
+
+    def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """blob -> its bytes."""
+        names = sorted(set(blobs))
+        answer = self._read("cat-file", "--batch", given="".join(f"{n}\n" for n in names).encode())
+        found, at = {}, 0
+        for name in names:
+            end = answer.index(b"\n", at)
+            size = int(answer[at:end].split(b" ")[2])
+            found[name] = answer[end + 1 : end + 1 + size]
+            at = end + 1 + size + 1
+        return found
+
+    def changed(self, commit: str, folder: Path | None = None) -> frozenset[str]:
+        """The paths under the folder, or under another of the tree's, that differ from a commit.
+
+        What is not committed counts, and so do files that git does not know yet, unless ignored.
+        """
+        where = self.folder if folder is None else folder
+        diff = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--relative")
+        tracked = self._read(*diff, commit, "--", ".", cwd=where)
+        others = ("ls-files", "-z", "--others", "--exclude-standard", "--", ".")
+        return frozenset((*_split(tracked), *_split(self._read(*others, cwd=where))))
+
+    def _read(self, *words: str, cwd: Path | None = None, given: bytes = b"") -> bytes:
+        done = self._run(*words, cwd=cwd, given=given)
+        if done.returncode:
+            raise GitFailedError(
+                f"git {words[0]} failed",
+                details=done.stderr.decode("utf-8", "replace"),
+            )
+        return done.stdout
+
+    def _run(
+        self, *words: str, cwd: Path | None = None, given: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        return _git(words, cwd or self.folder, self.env, given)
+
+
+def git_tree(folder: Path, env: Mapping[str, str]) -> GitTree:
+    """The working tree around a folder. Raises GitMissingError, NotAGitTreeError."""
+    done = _git(("rev-parse", "--show-toplevel"), folder, env)
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace")
+        raise NotAGitTreeError(
+            "this workspace is not in a git working tree",
+            seen=str(folder),
+            hint="run it in a clone of the repository",
+            # git has other reasons to refuse: the folder is another user's
+            details=None if "not a git repository" in said else said,
+        )
+    return GitTree(folder, Path(os.fsdecode(done.stdout.removesuffix(b"\n"))), env)
+
+
+def _git(
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    quiet = {**env, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        return subprocess.run(
+            ["git", "--literal-pathspecs", *words],
+            cwd=cwd,
+            env=quiet,
+            input=given,
+            capture_output=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    except FileNotFoundError:
+        raise GitMissingError(
+            "git is not installed here", hint="install it (Debian: apt-get install git)"
+        ) from None
+
+
+def _split(text: bytes) -> list[str]:
+    return [os.fsdecode(part) for part in text.split(b"\0") if part]

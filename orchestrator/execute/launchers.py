@@ -1,0 +1,106 @@
+"""What compiler launchers are told beside the command: who the compiler is, and which folder moves.
+
+A launcher sees a small script of ours in place of the compiler, so a cache would go on giving old
+objects after an upgrade of what the script runs; and it sees the paths of one machine, so that it
+would give nothing to another. Both are told by variables that differ from launcher to launcher.
+Pure: names in, variables out. A launcher that is not in the table gets none.
+
+Sources: ccache 4.7's manual (COMPILER_CHECK, COMPILER_TYPE, BASE_DIR, HASH_DIR); sccache's
+docs/Configuration.md (SCCACHE_C_CUSTOM_CACHE_BUSTER, SCCACHE_BASEDIRS); recc's
+docs/source/configuration-variables.rst (RECC_ACTION_SALT, RECC_PROJECT_ROOT). distcc and icecc cache
+nothing: distcc runs the script, which must be on its servers at the same path, and icecc is told of
+compilers by its own ICECC_VERSION.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final, Literal
+
+from orchestrator.errors import OrchestratorError, Place
+
+Family = Literal["clang", "gcc"]
+
+
+class LauncherMissingError(OrchestratorError):
+    """The launcher that WORKSPACE names is not on PATH."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A compiler for a cache: a digest of all that decides what it makes, and its kind."""
+
+    digest: str
+    family: Family
+
+
+@dataclass(frozen=True)
+class _Told:
+    """compiler: variables of one toolchain. folder: those of the folder that all paths begin with."""
+
+    compiler: Callable[[Identity], Mapping[str, str]]
+    folder: Callable[[str], Mapping[str, str]]
+
+
+_LAUNCHERS: Final[Mapping[str, _Told]] = {
+    "ccache": _Told(
+        lambda who: {
+            "CCACHE_COMPILERCHECK": f"string:{who.digest}",
+            # told by a compiler's name, which ours does not have
+            "CCACHE_COMPILERTYPE": who.family,
+        },
+        lambda folder: {"CCACHE_BASEDIR": folder, "CCACHE_NOHASHDIR": "true"},
+    ),
+    "sccache": _Told(
+        lambda who: {"SCCACHE_C_CUSTOM_CACHE_BUSTER": who.digest},
+        lambda folder: {"SCCACHE_BASEDIRS": folder},
+    ),
+    "recc": _Told(
+        lambda who: {"RECC_ACTION_SALT": who.digest},
+        lambda folder: {"RECC_PROJECT_ROOT": folder},
+    ),
+}
+
+
+def compiler_variables(command: Sequence[str], who: Identity) -> dict[str, str]:
+    """The variables that tell the launchers in `command` which compiler they stand before."""
+    return _merged(told.compiler(who) for told in _told(command))
+
+
+def folder_variables(command: Sequence[str], folder: str) -> dict[str, str]:
+    """The variables that tell the launchers that `folder` lies elsewhere on other machines."""
+    return _merged(told.folder(folder) for told in _told(command))
+
+
+def launch_text(command: Sequence[str], declared: Mapping[str, str], who: Identity) -> str:
+    """What stands before a compiler command in a shell's line: variables, then the launcher.
+
+    declared: the environment that WORKSPACE gives the launcher; its word goes first.
+    """
+    own = compiler_variables(command, who)
+    words = [f"{name}={shlex.quote(own[name])}" for name in sorted(own) if name not in declared]
+    return " ".join([*words, shlex.join(command)])
+
+
+def require_launcher(command: Sequence[str], path: str | None, place: Place) -> None:
+    """Raise LauncherMissingError where the launcher is not on `path`."""
+    if shutil.which(command[0], path=path) is None:
+        raise LauncherMissingError(
+            f"the compiler launcher {command[0]} is not on PATH",
+            place=place,
+            hint=f"install {command[0]}, or remove `launcher` from WORKSPACE",
+        )
+
+
+def _told(command: Sequence[str]) -> list[_Told]:
+    """Of every word of the command, since one may run another: `nice ccache`."""
+    names = (PurePath(word).name for word in command)
+    return [_LAUNCHERS[name] for name in names if name in _LAUNCHERS]
+
+
+def _merged(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: part[name] for part in parts for name in part}

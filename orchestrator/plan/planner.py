@@ -1,0 +1,246 @@
+"""Plans variants: from a selection to the units it needs, each with its projection and flags.
+
+Pure: an index, a selection and a specification in; a `VariantPlan` out.  A `Planner` plans many
+variants over one index and remembers what they share: what an app's selection needs is found once
+for all of its ABIs, and equal compilations of two apps are one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+from orchestrator.codegen.projection import projection_text
+from orchestrator.errors import OrchestratorError
+from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.variant import (
+    RegistrationRequest,
+    RuntimeFacts,
+    VariantPlan,
+    VariantSpec,
+    compilation,
+)
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts, aliases
+from orchestrator.select.closure import GENERATED, Reach, Registry, reach
+from orchestrator.select.needs import Needed, needed
+from orchestrator.values.action import Compile
+from orchestrator.values.selection import Selection
+
+# torchgen files that are written again for each selection; the other generated units are whole.
+_SELECTED_FILES = ("generated/Register", "generated/Operators_")
+# What generated registrations call (torch/library.h): they are cut out of the index's graph.
+_REGISTERING = (
+    "_ZNR5torch7Library5_implE",
+    "_ZNR5torch7Library4_defE",
+    "_ZN5torch7LibraryC1E",
+    "_ZN5torch7LibraryC2E",
+    "_ZN5torch11CppFunctionC1EN3c10",
+    "_ZN5torch11CppFunctionC2EN3c10",
+    "_ZN5torch11CppFunctionD",
+    "_ZN5torch3jit11parseSchema",
+    "_ZN5torch3jit17parseSchemaOrName",
+)
+# Not a dispatch key with a Register<key>.cpp of its own.
+_WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
+# Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
+_BACKEND_SELECT_CALLS = frozenset({"aten::is_pinned", "aten::_pin_memory"})
+
+
+class UnitUnknownError(OrchestratorError):
+    """The version's data names a unit that the index does not have: a bug in our data."""
+
+
+@dataclass(frozen=True)
+class _AppNeeds:
+    """What a selection needs, whatever the ABI.
+
+    whole, by_need  numbers of units, in order
+    projections     unit -> digest of its projection, for op-bearing units
+    bearing         digest -> a unit with this projection
+    """
+
+    needed: Needed
+    whole: tuple[int, ...]
+    by_need: tuple[int, ...]
+    request: RegistrationRequest
+    projections: Mapping[int, str]
+    bearing: Mapping[str, UnitFacts]
+
+
+class _Roots(TypedDict):
+    """The arguments of a walk."""
+
+    entry: list[int]
+    operators: Iterable[str]
+    units: list[int]
+    cut: list[int]
+    follow_calls: bool
+
+
+class Planner:
+    """Plans variants of one runtime."""
+
+    def __init__(self, index: RuntimeIndex, facts: RuntimeFacts) -> None:
+        self.index = index
+        self.facts = facts
+        self._numbers = {unit.path: number for number, unit in enumerate(index.units)}
+        self._entries: dict[frozenset[str], list[int]] = {}
+        # keyed by identity: the values are kept beside, so that no other takes their place
+        self._apps: dict[tuple[object, ...], tuple[_AppNeeds, Registry, Selection]] = {}
+        self._units: dict[VariantSpec, _Units] = {}
+
+    def plan(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> VariantPlan:
+        """The plan of one variant. Raises UnitUnknownError."""
+        app = self._app(kernels, selection, spec)
+        level = spec.level
+        if level not in self._units:
+            self._units[level] = _Units(self.index, self.facts, level)
+        units = self._units[level]
+        hot = {self._numbers[path] for path in spec.hot if path in self._numbers}
+
+        def compiles(numbers: Iterable[int]) -> tuple[Compile, ...]:
+            return tuple(units.compile(n, n in hot, app.projections.get(n)) for n in numbers)
+
+        return VariantPlan(
+            spec=spec,
+            needed=app.needed,
+            whole=compiles(app.whole),
+            by_need=compiles(app.by_need),
+            request=app.request,
+            selection=selection,
+            bearing=app.bearing,
+        )
+
+    def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
+        """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""
+        return reach(self.index, kernels, **self._roots(selection, spec))
+
+    def _roots(self, selection: Selection, spec: VariantSpec) -> _Roots:
+        return {
+            "entry": self._entry(spec.entry),
+            "operators": selection.operators,
+            "units": sorted(map(self._number, self.facts.always_for(spec.purpose))),
+            "cut": sorted(map(self._number, spec.cut)),
+            "follow_calls": False,
+        }
+
+    def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
+        key = (id(kernels), id(selection), spec.entry, spec.purpose, spec.cut)
+        if key not in self._apps:
+            self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
+        return self._apps[key][0]
+
+    def _find(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
+        index = self.index
+        roots = self._roots(selection, spec)
+        found = needed(index, kernels, **roots)
+        units = found.units | {
+            number
+            for number in found.generated
+            if not index.units[number].path.startswith(_SELECTED_FILES)
+        }
+        whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
+        projections = self._projections(selection, units)
+        return _AppNeeds(
+            needed=found,
+            whole=tuple(sorted(units & whole)),
+            by_need=tuple(sorted(units - whole)),
+            request=_request(index, kernels, selection, found),
+            projections=projections,
+            bearing={digest: index.units[unit] for unit, digest in projections.items()},
+        )
+
+    def _projections(self, selection: Selection, units: Iterable[int]) -> dict[int, str]:
+        facts = self.index.units
+        texts = {
+            number: projection_text(facts[number], selection)
+            for number in sorted(units)
+            if self.facts.is_cxx(facts[number].path)
+        }
+        return {number: text_digest(text) for number, text in texts.items() if text is not None}
+
+    def _entry(self, symbols: frozenset[str]) -> list[int]:
+        if symbols not in self._entries:
+            self._entries[symbols] = entry_nodes(self.index, symbols)
+        return self._entries[symbols]
+
+    def _number(self, path: str) -> int:
+        if path not in self._numbers:
+            raise UnitUnknownError(
+                f"the runtime index has no unit {path}", hint="run: orchestrator runtime index"
+            )
+        return self._numbers[path]
+
+
+class _Units:
+    """Compilations of units at one level: a specification without what is an app's own."""
+
+    def __init__(self, index: RuntimeIndex, facts: RuntimeFacts, level: VariantSpec) -> None:
+        self.index = index
+        self.facts = facts
+        self.level = level
+        self._compilations: dict[tuple[int, bool], Callable[[str | None], Compile]] = {}
+        self._compiles: dict[tuple[int, bool, str | None], Compile] = {}
+
+    def compile(self, number: int, hot: bool, projection: str | None) -> Compile:
+        """The compilation of one unit, hot or not, with a projection or without."""
+        found = self._compiles.get((number, hot, projection))
+        if found is None:
+            found = self._compilation(number, hot)(projection)
+            self._compiles[number, hot, projection] = found
+        return found
+
+    def _compilation(self, number: int, hot: bool) -> Callable[[str | None], Compile]:
+        if (number, hot) not in self._compilations:
+            unit = self.index.units[number]
+            spec = replace(self.level, hot=frozenset({unit.path})) if hot else self.level
+            self._compilations[number, hot] = compilation(self.facts, spec, unit)
+        return self._compilations[number, hot]
+
+
+def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
+    """The nodes that define `symbols`, and those of the registering machinery.
+
+    Symbols that no unit defines are libc's or libc++'s.
+    """
+    wanted = {alias for symbol in symbols for alias in aliases(symbol)}
+    return [
+        n
+        for n, name in enumerate(index.names)
+        if name.split("@", 1)[0] in wanted or name.startswith(_REGISTERING)
+    ]
+
+
+def _registering_units(
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[str]
+) -> set[int]:
+    return {
+        registration.unit
+        for operator in operators
+        for registration in kernels.kernels(operator)
+        if not index.units[registration.unit].path.startswith(GENERATED)
+    }
+
+
+def _request(
+    index: RuntimeIndex, kernels: Registry, selection: Selection, found: Needed
+) -> RegistrationRequest:
+    """Registrations of the selected operators, entry points of every operator that is called."""
+    generated = [
+        registration
+        for operator in sorted(selection.operators)
+        for registration in kernels.kernels(operator)
+        if index.units[registration.unit].path.startswith(GENERATED)
+    ]
+    by_key: dict[str, set[str]] = {}
+    for registration in generated:
+        if registration.key not in _WITHOUT_FILE:
+            by_key.setdefault(registration.key, set()).add(registration.operator)
+    # A BackendSelect kernel redispatches to its own operator.
+    redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
+    return RegistrationRequest(
+        operators=tuple(sorted({registration.operator for registration in generated})),
+        calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
+        kernels=tuple((key, tuple(sorted(by_key[key]))) for key in sorted(by_key)),
+    )

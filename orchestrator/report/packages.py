@@ -1,0 +1,57 @@
+"""What a build tells about packages: those made, and those that an ABI is missing for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PackageFile:
+    """A package: its path relative to the workspace, and its bytes."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class MissingAbi:
+    """An ABI that belongs into a package and cannot be put there, and why in a few words."""
+
+    abi: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PackageReport:
+    """The packages of one kind and of these ABIs, the main file first.
+
+    Where ABIs are missing it was not made, and there are no files.
+    """
+
+    app: str
+    kind: str
+    abis: tuple[str, ...]
+    files: tuple[PackageFile, ...] = ()
+    missing: tuple[MissingAbi, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(file.bytes for file in self.files)
+
+    def why_not(self) -> str:
+        """One line about what is missing."""
+        parts = ", ".join(f"{one.abi} {one.why}" for one in self.missing)
+        return f"//apps/{self.app}: no {self.kind}: {parts}; build //apps/{self.app} to make it"
+
+    def to_json(self) -> dict[str, Any]:
+        """{"app": s, "kind": s, "abis": [s], "files": [{"path": s, "bytes": n}],
+        "missing": [{"abi": s, "why": s}]}"""
+        return {
+            "app": self.app,
+            "kind": self.kind,
+            "abis": list(self.abis),
+            "files": [{"path": file.path, "bytes": file.bytes} for file in self.files],
+            "missing": [{"abi": one.abi, "why": one.why} for one in self.missing],
+        }

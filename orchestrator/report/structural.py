@@ -1,0 +1,123 @@
+"""Whether a library that cannot run here is made as one of the same app that ran.
+
+Contract: pure, and the same for ELF and Mach-O, for 32 and 64 bits, for every C++ library's
+namespace. Compared are the operators that are registered, the kernels behind them, the static
+initialisers of the units that register, and the dtypes that every unit was compiled for. What is
+the same in all this has not run, and is not called `ok`.
+
+In a library's symbols and bytes these are (names as the Itanium C++ ABI mangles them):
+
+    schemas       text `add.Tensor(Tensor self, ...) -> Tensor`, which registration code parses
+    kernels       `wrapper_CPU_add_Tensor`, which registration code gives to the dispatcher;
+                  `add_stub` of `DispatchStub<..., add_stub>::DEFAULT`
+    initialisers  `_GLOBAL__sub_I_CPUGuardImpl.cpp`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Final
+
+from orchestrator.errors import OrchestratorError
+
+_SCHEMA: Final = re.compile(rb"(?:aten::)?([A-Za-z_][\w:.]*\([ -~]*\) -> [ -~]+)\0")
+_WRAPPER: Final = re.compile(r"(\d+)(wrapper_\w+)")
+_STUB: Final = "EE7DEFAULTE"
+_INITIALISER: Final = re.compile(r"^_+GLOBAL__sub_I_(.+)$")
+_SHOWN: Final = 8
+
+
+class StructureDiffersError(OrchestratorError):
+    """A library that cannot run here is not made as the one that ran."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a variant's library holds. `dtypes`: unit -> digest of its projection."""
+
+    schemas: frozenset[str]
+    kernels: frozenset[str]
+    initialisers: frozenset[str]
+    dtypes: Mapping[str, str]
+
+
+def structure_of(
+    symbols: Iterable[str],
+    data: bytes,
+    *,
+    registering: Collection[str],
+    dtypes: Mapping[str, str],
+) -> Structure:
+    """The structure of a library with these defined symbols and these bytes.
+
+    registering: file names of the units whose static initialisers register something.
+    """
+    names = tuple(symbols)
+    return Structure(
+        schemas=frozenset(match.decode() for match in _SCHEMA.findall(data)),
+        kernels=frozenset(kernel for name in names for kernel in _kernels(name)),
+        initialisers=frozenset(
+            match[1] for match in map(_INITIALISER.match, names) if match
+        ).intersection(registering),
+        dtypes=dtypes,
+    )
+
+
+def _kernels(symbol: str) -> Iterator[str]:
+    """The kernels that a symbol names. A mangled name has its length before it, after other
+    numbers as it may be (`_GLOBAL__N_123wrapper_CPU__as_strided`: 23)."""
+    match = _WRAPPER.search(symbol)
+    if match:
+        digits, rest = match.groups()
+        lengths = (int(digits[at:]) for at in range(len(digits)))
+        yield from (rest[:n] for n in lengths if len(rest) > n and rest[n] == "E")
+    if symbol.endswith(_STUB) and "12DispatchStubI" in symbol:
+        head = symbol.removesuffix(_STUB)
+        names = (head[-n:] for n in range(2, len(head)) if head[:-n].endswith(str(n)))
+        yield from (name for name in islice(names, 1))
+
+
+def differences(ran: Structure, seen: Structure) -> tuple[str, ...]:
+    """What `seen` lacks of the structure that ran, and has besides: a line each.
+
+    Units that only one of them has are no difference: processors have kernels of their own.
+    """
+    found = []
+    for field in fields(Structure):
+        if field.name == "dtypes":
+            continue
+        old, new = getattr(ran, field.name), getattr(seen, field.name)
+        for names, word in ((old - new, "missing"), (new - old, "too many")):
+            if names:
+                found.append(f"{len(names)} {field.name} {word}: {_listed(names)}")
+    other = {
+        unit for unit in ran.dtypes.keys() & seen.dtypes if ran.dtypes[unit] != seen.dtypes[unit]
+    }
+    if other:
+        found.append(f"{len(other)} units compiled for other dtypes: {_listed(other)}")
+    return tuple(found)
+
+
+def _listed(names: Collection[str]) -> str:
+    first = [name.partition("(")[0] for name in sorted(names)[:_SHOWN]]
+    return ", ".join(first) + (", ..." if len(names) > _SHOWN else "")
+
+
+def require_same(label: str, ran_label: str, ran: Structure, seen: Structure) -> None:
+    """Raises StructureDiffersError where `label` is not made as the variant that ran.
+
+    Nothing in common is a difference too: a library without names cannot be compared.
+    """
+    found = differences(ran, seen)
+    if not found and seen.schemas and seen.kernels and seen.initialisers:
+        return
+    raise StructureDiffersError(
+        f"{label} is not made as {ran_label}, which ran",
+        expected=f"the {len(ran.schemas)} operators and {len(ran.kernels)} kernels of {ran_label}",
+        seen=found[0] if found else "a library without operators, kernels or initialisers",
+        hint="build both again; if it stays, it is a bug of the build for this ABI",
+        details="\n".join(found) or None,
+    )

@@ -1,0 +1,285 @@
+"""What many sets of roots need, over one index: the walk of `closure.reach`, remembered.
+
+A walk is a union: what a set of roots reaches is what each of them reaches.  So every node, unit
+and operator is looked at once, whatever the number of apps; strongly connected parts are found on
+the way (R. Tarjan, "Depth-first search and linear graph algorithms", 1972), and the outcome of each
+is one integer, a set of bits.  Only outcomes are kept (units, operators, entry points, stubs,
+sizes), not the nodes themselves: how something was reached is `closure.reach`'s to tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any, Literal, get_args
+
+from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.select.closure import GENERATED, Registry, is_function
+
+_Kind = Literal["unit", "generated", "operator", "called", "stub", "uncuttable"]
+_KINDS: tuple[_Kind, ...] = get_args(_Kind)
+_ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a set of roots needs; the fields of `closure.Reach`, without the way.
+
+    units       indices of the units to compile (generated ones are left out)
+    generated   indices of generated units of which a node is reached
+    operators   the roots' operators; with calls followed, those that they may call too
+    called      operators with a live typed entry point (`at::_ops::X::call`)
+    stubs       functions of cut units that live code refers to: symbols to be stubbed
+    bytes       size of all sections that are reached, as the index has it
+    """
+
+    units: frozenset[int]
+    generated: frozenset[int]
+    operators: frozenset[str]
+    called: frozenset[str]
+    stubs: frozenset[str]
+    bytes: int
+
+
+def needed(
+    index: RuntimeIndex,
+    kernels: Registry,
+    *,
+    entry: Iterable[int],
+    operators: Iterable[str],
+    units: Iterable[int] = (),
+    cut: Iterable[int] = (),
+    follow_calls: bool,
+) -> Needed:
+    """As `closure.reach`, for the same arguments; what is found is kept with `kernels`."""
+    nodes, left = frozenset(entry), frozenset(cut)
+    roots, whole = tuple(operators), tuple(units)
+    while True:
+        closures = _closures(index, kernels, nodes, left, follow_calls)
+        found, uncuttable = closures.of(roots, whole)
+        if not uncuttable:
+            return found
+        left -= uncuttable
+
+
+def _closures(
+    index: RuntimeIndex,
+    kernels: Registry,
+    entry: frozenset[int],
+    cut: frozenset[int],
+    follow_calls: bool,
+) -> _Closures:
+    key = (id(index), entry, cut, follow_calls)
+    kept = kernels.kept.get(key)
+    if not isinstance(kept, _Closures):
+        kept = kernels.kept[key] = _Closures(index, kernels, entry, cut, follow_calls)
+    return kept
+
+
+def _single(index: RuntimeIndex) -> frozenset[int]:
+    """The nodes that only one other vertex leads to."""
+    counts = Counter(index.edges)
+    for registration in index.registrations:
+        counts.update(registration.targets)
+    for unit in index.units:
+        counts.update(unit.init)
+    return frozenset(node for node, count in counts.items() if count == 1)
+
+
+class _Closures:
+    """Outcomes of roots, for one set of entry nodes and one of cut units.
+
+    Vertices are nodes, then units, then operators.
+
+    done    vertex -> its outcome, as bits
+    labels  bit -> what it stands for; None for one that stands for a size alone
+    sizes   bit -> the bytes that it stands for
+    named   the bits that have a label
+    """
+
+    def __init__(
+        self,
+        index: RuntimeIndex,
+        kernels: Registry,
+        entry: frozenset[int],
+        cut: frozenset[int],
+        follow_calls: bool,
+    ) -> None:
+        self.index = index
+        self.kernels = kernels
+        self.entry = entry
+        self.cut = cut
+        self.follow_calls = follow_calls
+        self.done: dict[int, int] = {}
+        self.labels: list[tuple[_Kind, Any] | None] = []
+        self.sizes: list[int] = []
+        self.named = 0
+        self._bits: dict[tuple[_Kind, int | str], int] = {}
+        self._equal: dict[int, int] = {}  # equal outcomes are one value in memory
+        self._first_unit = len(index.owners)
+        self._first_operator = self._first_unit + len(index.units)
+        self._operators: dict[str, int] = {}
+        self._names: list[str] = []
+        self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
+        single = kernels.kept.get(("single", id(index)))
+        if not isinstance(single, frozenset):
+            single = kernels.kept["single", id(index)] = _single(index)
+        self._single = single - entry
+
+    def of(self, operators: Iterable[str], units: Iterable[int]) -> tuple[Needed, frozenset[int]]:
+        """What the roots need, and the cut units that they need after all."""
+        outcome, vertices = 0, list[int]()
+        for unit in units:
+            outcome |= self._enter(unit, vertices)
+        for node in self.entry:
+            outcome |= self._refer(node, vertices)
+        vertices += [self._operator(operator) for operator in operators]
+        for vertex in vertices:
+            outcome |= self.done[vertex] if vertex in self.done else self._find(vertex)
+        found: dict[_Kind, list[Any]] = {kind: [] for kind in _KINDS}
+        for named in compress(self.labels, _selectors(outcome & self.named)):
+            assert named is not None
+            found[named[0]].append(named[1])
+        return (
+            Needed(
+                units=frozenset(found["unit"]),
+                generated=frozenset(found["generated"]),
+                operators=frozenset(found["operator"]),
+                called=frozenset(found["called"]),
+                stubs=frozenset(found["stub"]),
+                bytes=sum(compress(self.sizes, _selectors(outcome))),
+            ),
+            frozenset(found["uncuttable"]),
+        )
+
+    def _find(self, root: int) -> int:
+        """Tarjan's algorithm from `root`, without recursion; `done` grows by all that it visits."""
+        done, order = self.done, dict[int, int]()
+        least, outcome, sizes = dict[int, int](), dict[int, int](), dict[int, int]()
+        open_parts: list[int] = []
+        work: list[tuple[int, Iterator[int]]] = []
+
+        def visit(vertex: int) -> None:
+            order[vertex] = least[vertex] = len(order)
+            outcome[vertex], targets = self._edges(vertex)
+            sizes[vertex] = self.index.sizes[vertex] if vertex < self._first_unit else 0
+            open_parts.append(vertex)
+            work.append((vertex, iter(targets)))
+
+        visit(root)
+        while work:
+            vertex, targets = work[-1]
+            for target in targets:
+                if target in done:
+                    outcome[vertex] |= done[target]
+                elif target in order:
+                    least[vertex] = min(least[vertex], order[target])
+                else:
+                    visit(target)
+                    break
+            else:
+                work.pop()
+                if least[vertex] == order[vertex]:
+                    members = _cut_off(open_parts, vertex)
+                    size = sum(sizes[member] for member in members)
+                    if members == [vertex] and vertex in self._single and work:
+                        # reached whenever its parent is, and never without: no bit of its own
+                        sizes[work[-1][0]] += size
+                    elif size:
+                        outcome[vertex] |= self._new_bit(None, size)
+                    outcome[vertex] = self._equal.setdefault(outcome[vertex], outcome[vertex])
+                    done.update(dict.fromkeys(members, outcome[vertex]))
+                if work:
+                    parent = work[-1][0]
+                    least[parent] = min(least[parent], least[vertex])
+                    outcome[parent] |= outcome[vertex]
+        return done[root]
+
+    def _edges(self, vertex: int) -> tuple[int, list[int]]:
+        """A vertex's own bits, and the vertices that it leads to: `closure._Walk`, step by step."""
+        targets: list[int] = []
+        if vertex < self._first_unit:
+            return self._node_edges(vertex, targets), targets
+        if vertex < self._first_operator:
+            unit, bits = vertex - self._first_unit, 0
+            for node in self.index.units[unit].init:
+                bits |= self._refer(node, targets)
+            return bits | self._bit("unit", unit), targets
+        name = self._names[vertex - self._first_operator]
+        bits = self._bit("operator", name)
+        for registration in self.kernels.kernels(name):
+            bits |= self._enter(registration.unit, targets)
+            for node in registration.targets:
+                bits |= self._refer(node, targets)
+        return bits, targets
+
+    def _node_edges(self, node: int, targets: list[int]) -> int:
+        owner, bits = self.index.owners[node], 0
+        if owner >= 0:
+            if self._generated[owner]:
+                bits |= self._bit("generated", owner)
+            bits |= self._enter(owner, targets)
+        operator = self.index.operator_calls.get(node)
+        if operator is not None:
+            bits |= self._bit("called", operator)
+            if self.follow_calls:
+                targets.append(self._operator(operator))
+        owners, cut = self.index.owners, self.cut
+        for target in self.index.targets(node):
+            if owners[target] in cut:
+                bits |= self._refer(target, targets)
+            else:
+                targets.append(target)
+        return bits
+
+    def _enter(self, unit: int, targets: list[int]) -> int:
+        if self._generated[unit]:
+            return 0
+        if unit in self.cut:
+            return self._bit("uncuttable", unit)
+        targets.append(self._first_unit + unit)
+        return 0
+
+    def _refer(self, node: int, targets: list[int]) -> int:
+        owner = self.index.owners[node]
+        if owner not in self.cut:
+            targets.append(node)
+            return 0
+        symbol = self.index.names[node].split("@", 1)[0]
+        return self._bit("stub", symbol) if is_function(symbol) else self._bit("uncuttable", owner)
+
+    def _operator(self, name: str) -> int:
+        number = self._operators.get(name)
+        if number is None:
+            number = self._operators[name] = self._first_operator + len(self._names)
+            self._names.append(name)
+        return number
+
+    def _bit(self, kind: _Kind, label: int | str) -> int:
+        bit = self._bits.get((kind, label))
+        if bit is None:
+            bit = self._bits[kind, label] = self._new_bit((kind, label), 0)
+            self.named |= bit
+        return bit
+
+    def _new_bit(self, label: tuple[_Kind, int | str] | None, size: int) -> int:
+        self.labels.append(label)
+        self.sizes.append(size)
+        return 1 << (len(self.labels) - 1)
+
+
+def _selectors(bits: int) -> bytes:
+    """A byte for each bit, the lowest first, as `itertools.compress` takes them."""
+    return bin(bits)[:1:-1].encode().translate(_ASCII_BITS)
+
+
+def _cut_off(stack: list[int], vertex: int) -> list[int]:
+    """Take all from `vertex` on off the stack."""
+    start = len(stack) - 1
+    while stack[start] != vertex:
+        start -= 1
+    members = stack[start:]
+    del stack[start:]
+    return members

@@ -1,0 +1,155 @@
+"""Why something is in a variant: who asked for it, and the way to it through the index. Pure.
+
+A way is a chain of nodes from a root to what is asked about, one of the shortest.  Roots are the
+symbols that our own code refers to, the selected operators' kernels, and the static initialisers of
+the units that the runtime cannot do without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.select.closure import ROOT, Reach, Registry
+from orchestrator.values.selection import ALL_DTYPES, Selection
+from orchestrator.values.trace import Trace
+
+_LENGTH = re.compile(r"\d+")
+
+
+class Explainer:
+    """Answers about one variant, from its walk."""
+
+    def __init__(
+        self,
+        index: RuntimeIndex,
+        kernels: Registry,
+        selection: Selection,
+        walk: Reach,
+        always: Iterable[str],
+    ) -> None:
+        self.index = index
+        self.selection = selection
+        self.walk = walk
+        self.always = frozenset(always)
+        # a node or a unit -> the first selected operator that brings it
+        self._brought: dict[int, str] = {}
+        self._registered: dict[int, list[str]] = {}
+        for operator in sorted(selection.operators):
+            for registration in kernels.kernels(operator):
+                self._registered.setdefault(registration.unit, []).append(operator)
+                for node in registration.targets:
+                    self._brought.setdefault(node, operator)
+        self._inits = {node: unit.path for unit in index.units for node in unit.init}
+
+    def operator(self, name: str, traces: Iterable[Trace]) -> list[str]:
+        """Who asked for an operator, and what calls it; nothing where it is not in the variant."""
+        lines = [
+            f"{trace.model}: {_request(name, trace, self.selection)}"
+            for trace in traces
+            if trace.model in self.selection.operators.get(name, ())
+        ]
+        if name in self.walk.called:
+            node = next(n for n in self.walk.parents if self.index.operator_calls.get(n) == name)
+            lines += ["kernels that are linked can call it:", *self.way(node)]
+            if name not in self.selection.operators:
+                lines.append("no kernel of it is registered: such a call would raise an error")
+        return lines
+
+    def unit(self, path: str) -> list[str]:
+        """What brings a unit; nothing where it is not in the variant."""
+        number = next((n for n, unit in enumerate(self.index.units) if unit.path == path), None)
+        if number is None:
+            return []
+        lines = []
+        if path in self.always:
+            lines.append("the runtime cannot do without its static initialisers")
+        registered = sorted(set(self._registered.get(number, ())))
+        if registered and number in self.walk.units:
+            lines.append(f"it registers {', '.join(registered)}")
+        node = next((n for n in self.walk.parents if self.index.owners[n] == number), None)
+        if node is not None:
+            lines += ["the shortest way to it:", *self.way(node)]
+        return lines
+
+    def symbol(self, name: str) -> list[str]:
+        """What brings a function or a datum, by its mangled name."""
+        names = self.index.names
+        node = next((n for n in self.walk.parents if names[n].split("@", 1)[0] == name), None)
+        return [] if node is None else ["the shortest way to it:", *self.way(node)]
+
+    def way(self, node: int) -> list[str]:
+        """The chain from a root to a node, a line each."""
+        chain = [node]
+        while (parent := self.walk.parents[chain[-1]]) != ROOT:
+            chain.append(parent)
+        return [f"  {self._root(chain[-1])}", *(f"  -> {self._told(n)}" for n in reversed(chain))]
+
+    def _root(self, node: int) -> str:
+        operator = self._brought.get(node)
+        if operator is not None:
+            return f"operator {operator}"
+        if node in self._inits:
+            return f"static initialisers of {self._inits[node]}"
+        return "our own code, or the registering machinery, refers to it"
+
+    def _told(self, node: int) -> str:
+        owner = self.index.owners[node]
+        where = self.index.units[owner].path if owner >= 0 else "a header"
+        return f"{readable(self.index.names[node])}  ({where})"
+
+
+def _request(name: str, trace: Trace, selection: Selection) -> str:
+    calls = trace.called_operators.get(name)
+    if name in trace.root_operators:
+        return f"its bytecode names it; {_ran(calls)}"
+    if calls:
+        return f"kernels called it, {_times(calls)}"
+    guarded = sorted(selection.guarded & set(trace.root_operators))
+    return "no input ran it; the static closure has it" + (
+        f" of what never ran: {', '.join(guarded)}" if guarded else ""
+    )
+
+
+def _ran(calls: int | None) -> str:
+    return f"it ran {_times(calls)}" if calls else "no input ran it"
+
+
+def _times(calls: int) -> str:
+    return "once" if calls == 1 else f"{calls:,} times"
+
+
+def of_selection(name: str, selection: Selection) -> list[str]:
+    """Who asked for a kernel tag, a custom class or a build feature of this name."""
+    lines = [
+        f"{who}: its kernels ran on {dtype}"
+        if dtype != ALL_DTYPES
+        else f"{who}: all dtypes, because no input ran it"
+        for dtype, models in sorted(selection.kernel_dtypes.get(name, {}).items())
+        for who in sorted(models)
+    ]
+    lines += _asked(selection.custom_classes, name, "uses the custom class")
+    lines += _asked(selection.build_features, name, "uses the build feature")
+    return lines
+
+
+def _asked(entries: Mapping[str, frozenset[str]], name: str, verb: str) -> Iterator[str]:
+    return (f"{who}: {verb}" for who in sorted(entries.get(name, ())))
+
+
+def readable(symbol: str) -> str:
+    """`at::native::add` for `_ZN2at6native3addE...`; other names as they are.
+
+    Of a nested name (Itanium C++ ABI, 5.1.4.2), what stands before template arguments.
+    """
+    name = symbol.split("@", 1)[0]
+    start = re.match(r"_ZN[KVr]*(St)?", name)
+    if start is None:
+        return name
+    parts = ["std"] if start[1] else []
+    position = start.end()
+    while length := _LENGTH.match(name, position):
+        position = length.end() + int(length[0])
+        parts.append(name[length.end() : position].replace("_GLOBAL__N_1", "(anonymous)"))
+    return "::".join(parts) or name

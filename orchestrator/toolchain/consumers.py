@@ -1,0 +1,67 @@
+"""The CMake toolchain file with which a consumer compiles for an ABI as the orchestrator does.
+
+It stands beside the wrappers and is of this machine, as they are. (A delivered library brings one
+of its own, `toolchain.cmake`, that needs nothing of ours.) Android and iOS have build systems with
+their own: the NDK's android.toolchain.cmake, and Xcode.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.toolchain.resolve import ResolvedToolchain
+from orchestrator.toolchain.running import Running
+from orchestrator.toolchain.wrappers import render, write_text
+
+# CMake's words (CMAKE_HOST_SYSTEM_PROCESSOR: `uname -m`).
+_PROCESSORS: Final = {"x86_64": "x86_64", "arm64": "aarch64", "armv7": "armv7l"}
+_OWN: Final = {
+    "android": "use the NDK's build/cmake/android.toolchain.cmake, or the package's prefab modules",
+    "ios": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
+    "ios-simulator": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
+}
+
+
+class NoToolchainFileError(OrchestratorError):
+    """A system whose consumers have a toolchain file of the system's own."""
+
+
+def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path:
+    """Write `toolchain.cmake` beside the wrappers. Raises NoToolchainFileError."""
+    config = toolchain.config
+    if config.system in _OWN:
+        raise NoToolchainFileError(
+            f"there is no CMake toolchain file for {config.abi}",
+            place=toolchain.place,
+            expected="an ABI of the system linux",
+            seen=f"system: {config.system}",
+            hint=_OWN[config.system],
+        )
+    text = render(
+        "toolchain.cmake.j2",
+        abi=config.abi,
+        version=toolchain.version,
+        target=toolchain.driver.target,
+        system="Linux",
+        processor=_PROCESSORS[config.processor],
+        emulator=" ".join(_quoted(part) for part in running.prefix or ()),
+        # folders of ours hold what PyTorch needs; a delivered library brings it along
+        compile_flags=_flags([f for f in config.compile_flags if "$" not in f]),
+        link_flags=_flags([f for f in config.link_flags if "$" not in f]),
+    )
+    return write_text(toolchain.cc.with_name("toolchain.cmake"), text, mode=0o644)
+
+
+def _flags(flags: Sequence[str]) -> str:
+    """One CMake string, which CMake gives to the shell's rules; empty where there is no flag."""
+    return _quoted(shlex.join(flags)) if flags else ""
+
+
+def _quoted(text: str) -> str:
+    """A bracket argument: CMake looks for nothing inside."""
+    assert "]=]" not in text
+    return f"[=[{text}]=]"

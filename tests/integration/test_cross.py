@@ -1,0 +1,72 @@
+"""Libraries for other processors and C libraries: they run their models here, in an emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from real import ROOT, models_of, orchestrator
+from test_build import CMAKE, CONSUMERS, CTEST_ENV
+
+# What each library may need: (app, ABI) -> its NEEDED entries.
+GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"}
+VARIANTS = {("camera", "linux-arm64"): GLIBC, ("reader", "linux-arm64-musl"): {"libc.so"}}
+
+
+@pytest.mark.parametrize(("app", "abi"), VARIANTS)
+def test_it_runs_its_models_here(built: Path, app: str, abi: str) -> None:
+    ran = orchestrator("verify", f"//apps/{app}:{abi}", "--quiet")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert len(lines) == len(models_of(app))
+    assert all(": ok, " in line for line in lines), ran.out
+
+
+@pytest.mark.parametrize(("app", "abi"), VARIANTS)
+def test_it_is_of_its_abi_and_needs_only_the_system(built: Path, app: str, abi: str) -> None:
+    folder = built / app / abi
+    manifest = json.loads((folder / "manifest.json").read_text())
+    with (folder / manifest["library"]["file"]).open("rb") as file:
+        elf = ELFFile(file)
+        dynamic = elf.get_section_by_name(".dynamic")
+        needed = {entry.needed for entry in dynamic.iter_tags("DT_NEEDED")}
+        assert elf["e_machine"] == "EM_AARCH64"
+    assert needed == VARIANTS[app, abi]
+
+
+def test_camera_is_small_on_arm64(built: Path) -> None:
+    """With libc++ inside."""
+    library = built / "camera/linux-arm64/lib/libcamera_torch.so"
+    assert library.stat().st_size <= 1_600_000
+
+
+@pytest.mark.parametrize("consumer", ["c_shared", "cpp_static"])
+@pytest.mark.parametrize(("app", "abi"), VARIANTS)
+def test_cmake_consumers_with_the_toolchain_file(
+    built: Path, app: str, abi: str, consumer: str, tmp_path: Path
+) -> None:
+    """Configured, built, and run by the emulator that the toolchain file names."""
+    written = orchestrator("toolchain", "cmake", abi, "--quiet")
+    assert written.code == 0, written.err
+    configure = [CMAKE, "-G", "Ninja", "-S", str(CONSUMERS / consumer), "-B", str(tmp_path)]
+    configure += [f"-DAPP={app}", f"-DCMAKE_PREFIX_PATH={built / app / abi}"]
+    configure += [f"-DCMAKE_TOOLCHAIN_FILE={written.out.strip()}"]
+    for argv in (configure, [CMAKE, "--build", str(tmp_path)]):
+        done = subprocess.run(argv, env=CTEST_ENV, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    shown = json.loads(orchestrator("toolchain", "show", abi, "--json").out)
+    emulator = shown[0]["runs"].removeprefix("with ").split()
+    done = subprocess.run(
+        [*emulator, str(tmp_path / "consumer"), str(models_of(app)[0])],
+        env=os.environ | {"LD_LIBRARY_PATH": str(built / app / abi / "lib")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("forward 0: ")

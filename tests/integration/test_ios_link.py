@@ -1,0 +1,92 @@
+"""An app's linker keeps every registration: LLVM's ld64, with no flag for our library.
+
+The linker comes from Debian packages, unpacked in the user's cache (`runtime.debian`); a machine
+that cannot get them fails this test, and the error says why.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests/unit"))
+
+from ios_toy import ABIS, TOY, ZIG, Built, build, toolchain  # noqa: E402
+
+from orchestrator.load.workspace import load_workspace  # noqa: E402
+from orchestrator.package.macho import parse_image  # noqa: E402
+from orchestrator.runtime.debian import binary_packages  # noqa: E402
+from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment  # noqa: E402
+
+# bookworm's; a linker and the libraries that a bare machine lacks
+_PACKAGES = (
+    *("lld-19", "libllvm19", "libicu72", "libxml2", "libz3-4"),
+    *("libedit2", "libbsd0", "libmd0", "libffi8"),
+)
+_MAIN = '#include "libtorch_app.h"\nint main(void) { return lta_add(1, 2); }\n'
+_PLATFORMS = {"ios": "ios", "ios-simulator": "ios-simulator"}
+
+
+@pytest.fixture(scope="module")
+def ld64() -> tuple[Path, dict[str, str]]:
+    """LLVM's Mach-O linker and the environment that it runs in."""
+    cache = load_workspace(ROOT, os.environ).cache
+    root = binary_packages(_PACKAGES, cache / "debian/ld64", os.environ, print)
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    return root / "usr/lib/llvm-19/bin/ld64.lld", {"LD_LIBRARY_PATH": str(libraries)}
+
+
+def link(
+    folder: Path, tools: ResolvedToolchain, library: Path, ld64: tuple[Path, dict[str, str]]
+) -> set[str]:
+    """An app that calls one function of the C API; the functions that run before `main`."""
+    program, env = ld64
+    (folder / "main.c").write_text(_MAIN)
+    compiler = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    argv = [tools.cc, f"-I{TOY}", "-c", folder / "main.c", "-o", folder / "main.o"]
+    subprocess.run(argv, env=compiler, check=True)
+    subprocess.run(
+        [
+            *(program, "-arch", tools.config.processor),
+            *("-platform_version", _PLATFORMS[tools.config.system], "15.0", "18.2"),
+            # the system's libraries are not here; nothing else may be missing either
+            *("-undefined", "dynamic_lookup", "-dead_strip"),
+            *("-o", folder / "app", folder / "main.o", library),
+        ],
+        env=env,
+        check=True,
+    )
+    image = parse_image((folder / "app").read_bytes())
+    return {symbol.name for symbol in image.symbols if "_GLOBAL__sub_I_" in symbol.name}
+
+
+@pytest.mark.parametrize("abi", ABIS)
+def test_registrations_are_in_the_app(
+    abi: str, tmp_path: Path, ld64: tuple[Path, dict[str, str]]
+) -> None:
+    tools = toolchain(abi, tmp_path / "tools")
+    built = build(tmp_path / "build", tools)
+    assert link(tmp_path, tools, built.library, ld64) == {"__GLOBAL__sub_I_registrations.cpp"}
+    # and what nothing refers to is not
+    assert b"this text must not be in an app" not in (tmp_path / "app").read_bytes()
+
+
+def test_an_ordinary_archive_would_lose_them(
+    tmp_path: Path, ld64: tuple[Path, dict[str, str]]
+) -> None:
+    tools = toolchain("ios-arm64", tmp_path / "tools")
+    built = build(tmp_path / "build", tools)
+    assert link(tmp_path, tools, _ordinary(tmp_path, built), ld64) == set()
+
+
+def _ordinary(folder: Path, built: Built) -> Path:
+    library = folder / "libordinary.a"
+    env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    argv = [ZIG, "ar", "--format=darwin", "rcsD", library, *built.objects.values()]
+    subprocess.run(argv, env=env, check=True)
+    return library

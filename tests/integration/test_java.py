@@ -1,0 +1,146 @@
+"""The Java API for real, on the host's JVM: the AAR's Java and JNI sources, delivered libraries.
+
+On Android the JNI objects are part of the app's library; here they are a library of their own
+beside the delivered one, which is the same code over the same C API. The JVM checks every call of
+JNI (`-Xcheck:jni`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+import zstandard
+from real import ROOT, models_of
+
+from orchestrator.load.workspace import load_workspace
+from orchestrator.package.aar_java import (
+    compile_java,
+    find_java_compiler,
+    java_package,
+    java_sources,
+)
+from orchestrator.package.files import File
+from orchestrator.report.compare import compare_results
+from orchestrator.toolchain.resolve import compiler_environment
+
+pytestmark = pytest.mark.real
+
+NATIVE = ROOT / "orchestrator/native"
+PROGRAMS = Path(__file__).parent / "consumers/java"
+APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
+
+
+def jni_library(folder: Path, app: str, delivered: Path) -> Path:
+    """Our JNI sources as a library over an app's delivered one."""
+    environment = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    zig = [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28"]
+    exports = folder / "exports.map"
+    exports.write_text("{ global: JNI_OnLoad; local: *; };\n")
+    package = java_package(app).replace(".", "/")
+    objects = []
+    for source in ("natives", "on_load"):
+        objects.append(folder / f"{source}.o")
+        flags = ["-std=gnu++17", "-Os", "-g0", "-fPIC", "-Wall", "-Wextra", "-Werror"]
+        subprocess.run(
+            [
+                *(*zig, *flags, f'-DLTA_JNI_PACKAGE="{package}"', f"-I{NATIVE / 'capi'}"),
+                *("-c", NATIVE / f"jni/{source}.cpp", "-o", objects[-1]),
+            ],
+            check=True,
+            env=environment,
+        )
+    library = folder / f"lib{app}_torch_jni.so"
+    subprocess.run(
+        [
+            *(*zig, "-shared", f"-Wl,--version-script={exports}", "-Wl,-z,defs", *objects),
+            *(delivered / f"lib/lib{app}_torch.so", "-o", library),
+        ],
+        check=True,
+        env=environment,
+    )
+    return library
+
+
+def run_java(
+    folder: Path,
+    built: Path,
+    apps: list[str],
+    main: str,
+    *arguments: str | Path,
+    programs: tuple[Path, ...] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Compiles the Java API of some apps with our programs, and runs the class `main`."""
+    compiler = find_java_compiler(os.environ)
+    assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
+    sources = [File(program.name, program.read_bytes()) for program in programs]
+    for app in apps:
+        delivered = built / app / "linux-x86_64"
+        jni_library(folder, app, delivered)
+        sources += java_sources(app, f"{app}_torch_jni")
+        for program in PROGRAMS.glob("each/*.java"):
+            text = program.read_text().replace("libtorch.app", java_package(app))
+            path = f"{java_package(app).replace('.', '/')}/{program.name}"
+            sources.append(File(path, text.encode()))
+    classes = folder / "classes"
+    for file in compile_java(sources, compiler):
+        (classes / file.path).parent.mkdir(parents=True, exist_ok=True)
+        file.write(classes / file.path)
+    libraries = os.pathsep.join(str(built / app / "linux-x86_64/lib") for app in apps)
+    return subprocess.run(
+        [
+            str(Path(compiler.program).with_name("java")),
+            *("-Xcheck:jni", f"-Djava.library.path={folder}"),
+            # all of the heap from the start, so that what grows is native
+            *("-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch"),
+            *("-cp", str(classes), main, *map(str, arguments)),
+        ],
+        env={**os.environ, "LD_LIBRARY_PATH": libraries},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_the_models_give_what_was_recorded(built: Path, app: str, tmp_path: Path) -> None:
+    config = yaml.safe_load((ROOT / "apps" / app / "app.yaml").read_text())
+    if any("inputs" in model for model in config["models"]):
+        pytest.fail(f"{app} declares inputs: teach Driver.java to read them")
+    for number, model in enumerate(models_of(app)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = run_java(folder, built, [app], f"{java_package(app)}.Driver", model)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        recorded = (ROOT / "apps" / app / "traces" / f"{model.stem}.runs.zst").read_bytes()
+        expected = json.loads(zstandard.ZstdDecompressor().decompress(recorded))
+        assert len(expected["runs"]) > 0
+        assert compare_results(expected, json.loads(ran.stdout)) == []
+
+
+def test_the_api_keeps_its_promises(built: Path, tmp_path: Path) -> None:
+    (model,) = models_of("camera")
+    ran = run_java(tmp_path, built, ["camera"], "libtorch.camera.Checks", model)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == (PROGRAMS / "expected.txt").read_text()
+
+
+def test_two_apps_in_one_process(built: Path, tmp_path: Path) -> None:
+    """Their libraries do not see each other, and int64 comes from Java."""
+    (picture,), (words,) = models_of("camera"), models_of("keyboard")
+    program = (PROGRAMS / "TwoApps.java",)
+    apps = ["camera", "keyboard"]
+    ran = run_java(tmp_path, built, apps, "TwoApps", picture, words, programs=program)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    recorded = (ROOT / "apps/keyboard/traces/next_word.runs.zst").read_bytes()
+    run = json.loads(zstandard.ZstdDecompressor().decompress(recorded))["runs"][0]
+    expected = struct.unpack("<800f", base64.b64decode(run["output"]["tensor"]["data"]))
+    seen = [float(number) for number in ran.stdout.split()]
+    assert seen == pytest.approx(expected, rel=1e-4, abs=1e-5)

@@ -1,0 +1,88 @@
+"""`plan` and `why` on this repository's own workspace: the real index, and nothing compiled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from real import ROOT, orchestrator, workspace_copy
+
+from orchestrator.execute.folders import ensure_folder
+
+pytestmark = pytest.mark.real
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+def empty_cache(tmp_path: Path) -> Path:
+    """A cache that holds what is fetched and generated for the runtime, and nothing else."""
+    first = orchestrator("fetch", "--json")
+    assert first.code == 0, first.err
+    tree = Path(json.loads(first.out)["trees"][0]["folder"])
+    users = next(f for f in tree.parents if (f / "generated").is_dir())
+    cache = tmp_path / "cache"
+    ensure_folder(cache, "cache")
+    for name in ("runtime", "generated"):
+        (cache / name).symlink_to(users / name)
+    return cache
+
+
+def test_a_plan_needs_nothing_that_was_built(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera", "scanner")
+    cache = empty_cache(tmp_path)
+    words = ("plan", "//...:linux-x86_64", "--json", "--quiet")
+    ran = orchestrator(*words, cwd=root, ORCHESTRATOR_CACHE=str(cache))
+    assert ran.code == 0, ran.err
+    plan = json.loads(ran.out)
+    camera, scanner = plan["variants"]
+    assert (camera["app"], scanner["app"]) == ("camera", "scanner")
+    assert camera["cached"] == scanner["cached"] == plan["cached"] == 0
+    assert not camera["generated"]
+    assert 100 < camera["units"] <= scanner["units"] < 250
+    assert camera["shared_with"] == [
+        {"variant": "//apps/scanner:linux-x86_64", "units": camera["shared"]}
+    ]
+    assert camera["shared"] > 0.9 * camera["units"]
+    assert plan["objects"] == camera["units"] + scanner["units"] - camera["shared"]
+    (both,) = plan["shared"]
+    assert len(both["units"]) == camera["shared"]
+    assert 1_000_000 < camera["estimated_bytes"] < scanner["estimated_bytes"] < 3_000_000
+    assert camera["cpu_seconds"] > 100
+    # byte for byte the same again, and nothing was compiled, linked or generated
+    assert orchestrator(*words, cwd=root, ORCHESTRATOR_CACHE=str(cache)).out == ran.out
+    for folder in ("objects", "registrations", "pch"):
+        assert not (cache / folder).exists()
+    assert not (root / "dist").exists()
+    assert not any((root / ".orchestrator").rglob("*.ninja"))
+
+
+def test_after_a_build_everything_is_cached(built: Path) -> None:
+    ran = orchestrator("plan", "//apps/camera:linux-x86_64", "--quiet")
+    assert ran.code == 0, ran.err
+    row, sums = ran.out.splitlines()[1], ran.out.splitlines()[3]
+    app, abi, units, cached, todo, seconds, *_ = row.split()
+    assert (app, abi, cached, todo, seconds) == ("camera", "linux-x86_64", units, "0", "0")
+    assert sums.endswith("0 to compile, about 0 CPU seconds")
+    assert built.is_dir()
+
+
+def test_why() -> None:
+    operator = orchestrator("why", "//apps/camera", "aten::conv2d", "--quiet")
+    assert operator.out.splitlines()[1].startswith("  classifier: its bytecode names it; it ran ")
+    unit = orchestrator("why", "//apps/camera", "aten/src/ATen/native/Linear.cpp", "--quiet")
+    assert "  operator aten::linear\n" in unit.out
+    assert unit.out.endswith("-> at::native::linear  (aten/src/ATen/native/Linear.cpp)\n")
+    absent = orchestrator("why", "//apps/camera", "aten::fft_fft", "--quiet")
+    assert absent.code == 0
+    assert "is not in //apps/camera:" in absent.out
+    unknown = orchestrator("why", "//apps/camera", "Linear.cpp", "--quiet", cwd=ROOT)
+    assert unknown.code == 1
+    assert unknown.err == (
+        "error: PyTorch 1.13.1 has nothing of the name `Linear.cpp`\n"
+        "  expected: an operator, a unit's path, a kernel tag, a class, a feature or a mangled"
+        " symbol\n"
+        "  do:       did you mean `aten/src/ATen/native/Linear.cpp`?\n"
+    )

@@ -1,0 +1,120 @@
+"""What `plan` tells: counts, who shares what, seconds, exact texts."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+
+from orchestrator.report.plan import PlannedVariant, PlanReport, plain, plan_report, show
+from orchestrator.values.action import Compile, Precompile
+
+HEADER = Precompile("$native/pch/aten.h", "linux-x86_64", ("-Oz",), "header", cost=6.0)
+
+
+def unit(name: str, abi: str, cost: float = 2.0, pch: Precompile | None = None) -> Compile:
+    """The compilation of `name`; equal names of one ABI are one object."""
+    digest = f"{name}-{abi}"
+    return Compile(name, f"$tree/{name}", "c++", abi, ("-Oz",), None, digest, cost, pch)
+
+
+def variant(app: str, abi: str, *names: str, size: int | None = None) -> PlannedVariant:
+    return PlannedVariant(app, abi, tuple(unit(name, abi) for name in names), size)
+
+
+def toy(*present: str) -> PlanReport:
+    return plan_report(
+        [
+            variant("scanner", "linux-x86_64", "core", "linear", "topk", size=1_670_000),
+            variant("camera", "linux-x86_64", "core", "linear", size=1_655_684),
+            variant("camera", "ios-arm64", "core", "linear", size=1_655_684),
+            variant("keyboard", "linux-x86_64", "core", "gru", size=999),
+        ],
+        frozenset(f"$cache/objects/{name[:2]}/{name}.o" for name in present),
+    )
+
+
+PLAIN = """\
+app       ABI           units  cached  to compile  CPU s  estimated  shared  most with
+camera    ios-arm64         2       0           2      4    1.66 MB       0  -
+camera    linux-x86_64      2       1           1      2    1.66 MB       2  scanner 2, keyboard 1
+keyboard  linux-x86_64      2       1           1      2      999 B       1  camera 1, scanner 1
+scanner   linux-x86_64      3       1           2      4    1.67 MB       2  camera 2, keyboard 1
+
+9 units in 4 variants are 6 objects: 1 in the cache, 5 to compile, about 10 CPU seconds
+"""
+
+
+def test_the_table_and_the_sums() -> None:
+    assert plain(toy("core-linux-x86_64")) == PLAIN
+    target = io.StringIO()
+    show(toy("core-linux-x86_64"), Console(file=target, width=40))
+    assert target.getvalue() == PLAIN
+
+
+def test_on_a_terminal_it_has_rules() -> None:
+    target = io.StringIO()
+    show(toy(), Console(file=target, force_terminal=True, width=140, color_system="standard"))
+    assert "─" in target.getvalue()
+    assert "6 objects" in target.getvalue()
+
+
+def test_the_json_is_the_documented_one() -> None:
+    text = toy("core-linux-x86_64").to_json()
+    assert text == toy("core-linux-x86_64").to_json()
+    assert text.endswith("]\n}\n")
+    value = json.loads(text)
+    assert list(value) == ["format", "objects", "cached", "cpu_seconds", "variants", "shared"]
+    assert (value["objects"], value["cached"], value["cpu_seconds"]) == (6, 1, 10.0)
+    assert value["variants"][1] == {
+        "app": "camera",
+        "abi": "linux-x86_64",
+        "units": 2,
+        "cached": 1,
+        "shared": 2,
+        "shared_with": [
+            {"variant": "//apps/scanner:linux-x86_64", "units": 2},
+            {"variant": "//apps/keyboard:linux-x86_64", "units": 1},
+        ],
+        "cpu_seconds": 2.0,
+        "estimated_bytes": 1655684,
+        "generated": True,
+    }
+    host = [f"//apps/{app}:linux-x86_64" for app in ("camera", "keyboard", "scanner")]
+    assert value["shared"] == [
+        {"variants": host, "units": ["core"]},
+        {"variants": [host[0], host[2]], "units": ["linear"]},
+    ]
+
+
+def test_nothing_planned() -> None:
+    value = json.loads(plan_report([], frozenset()).to_json())
+    assert (value["variants"], value["shared"]) == ([], [])
+
+
+def test_of_many_that_share_three_are_named() -> None:
+    many = [variant(f"app{n}", "linux-x86_64", "core", *"xyz"[:n]) for n in range(5)]
+    report = plan_report(many, frozenset())
+    assert report.variants[4].shared_with == (
+        ("//apps/app3:linux-x86_64", 4),
+        ("//apps/app2:linux-x86_64", 3),
+        ("//apps/app1:linux-x86_64", 2),
+    )
+    assert report.variants[0].shared_with[0] == ("//apps/app1:linux-x86_64", 1)
+
+
+def test_a_precompiled_header_counts_once_for_all_that_read_it() -> None:
+    compiles = tuple(unit(name, "linux-x86_64", pch=HEADER) for name in ("a", "b"))
+    planned = [PlannedVariant(app, "linux-x86_64", compiles) for app in ("camera", "scanner")]
+    assert plan_report(planned, frozenset()).cpu_seconds == 2.0 + 2.0 + 6.0
+    assert plan_report(planned, frozenset({HEADER.output})).cpu_seconds == 4.0
+    everything = frozenset(action.object for action in compiles)
+    assert plan_report(planned, everything).cpu_seconds == 0.0
+
+
+def test_registrations_that_do_not_exist_yet_are_told() -> None:
+    one = PlannedVariant("camera", "linux-x86_64", (unit("a", "linux-x86_64"),), generated=False)
+    assert plain(plan_report([one], frozenset())).splitlines()[-1] == (
+        "registrations of 1 variants are not generated yet: they count as to compile"
+    )

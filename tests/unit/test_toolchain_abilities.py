@@ -1,0 +1,99 @@
+"""What toolchains can do: probed for real, remembered, and told where one is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.toolchain.abilities import Abilities
+from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
+from orchestrator.values.config import ToolchainConfig
+
+CASES = Path(__file__).parents[1] / "failing" / "toolchain"
+ZIG = Abilities(
+    shared=True,
+    version_script=True,
+    collect_sections=True,
+    # zig refuses it, and its wrapper asks zig's linker
+    fold_functions=True,
+    # zig refuses -Map and --exclude-libs
+    map_file=False,
+    exclude_libs=False,
+    lto=True,
+    precompile=True,
+)
+GNU = Abilities(
+    shared=True,
+    version_script=True,
+    collect_sections=True,
+    # GNU ld has no --icf
+    fold_functions=False,
+    map_file=True,
+    exclude_libs=True,
+    lto=True,
+    # gcc's precompiled headers are another thing
+    precompile=False,
+)
+
+
+def resolved(
+    cache: Path, compiler: dict[str, object], path: str = "", **changes: object
+) -> ResolvedToolchain:
+    values: dict[str, object] = {
+        "abi": "linux-x86_64",
+        "system": "linux",
+        "processor": "x86_64",
+        "format": "elf",
+        "compiler": compiler,
+        "run": "native",
+    }
+    config = ToolchainConfig.model_validate(values | changes)
+    env = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
+    return resolve_toolchain(config, Place("toolchains/linux-x86_64.yaml"), cache, env)
+
+
+@pytest.mark.parametrize("target", ["x86_64-linux-gnu.2.28", "aarch64-linux-musl"])
+def test_what_zig_can_do(target: str, tmp_path: Path) -> None:
+    assert resolved(tmp_path, {"zig": {"target": target}}).abilities == ZIG
+
+
+def test_what_the_machines_compiler_can_do(tmp_path: Path) -> None:
+    compiler: dict[str, object] = {"command": {"cxx": "g++", "cc": "gcc"}}
+    assert resolved(tmp_path, compiler).abilities == GNU
+
+
+def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
+    compiler: dict[str, object] = {"zig": {"target": "x86_64-linux-gnu.2.28"}}
+    first = resolved(tmp_path, compiler)
+    assert first.abilities == ZIG
+    kept = first.cc.with_name("abilities.json")
+    assert json.loads(kept.read_text())["abilities"] == asdict(ZIG)
+    first.cc.write_text("#!/bin/sh\nexit 9\n")
+    for tool in (first.cc, first.cxx, first.ar):
+        tool.write_text("#!/bin/sh\nexit 9\n")
+    # the wrappers that this one has are broken: nothing is asked again
+    broken = ResolvedToolchain(first.config, first.place, first.driver, first.identity, first.tools)
+    assert broken.abilities == ZIG
+    # other flags are another question; the wrappers are written again
+    other = resolved(tmp_path, compiler, link_flags=["-Wl,--no-such-flag"])
+    with pytest.raises(OrchestratorError, match="compiles but cannot link"):
+        _ = other.abilities
+    # what is damaged is asked again
+    kept.write_text("{")
+    assert resolved(tmp_path, compiler).abilities == ZIG
+
+
+@pytest.mark.parametrize("case", sorted(folder.name for folder in CASES.iterdir()))
+def test_a_broken_toolchain(case: str, tmp_path: Path) -> None:
+    config = yaml.safe_load((CASES / case / "toolchain.yaml").read_text())
+    toolchain = resolved(tmp_path, path=str(CASES / case / "bin"), **config)
+    with pytest.raises(OrchestratorError) as caught:
+        _ = toolchain.abilities
+    assert caught.value.render() + "\n" == (CASES / case / "expected.txt").read_text()
+    assert not toolchain.cc.with_name("abilities.json").exists()
