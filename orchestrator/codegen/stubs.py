@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
+from orchestrator.codegen.units import write_unit
 from orchestrator.runtime.index import aliases
 
 
@@ -18,11 +17,4 @@ def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, 
     if not ordered:
         return ()
     text = render("stubs.cpp.j2", symbols=ordered)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    path = cache / "stubs" / f"{digest}.cpp"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged = path.with_name(f".{digest}.{os.getpid()}")
-        staged.write_text(text)
-        staged.replace(path)
-    return (GeneratedUnit("stubs", path, digest),)
+    return (write_unit("stubs", text, cache / "stubs"),)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 
 from rich.console import Console
 
+from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.unchanged import forget, keep
 from orchestrator.commands.views import progress_view, speaker
@@ -15,6 +17,7 @@ from orchestrator.errors import ExitCode
 from orchestrator.execute.lock import workspace_lock
 from orchestrator.pipeline.building import build
 from orchestrator.pipeline.checking import require_releasable
+from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
 from orchestrator.report.table import plain, show
 
@@ -27,13 +30,19 @@ dist/<app>/packages/."""
 EXAMPLE = """\
 ./orchestrate build //...
 ./orchestrate build //apps/camera:linux-x86_64
-./orchestrate build //apps/... --json --jobs 8"""
+./orchestrate build //apps/... --json --jobs 8 --keep-going"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns, --jobs and --json."""
+    """Add patterns and options."""
     add_patterns(parser)
-    parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
+    add_jobs(parser)
+    parser.add_argument(
+        "--keep-going",
+        "-k",
+        action="store_true",
+        help="build all that can be built, and tell every failure at the end",
+    )
     parser.add_argument("--json", action="store_true", help="print the report for machines")
     parser.add_argument(
         "--release",
@@ -52,24 +61,33 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     labels = resolve_patterns(arguments.patterns, session.workspace)
     if arguments.release:
         require_releasable(session, labels)
+    check_launcher(session)
     assert session.runtime
     forget(context.root)
     with workspace_lock(context.state, not arguments.no_wait, say, "build"):
-        report = build(
+        built = build(
             session,
             labels,
             jobs=arguments.jobs or session.workspace.config.jobs,
             view=progress_view(arguments.quiet),
+            keep_going=arguments.keep_going,
         )
+    report = built.report
     if arguments.json:
         print(report.to_json(), end="")
     else:
         show(report, Console())
+    if built.failures:
+        sys.stdout.flush()
+        for failure in built.failures:
+            print(failure.render(), file=sys.stderr)
+        return ExitCode.USER_ERROR
     again = replace(report, actions_run=0, seconds=0.0)
     keep(
         context.root,
         arguments.words,
         context.env,
         again.to_json() if arguments.json else plain(again),
+        context.cache,
     )
     return ExitCode.OK

@@ -105,8 +105,11 @@ def _has_shim(toolchain: Toolchain) -> bool:
     return ndk is not None and ndk.shim
 
 
+_NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
+
+
 def _ndk(machine: Machine) -> str | None:
-    for name in ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT"):
+    for name in _NDK_VARIABLES:
         folder = machine.env.get(name)
         if folder and machine.is_folder(folder):
             return folder
@@ -115,10 +118,12 @@ def _ndk(machine: Machine) -> str | None:
 
 def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
     ndk = _abis(toolchains, "ndk")
+    named = any(machine.env.get(name) for name in _NDK_VARIABLES)
     yield _finding(
         "Android NDK",
         _ndk(machine),
-        [each.config.abi for each in ndk if not _has_shim(each)],
+        # where a variable names one, the stand-in does not stand in for it
+        [each.config.abi for each in ndk if named or not _has_shim(each)],
         "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
     )
     yield _finding(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.execute.lock import workspace_lock
 from orchestrator.pipeline.indexing import make_index
+from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
 
 NAME = "runtime"
@@ -24,16 +26,21 @@ EXAMPLE = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action and --jobs."""
     parser.add_argument("action", choices=["index"], help="what to make")
-    parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
+    add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the index and say what it holds."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
+    check_launcher(session)
     assert session.runtime
     with workspace_lock(context.state, True, say, "runtime index"):
-        made = make_index(session, jobs=arguments.jobs, view=progress_view(arguments.quiet))
+        made = make_index(
+            session,
+            jobs=arguments.jobs or session.workspace.config.jobs,
+            view=progress_view(arguments.quiet),
+        )
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     print(f"  {len(made.index.units)} units, {made.compiled} compiled now")
     print(f"  {len(made.index.names):,} functions and data, {len(made.index.edges):,} references")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.execute.lock import workspace_lock
+from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.tracing import TracedApp, trace_apps
 
@@ -30,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a tracer that holds every operator: slow, a cross-check of the runtime index",
     )
-    parser.add_argument("--jobs", "-j", type=int, help="commands run at once (default: one a core)")
+    add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -39,6 +41,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
     apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
+    check_launcher(session)
     assert session.runtime
     with workspace_lock(context.state, True, say, "trace"):
         traced = trace_apps(

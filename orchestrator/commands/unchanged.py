@@ -38,17 +38,23 @@ def told_again(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
         kept = json.loads((root / ".orchestrator" / _KEPT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    if kept.get("signature") != signature(root, words, env) or not _no_work(root):
+    if kept.get("signature") != signature(root, words, env) or not _no_work(root, kept):
         return False
     sys.stdout.write(kept["report"])
     return True
 
 
-def keep(root: Path, words: Sequence[str], env: Mapping[str, str], report: str) -> None:
-    """Keep a report for `told_again`."""
+def keep(
+    root: Path, words: Sequence[str], env: Mapping[str, str], report: str, folder: Path
+) -> None:
+    """Keep a report for `told_again`; `folder` is where ninja runs."""
     path = root / ".orchestrator" / _KEPT
     staged = path.with_name(f".{_KEPT}.{os.getpid()}")
-    value = {"signature": signature(root, words, env), "report": report}
+    value = {
+        "signature": signature(root, words, env),
+        "report": report,
+        "folder": str(folder),
+    }
     staged.write_text(json.dumps(value), encoding="utf-8")
     staged.replace(path)
 
@@ -84,12 +90,17 @@ def _files(root: Path) -> Iterator[Path]:
         yield from (Path(folder, file) for file in sorted(files))
 
 
-def _no_work(root: Path) -> bool:
+def _no_work(root: Path, kept: Mapping[str, str]) -> bool:
     build_file = root / ".orchestrator" / "build.ninja"
     argv = [str(Path(sys.executable).with_name("ninja")), "-n", "-f", str(build_file)]
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, check=False, timeout=_NINJA_TIME_LIMIT
+            argv,
+            cwd=kept.get("folder"),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_NINJA_TIME_LIMIT,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

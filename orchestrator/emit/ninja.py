@@ -15,9 +15,6 @@ from ninja import ninja_syntax
 
 from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
 
-# A unit of so many CPU seconds is a heavy one: see `execute/limits.py`.
-HEAVY_COST = 15.0
-
 
 def ninja_text(
     graph: ActionGraph,
@@ -26,8 +23,9 @@ def ninja_text(
     toolchains: Mapping[str, Mapping[str, str]],
     present: Collection[str],
     launchers: Mapping[str, str] | None = None,
-    heavy_cost: float = HEAVY_COST,
+    heavy_cost: float = 15.0,
     heavy_jobs: int = 2,
+    python: str = "python3",
 ) -> str:
     """The text of build.ninja.
 
@@ -37,6 +35,7 @@ def ninja_text(
     launchers   abi -> what stands before its compile commands: a launcher with its variables
     heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool,
                 heavy_jobs at once
+    python      the interpreter that runs our own steps
     """
     stream = io.StringIO()
     writer: Any = ninja_syntax.Writer(stream, width=100)  # type: ignore[arg-type]
@@ -44,6 +43,8 @@ def ninja_text(
     writer.variable("ninja_required_version", "1.10")
     for name in sorted(folders):
         writer.variable(name, ninja_syntax.escape(folders[name]))
+    if any(link.kind == "left_out" for link in graph.links):
+        writer.variable("python", ninja_syntax.escape(shlex.quote(python)))
     writer.variable("builddir", "$state")
     for abi in sorted(launchers or {}):
         writer.variable(f"launcher_{abi}", ninja_syntax.escape((launchers or {})[abi]))
@@ -55,7 +56,7 @@ def ninja_text(
     for abi in sorted(toolchains):
         _rules(writer, abi, toolchains[abi]["link"], launched=abi in (launchers or {}))
         if any(link.kind == "relocatable" and link.abi == abi for link in graph.links):
-            _relocatable_rule(writer, abi)
+            _static_rules(writer, abi)
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
     for header in sorted({c.pch for c in todo if c.pch}, key=lambda pch: pch.output):
         if header.output not in present:
@@ -117,13 +118,15 @@ def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
     )
 
 
-def _relocatable_rule(writer: Any, abi: str) -> None:
+def _static_rules(writer: Any, abi: str) -> None:
+    """What static libraries need besides: see pipeline/static_links.py."""
     part = "$out.$$$$.part"
-    writer.rule(
-        f"relocatable_{abi}",
-        command=f"${{cxx_{abi}}} -r -nostdlib $flags $in -o {part} && mv {part} $out",
-        description="link $out",
-    )
+    for kind, command in (
+        ("relocatable", f"${{cxx_{abi}}} -r -nostdlib $flags $in -o {part} && mv {part} $out"),
+        ("left_out", "$python -m orchestrator.package.left_out $in $out"),
+        ("object", f"${{cxx_{abi}}} $flags -c $in -o {part} && mv {part} $out"),
+    ):
+        writer.rule(f"{kind}_{abi}", command=command, description="link $out")
 
 
 def _compile(writer: Any, action: Compile, heavy: bool) -> None:

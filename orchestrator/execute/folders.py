@@ -21,11 +21,19 @@ from orchestrator.errors import OrchestratorError
 Kind = Literal["state", "dist", "cache"]
 
 MARKER: Final = ".made-by-orchestrator"
+# What the kernel says of a path whose parents are files, loops, or not of a disk (/proc).
+_NO_PLACE: Final = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL),
+)
 _WORDS: Final = "A folder of libtorch-orchestrator ({kind}). `orchestrator clean` may remove it.\n"
 
 
 class FolderNotOursError(OrchestratorError):
     """A folder that holds something and does not carry our marker."""
+
+
+class FolderUnusableError(OrchestratorError):
+    """A path at which no folder can be made."""
 
 
 class FolderIsLinkError(OrchestratorError):
@@ -36,14 +44,26 @@ def ensure_folder(path: Path, kind: Kind) -> Path:
     """Make a folder that carries our marker, with its parents; returns the path.
 
     An empty folder is taken over, and a symbolic link to a folder is followed. A folder that holds
-    something else raises `FolderNotOursError`. The folder never appears without its marker.
+    something else raises `FolderNotOursError`, a path that is no place for one
+    `FolderUnusableError`. The folder never appears without its marker.
     """
-    if is_ours(path):
-        return path
-    if not path.exists():
-        _create(path, kind)
-    if not is_ours(path):
-        _take_over(path, kind)
+    try:
+        if is_ours(path):
+            return path
+        if not path.exists():
+            _create(path, kind)
+        if not is_ours(path):
+            _take_over(path, kind)
+    except OSError as error:
+        if error.errno not in _NO_PLACE:
+            raise
+        raise FolderUnusableError(
+            f"the folder {path} cannot be made",
+            seen=f"{error.strerror}: {error.filename or path}",
+            hint="set ORCHESTRATOR_CACHE to a folder of yours"
+            if kind == "cache"
+            else "move away what is in its place",
+        ) from error
     return path
 
 

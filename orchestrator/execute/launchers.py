@@ -7,9 +7,9 @@ Pure: names in, variables out. A launcher that is not in the table gets none.
 
 Sources: ccache 4.7's manual (COMPILER_CHECK, COMPILER_TYPE, BASE_DIR, HASH_DIR); sccache's
 docs/Configuration.md (SCCACHE_C_CUSTOM_CACHE_BUSTER, SCCACHE_BASEDIRS); recc's
-docs/source/configuration-variables.rst (RECC_ACTION_SALT, RECC_PROJECT_ROOT). distcc and icecc cache
-nothing: distcc runs the script, which must be on its servers at the same path, and icecc is told of
-compilers by its own ICECC_VERSION.
+docs/source/configuration-variables.rst (RECC_ACTION_SALT, RECC_PROJECT_ROOT). distcc and icecc
+cache nothing: distcc runs the script, which must be on its servers at the same path, and icecc is
+told of compilers by its own ICECC_VERSION.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class _Told:
-    """compiler: variables of one toolchain. folder: those of the folder that all paths begin with."""
+    """Variables about one toolchain, and about the folder that all paths begin with."""
 
     compiler: Callable[[Identity], Mapping[str, str]]
     folder: Callable[[str], Mapping[str, str]]

@@ -7,16 +7,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.report.progress import STATUS_FORMAT, NinjaStream, parse_status
+from orchestrator.runtime.process import kept_interrupts
 
 _FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
 _ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
 _MOST_ERRORS = 8
+# In place of an output's path: what ninja says of itself, a full disk for example.
+NINJA = "ninja"
 # A build killed by the kernel for want of memory says nothing else.
 _KILLED = re.compile(r"\bKilled\b|signal: 9|signal 9")
 
@@ -44,7 +47,7 @@ def run_ninja(
     *,
     env: Mapping[str, str],
     folder: Path,
-    jobs: int | None,
+    jobs: int,
     keep_going: bool,
     feed: Callable[[str], None],
 ) -> NinjaResult:
@@ -53,19 +56,22 @@ def run_ninja(
     KeyboardInterrupt (or what `feed` raises) passes through after ninja has stopped its commands;
     ninja removes what was half written, so that the next run goes on from there.
     """
-    argv = [ninja_binary(), "-f", str(build_file)]
-    argv += ["-j", str(jobs)] if jobs else []
+    argv = [ninja_binary(), "-f", str(build_file), "-j", str(jobs)]
     argv += ["-k", "0"] if keep_going else []
     stream, lines, actions = NinjaStream(), list[str](), 0
-    with subprocess.Popen(
-        [*argv, *targets],
-        env={**env, "NINJA_STATUS": STATUS_FORMAT},
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
+    with (
+        kept_interrupts() as let_through,
+        subprocess.Popen(
+            [*argv, *targets],
+            env={**env, "NINJA_STATUS": STATUS_FORMAT},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
+            let_through()
             while chunk := os.read(process.stdout.fileno(), 65536):
                 for line in stream.feed(chunk):
                     lines.append(line)
@@ -81,7 +87,7 @@ def run_ninja(
             raise
     failures = _failures(lines)
     if code and not failures:
-        failures = {"ninja": "\n".join(lines[-20:])}
+        failures = {NINJA: "\n".join(lines[-20:])}
     return NinjaResult(actions, failures)
 
 
@@ -100,15 +106,21 @@ def _failures(lines: Sequence[str]) -> dict[str, str]:
 
 
 def failure_error(
-    result: NinjaResult, names: Mapping[str, str], total: int, log: Path
+    result: NinjaResult,
+    names: Mapping[str, str],
+    total: int,
+    log: Path,
+    about: Collection[str] | None = None,
 ) -> ActionFailedError:
     """The error for a failed run; the whole text of every failure goes to `log`.
 
-    names: output path -> the unit that it is made of.
+    names: output path -> the unit that it is made of.  about: the outputs of which the error tells.
     """
     log.write_text("\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()))
-    output, text = next(iter(result.failures.items()))
-    rest = text.partition("\n")[2]
+    output = next(path for path in result.failures if about is None or path in about)
+    text = result.failures[output]
+    # an action's text begins with its command, ninja's own has none
+    rest = text if output == NINJA else text.partition("\n")[2]
     lines = rest.splitlines() or text.splitlines() or ["ninja ended without a word"]
     errors = [line for line in lines if _ERROR.search(line)] or lines
     first = errors[0]

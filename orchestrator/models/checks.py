@@ -33,6 +33,9 @@ _NAMESPACE_ADVICE: Final = dict.fromkeys(
     "this runtime is built without these libraries: save the scripted model as it is, or give "
     "optimize_for_mobile the blocklist {MobileOptimizerType.INSERT_FOLD_PREPACK_OPS}",
 )
+# Namespaces of the classes that hold weights packed for a quantised engine.
+_PACKED: Final = frozenset({"quantized", "rnn", "sparse"})
+_CLASSES: Final = "__torch__.torch.classes."
 _GENERAL_ADVICE: Final = (
     "export it with torch.jit.trace in place of torch.jit.script, or pass the scripted module "
     "through torch.jit.freeze: both leave out branches that the model never takes; "
@@ -50,6 +53,10 @@ class NamedTupleError(OrchestratorError):
 
 class UnknownOperatorError(OrchestratorError):
     """A model names operators that the runtime does not have."""
+
+
+class UnusableClassError(OrchestratorError):
+    """A model holds objects of a custom class that the runtime cannot make."""
 
 
 def require_inputs(info: ModelInfo, declared: bool) -> None:
@@ -107,6 +114,30 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
         seen=", ".join(str(operator) for operator in missing),
         hint=_advice(missing, namespaces),
         details="\n".join(lines),
+    )
+
+
+def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str) -> None:
+    """Raises `UnusableClassError` if the model holds an object of a class outside of `usable`.
+
+    usable: names such as `quantized.EmbeddingPackedParamsBase`. The loader makes such an object
+    before anything runs, and dies of one that it cannot make.
+    """
+    names = [name.removeprefix(_CLASSES) for name in info.custom_classes]
+    missing = [name for name in names if name not in usable]
+    if not missing:
+        return
+    packed = all(name.split(".")[0] in _PACKED for name in missing)
+    raise UnusableClassError(
+        f"this model holds objects that this build of PyTorch {runtime_version} cannot make",
+        place=info.place,
+        expected=f"objects of {', '.join(sorted(usable))}, or none" if usable else "none",
+        seen=", ".join(missing),
+        hint="these are weights packed for a quantised engine (QNNPACK or FBGEMM), and this runtime"
+        " is built without one: export the model in float32"
+        if packed
+        else "they belong to a library that this runtime does not hold: export the model without"
+        " them",
     )
 
 

@@ -99,6 +99,7 @@ def write_folder(target: Path, files: Iterable[File]) -> None:
     refuse_foreign_folder(target)
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
         stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
         try:
             _fill(stage, ordered)
@@ -202,6 +203,16 @@ def _replacing(target: Path) -> Iterator[Path]:
         stage.replace(target)
     finally:
         stage.unlink(missing_ok=True)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what a delivery that was killed left beside `target`: ours by marker, or empty."""
+    for kind in ("new", "old"):
+        for left in target.parent.glob(f".{target.name}.{kind}-*"):
+            if (left / MARKER).is_file():
+                shutil.rmtree(left)
+            elif left.is_dir() and not left.is_symlink() and not any(left.iterdir()):
+                left.rmdir()
 
 
 def _fill(stage: Path, files: Iterable[File]) -> None:

@@ -95,8 +95,13 @@ class Member:
 
     @cached_property
     def exported(self) -> frozenset[str]:
-        """The symbols that other objects' references find, apart from hidden ones."""
+        """The symbols that references find, and that an image exports."""
         return frozenset(name for name, kind in self._symbols if kind == _DEFINED)
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """The symbols that references find at a link, and that no image then exports."""
+        return frozenset(name for name, kind in self._symbols if kind == _HIDDEN)
 
     @cached_property
     def undefined(self) -> frozenset[str]:
@@ -116,13 +121,15 @@ class Member:
         return tuple((str(s.name), _kind(s.raw_type)) for s in self.binary.symbols)
 
 
-_DEFINED, _UNDEFINED, _OTHER = "defined", "undefined", "other"
+_DEFINED, _HIDDEN, _UNDEFINED, _OTHER = "defined", "hidden", "undefined", "other"
 
 
 def _kind(n_type: int) -> str:
-    if n_type & _N_STAB or not n_type & _N_EXT or n_type & _N_PEXT:
+    if n_type & _N_STAB or not n_type & _N_EXT:
         return _OTHER
-    return _UNDEFINED if n_type & _N_TYPE == _N_UNDF else _DEFINED
+    if n_type & _N_TYPE == _N_UNDF:
+        return _UNDEFINED
+    return _HIDDEN if n_type & _N_PEXT else _DEFINED
 
 
 def check(path: Path, rules: MachoRules) -> None:
@@ -183,9 +190,26 @@ def loaded_bytes(path: Path) -> int:
 
 def needed_symbols(path: Path) -> frozenset[str]:
     """The symbols that a static library leaves to the system, as the linker writes them."""
-    members = read_archive(path)
-    defined = {name for member in members for name in member.exported}
+    return _left_open(read_archive(path))
+
+
+def missing_symbols(members: Iterable[Member]) -> frozenset[str]:
+    """What members refer to, and neither they nor the system's libraries define."""
+    return frozenset(
+        name
+        for name in _left_open(tuple(members))
+        if (name.startswith("__Z") and not _SYSTEM_CXX.match(name)) or name.startswith("_lta_")
+    )
+
+
+def _left_open(members: tuple[Member, ...]) -> frozenset[str]:
+    defined = {name for member in members for name in member.exported | member.hidden}
     return frozenset(n for member in members for n in member.undefined) - defined
+
+
+def read_object(path: Path) -> Member:
+    """One object file. Raises NotMachoError."""
+    return Member(path.name, parse_object(path.read_bytes(), path, path.name))
 
 
 def version_text(numbers: Iterable[int]) -> str:
@@ -268,12 +292,7 @@ def _api(members: tuple[Member, ...], rules: MachoRules) -> OrchestratorError | 
 
 
 def _resolved(members: tuple[Member, ...], _: MachoRules) -> OrchestratorError | None:
-    defined = {name for member in members for name in member.exported}
-    missing = sorted(
-        name
-        for name in {n for member in members for n in member.undefined} - defined
-        if (name.startswith("__Z") and not _SYSTEM_CXX.match(name)) or name.startswith("_lta_")
-    )
+    missing = sorted(missing_symbols(members))
     if not missing:
         return None
     return UnresolvedError(

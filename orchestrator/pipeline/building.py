@@ -9,7 +9,6 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import ensure_folder
-from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
 from orchestrator.package.deliver import Delivered, DeliverInputs, deliver
 from orchestrator.package.manifest import (
@@ -21,7 +20,8 @@ from orchestrator.package.manifest import (
 )
 from orchestrator.pipeline.checking import check_library
 from orchestrator.pipeline.comparing import comparable, require_same_structure
-from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out, names_of
+from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out
+from orchestrator.pipeline.failing import Failures, compiled_of, failed_row
 from orchestrator.pipeline.headers import consumer_definitions, delivered_headers
 from orchestrator.pipeline.licences import licences
 from orchestrator.pipeline.packaging import (
@@ -43,6 +43,7 @@ from orchestrator.pipeline.variants import (
 )
 from orchestrator.pipeline.verifying import driver_path, read_traces, verify_library
 from orchestrator.plan.graph import VariantObjects, action_graph
+from orchestrator.report.packages import PackageReport
 from orchestrator.report.table import BuildReport, VariantReport
 from orchestrator.report.verify import require_verified
 from orchestrator.select.policy import select
@@ -131,18 +132,34 @@ def _abi(label: Label) -> str:
     return label.abi
 
 
+@dataclass(frozen=True)
+class Built:
+    """What a build tells, and what failed in it: nothing, unless it was to keep going."""
+
+    report: BuildReport
+    failures: tuple[OrchestratorError, ...] = ()
+
+
 def build(
-    session: Session, labels: Sequence[Label], *, jobs: int | None, view: View
-) -> BuildReport:
+    session: Session,
+    labels: Sequence[Label],
+    *,
+    jobs: int | None,
+    view: View,
+    keep_going: bool = False,
+) -> Built:
     """Build, deliver, verify and package every label.
 
+    keep_going: what fails in one variant leaves the others built; its error is among the failures.
     Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning,
     delivering and packaging raise.
     """
     started = time.monotonic()
+    failures = Failures(session, keep_going)
     for app in _apps(labels):
-        refuse_blocked_folder(session, app)
-    variants = plan_variants(session, labels)
+        with failures.of(*(label for label in labels if label.app == app)):
+            refuse_blocked_folder(session, app)
+    variants = plan_variants(session, failures.with_traces(labels))
     graph = action_graph(
         (v.objects for v in variants), (link for v in variants for link in v.links.all)
     )
@@ -152,26 +169,49 @@ def build(
     graph = type(graph)({key: compiles[key] for key in sorted(compiles)}, graph.links)
     projections = {d: t for v in variants for d, t in v.objects.plan.projections.items()}
     carried = carry_out(
-        session, graph, projections, name="build", jobs=jobs, keep_going=False, view=view
+        session, graph, projections, name="build", jobs=jobs, keep_going=keep_going, view=view
     )
-    if carried.result.failures:
-        raise failure_error(
-            carried.result,
-            names_of(session, graph),
-            carried.result.actions,
-            session.context.state / "failures.log",
-        )
+    failures.of_actions(
+        carried,
+        graph,
+        [(v.label, (*v.objects.compiles, *v.links.driver_compiles), v.links.all) for v in variants],
+    )
     ensure_folder(session.context.dist, "dist")
+    reports = []
     # the machine's own ABI first: what cannot run here is compared with it
-    in_order = sorted(variants, key=lambda variant: variant.label.abi != HOST)
-    reports = [_finish(session, variant, variants, carried) for variant in in_order]
-    packages = make_packages(session, [variant.label for variant in variants])
-    return BuildReport(
+    for variant in sorted(variants, key=lambda variant: variant.label.abi != HOST):
+        if variant.label not in failures.by_label:
+            with failures.of(variant.label):
+                reports.append(_finish(session, variant, variants, carried))
+    built = [variant.label for variant in variants if variant.label not in failures.by_label]
+    packages: tuple[PackageReport, ...] = ()
+    with failures.of():
+        packages = make_packages(session, built)
+    reports += [
+        _failed(session, label, error, variants, carried)
+        for label, error in failures.by_label.items()
+    ]
+    report = BuildReport(
         variants=tuple(reports),
         packages=packages,
         actions_run=carried.result.actions,
         seconds=time.monotonic() - started,
     )
+    return Built(report, failures.all)
+
+
+def _failed(
+    session: Session,
+    label: Label,
+    error: OrchestratorError,
+    variants: Sequence[Variant],
+    carried: Carried,
+) -> VariantReport:
+    variant = next((v for v in variants if v.label == label), None)
+    if variant is None:
+        return failed_row(label, error, 0, 0, 0)
+    counts = compiled_of(session, carried, variant.objects.compiles)
+    return failed_row(label, error, len(variant.selection.operators), *counts)
 
 
 def _finish(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from orchestrator.emit.ninja import ninja_text
+from orchestrator.execute.limits import limits, this_machine
 from orchestrator.execute.ninja import NinjaResult, run_ninja
-from orchestrator.pipeline.launching import launching
+from orchestrator.pipeline.launching import launching, with_headers
 from orchestrator.pipeline.session import Session
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.values.action import ActionGraph
@@ -35,7 +37,7 @@ class ProgressSink(Protocol):
 
 @dataclass(frozen=True)
 class Carried:
-    """What carrying out a graph did: objects that had to be compiled, and ninja's result."""
+    """What carrying out a graph did: objects that were to be compiled, and ninja's result."""
 
     compiled: frozenset[str]
     result: NinjaResult
@@ -59,24 +61,30 @@ def carry_out(
     present = {o for o in (*graph.compiles, *headers) if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     launched = launching(session, sorted(abis))
+    memory = session.runtime.version.memory
+    unit, heavy = memory.unit_mb * 10**6, memory.heavy_unit_mb * 10**6
+    allowed = limits(this_machine(), jobs, unit, heavy)
     text = ninja_text(
-        graph,
+        with_headers(graph) if launched.texts else graph,
         folders={**session.runtime.folders, **launched.folders},
         toolchains={abi: _tools(session.toolchain(abi)) for abi in sorted(abis)},
         present=present,
         launchers=launched.texts,
+        heavy_cost=memory.heavy_cost,
+        heavy_jobs=allowed.heavy_jobs,
+        python=sys.executable,
     )
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
     costs = {c.unit: c.cost for o, c in graph.compiles.items() if o not in present}
-    with view(costs, jobs or os.cpu_count() or 1) as sink:
+    with view(costs, allowed.jobs) as sink:
         result = run_ninja(
             build_file,
             # ninja knows no target without an edge; with nothing left, the whole graph is nothing
             [session.fill(target) for target in targets if target not in present],
             env={**compiler_environment(cache, session.context.env), **launched.env},
             folder=cache,
-            jobs=jobs,
+            jobs=allowed.jobs,
             keep_going=keep_going,
             feed=sink.feed,
         )
@@ -117,9 +125,6 @@ def _tools(toolchain: ResolvedToolchain) -> dict[str, str]:
 def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
     """Output path as ninja prints it -> what it is, for error messages."""
     names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
+    headers = {c.pch for c in graph.compiles.values() if c.pch is not None}
+    names |= {session.fill(header.output): Path(header.source).name for header in headers}
     return names | {session.fill(link.output): Path(link.output).name for link in graph.links}
-
-
-def missing_objects(session: Session, objects: Iterable[str]) -> list[str]:
-    """Objects that do not exist (after a run that kept going)."""
-    return [o for o in objects if not Path(session.fill(o)).is_file()]

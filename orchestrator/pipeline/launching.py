@@ -2,7 +2,8 @@
 
 A launcher that shares objects between machines must see no path that differs between them. All but
 two of the folders in a command lie in the user's cache folder, which the launcher is told of; our
-own sources and zig's headers lie in the installation, so that they get a name in the cache folder.
+own sources and zig's library lie in the installation, so that they get a place in the cache folder,
+by content: our headers one of their own, so that PyTorch's units do not see our sources change.
 Commands run there too: zig names the files of its library relative to where it runs.
 """
 
@@ -12,7 +13,8 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
 from orchestrator.errors import Place
@@ -26,13 +28,18 @@ from orchestrator.execute.launchers import (
 from orchestrator.load.workspace import FILE
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
+from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.toolchain.resolve import ResolvedToolchain
+from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.config import Launcher
+
+HEADERS = "native_headers"
+_NATIVE = "$native/"
 
 
 @dataclass(frozen=True)
 class Launching:
-    """texts: abi -> what stands before its compile commands. env and folders: in place of others."""
+    """texts: abi -> what stands before its compile commands; the others are added to what is."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +61,10 @@ def launching(session: Session, abis: Iterable[str]) -> Launching:
         return Launching()
     toolchains = {abi: session.toolchain(abi) for abi in abis}
     cache = session.context.cache
-    folders = {"native": str(_native_copy(cache, session.runtime.native))}
+    folders = {
+        "native": str(_copy(cache / "native", "**/*")),
+        HEADERS: str(_copy(cache / "native-headers", "**/*.h")),
+    }
     env = folder_variables(launcher.command, str(cache))
     if "zig" in session.runtime.folders:
         library = _zig_link(cache, Path(session.runtime.folders["zig"]))
@@ -76,21 +86,41 @@ def _family(toolchain: ResolvedToolchain) -> Family:
     return "clang" if command is None or "clang" in toolchain.version.lower() else "gcc"
 
 
-def _native_copy(cache: Path, digest: str) -> Path:
-    """Our own sources in the cache folder, by content; made once."""
-    folder = cache / "native" / digest[:12]
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-        shutil.copytree(NATIVE, staged)
+def with_headers(graph: ActionGraph) -> ActionGraph:
+    """The graph with the headers' copy in the flags of PyTorch's units; their identity stays."""
+    return ActionGraph(
+        {
+            name: action if action.source.startswith(_NATIVE) else _with_headers(action)
+            for name, action in graph.compiles.items()
+        },
+        graph.links,
+    )
+
+
+def _with_headers(action: Compile) -> Compile:
+    return replace(action, flags=tuple(f.replace(_NATIVE, f"${HEADERS}/") for f in action.flags))
+
+
+def _copy(folder: Path, pattern: str) -> Path:
+    """Those of our own sources that match, in a folder named by content; made once."""
+    files = sorted(path for path in NATIVE.glob(pattern) if path.is_file())
+    names = [path.relative_to(NATIVE).as_posix() for path in files]
+    contents = [sha256(path.read_bytes()).hexdigest() for path in files]
+    digest = fingerprint(dict(zip(names, contents, strict=True)))
+    copy = folder / digest[:12]
+    if not copy.is_dir():
+        staged = folder / f".{copy.name}.{secrets.token_hex(4)}"
+        for name, file in zip(names, files, strict=True):
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, staged / name)
         try:
-            staged.rename(folder)
+            staged.rename(copy)
         except OSError:
             # another process was quicker
             shutil.rmtree(staged)
-            if not folder.is_dir():
+            if not copy.is_dir():
                 raise
-    return folder
+    return copy
 
 
 def _zig_link(cache: Path, library: Path) -> Path:

@@ -1,10 +1,8 @@
 """The links of a variant that is delivered as one static archive: iOS apps link no other.
 
-An archive's member is linked when something refers to it, and nothing refers to registrations: they
-are static initialisers. So the whole variant is linked beforehand into one relocatable object
-(`ld -r`), the archive's only member. Whoever calls one function of the C API gets all
-registrations, without flags; `-dead_strip` keeps initialisers. Hidden symbols become local, so that
-the archive offers the C API and nothing else, and does not clash with another PyTorch in the app.
+The archive holds the objects as they were compiled, so that an app's linker can share what is equal
+and drop what is dead. Registrations are kept by `plan.anchors`; what dead code refers to and is not
+there gets a stand-in by `package.left_out`. For that alone all objects are joined first.
 """
 
 from __future__ import annotations
@@ -14,43 +12,39 @@ from dataclasses import dataclass
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.values.action import Compile, Link
 
+_STAND_IN_FLAGS = ("-Oz", "-fPIC", "-fvisibility=hidden", "-std=gnu++17")
+
 
 @dataclass(frozen=True)
 class StaticLinks:
-    """by_need: units that the prelink takes from where they are referred to; not delivered."""
+    """library is what is delivered; the others lead to the stand-ins in it."""
 
     by_need: Link
-    prelinked: Link
+    joined: Link
+    stand_ins: Link
+    left_out: Link
     library: Link
     driver_compiles: tuple[Compile, ...] = ()
 
     @property
     def all(self) -> tuple[Link, ...]:
-        return (self.by_need, self.prelinked, self.library)
+        return (self.by_need, self.joined, self.stand_ins, self.left_out, self.library)
 
 
 def static_links(folder: str, name: str, objects: VariantObjects) -> StaticLinks:
     """The links below `folder` of a variant whose library is called `lib<name>.a`."""
     abi = objects.plan.spec.abi
-    by_need = Link(
-        output=f"{folder}/lib{name}_by_need.a",
-        kind="archive",
-        abi=abi,
-        whole=objects.by_need,
-        by_need=(),
+    by_need = Link(f"{folder}/lib{name}_by_need.a", "archive", abi, objects.by_need, ())
+    joined = Link(f"{folder}/{name}_joined.o", "relocatable", abi, objects.whole, (by_need.output,))
+    stand_ins = Link(f"{folder}/{name}_left_out.cpp", "left_out", abi, (joined.output,), ())
+    left_out = Link(
+        f"{folder}/{name}_left_out.o",
+        "object",
+        abi,
+        (stand_ins.output,),
+        (),
+        flags=_STAND_IN_FLAGS,
     )
-    prelinked = Link(
-        output=f"{folder}/{name}.o",
-        kind="relocatable",
-        abi=abi,
-        whole=objects.whole,
-        by_need=(by_need.output,),
-    )
-    library = Link(
-        output=f"{folder}/lib{name}.a",
-        kind="archive",
-        abi=abi,
-        whole=(prelinked.output,),
-        by_need=(),
-    )
-    return StaticLinks(by_need, prelinked, library)
+    members = (*objects.whole, *objects.by_need, left_out.output)
+    library = Link(f"{folder}/lib{name}.a", "archive", abi, members, ())
+    return StaticLinks(by_need, joined, stand_ins, left_out, library)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from orchestrator.codegen.registrations import generate_registrations, planned_registrations
 from orchestrator.codegen.stubs import generate_stubs
+from orchestrator.codegen.units import write_unit
 from orchestrator.package.aar_java import java_package
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.static_links import StaticLinks, static_links
+from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.plan.flags import Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
@@ -87,7 +89,7 @@ def plan_all(
         if generate
         else planned_registrations(requests, tree, cache)
     )
-    return {
+    planned = {
         label: VariantObjects(
             plan,
             registration_compiles(
@@ -105,6 +107,18 @@ def plan_all(
         )
         for label, plan in plans.items()
     }
+    return {label: _kept(session, objects) for label, objects in planned.items()}
+
+
+def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
+    """The variant as it is where linkers can be told to keep registrations, else with anchors."""
+    spec = objects.plan.spec
+    if session.toolchain(spec.abi).links_shared:
+        return objects
+    cache = session.context.cache
+    unit = write_unit("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
+    keeper = registration_compiles(session.runtime.facts, spec, [unit], cache)
+    return anchored(objects, keeper)
 
 
 def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:

@@ -28,7 +28,8 @@ _WIDE: Final = 10_000
 
 @dataclass(frozen=True)
 class VariantReport:
-    """One app for one ABI. Sizes are bytes of the stripped shared library.
+    """One app for one ABI. Sizes are bytes of the stripped shared library, or of what a static one
+    brings into an app's memory.
 
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,18 +38,24 @@ def run(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) 
     It and all that it started are killed when the time is over, or on Ctrl-C. Raises
     `FileNotFoundError` where there is no such program.
     """
-    with subprocess.Popen(
-        argv,
-        env=dict(env),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
+    # Between the start of a process and the first line that could kill it, a Ctrl-C would leave it
+    # running: it is kept until then.
+    with (
+        kept_interrupts() as let_through,
+        subprocess.Popen(
+            argv,
+            env=dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as process,
+    ):
         try:
+            let_through()
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
@@ -57,3 +65,26 @@ def run(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) 
             os.killpg(process.pid, signal.SIGKILL)
             raise
         return Finished(process.returncode, out, err)
+
+
+@contextmanager
+def kept_interrupts() -> Iterator[Callable[[], None]]:
+    """Holds SIGINT back until what it gives is called, or to the end; in the main thread alone."""
+    handler = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or handler is None or handler == signal.SIG_IGN:
+        yield lambda: None
+        return
+    arrived: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: arrived.append(number))
+
+    def let_through() -> None:
+        signal.signal(signal.SIGINT, handler)
+        if arrived:
+            arrived.clear()
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        yield let_through
+    finally:
+        let_through()

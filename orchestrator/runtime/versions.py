@@ -145,6 +145,14 @@ class LicenceRule(_Data):
     third_party: str | None = None
 
 
+class MemoryData(_Data):
+    """Megabytes that the compiler takes for a unit, and for one of `heavy_cost` CPU seconds."""
+
+    unit_mb: int
+    heavy_unit_mb: int
+    heavy_cost: float
+
+
 class VersionData(_Data):
     """The facts about one version of PyTorch; the YAML file's comments explain each."""
 
@@ -162,6 +170,7 @@ class VersionData(_Data):
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
+    memory: MemoryData
     all_operators_bytes: Mapping[str, int]
 
 

@@ -26,6 +26,8 @@ from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.values.config import NdkCompiler, Processor
 
 HEADERS: Final = Path(__file__).parent / "android"
+# musl's NULL is not a number in C++, bionic's is.
+_NULL: Final = Path(__file__).parents[1] / "native/libc/null.h"
 
 
 class StandInBrokenError(OrchestratorError):
@@ -111,10 +113,10 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "libcxx/src/ryu": (*_CXX, "-I$zig/libcxx/src"),
     "libcxxabi/src": (*_CXX, "-D_LIBCXXABI_BUILDING_LIBRARY", "-I$zig/libcxx/src"),
-    "libunwind/src": (
-        *(*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY", "-I$zig/libunwind/include"),
-    ),
+    "libunwind/src": (*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY"),
 }
+# libunwind's own <unwind.h> in place of clang's, which stands before it and knows no ARM.
+_UNWIND: Final = ("-D__CLANG_UNWIND_H", "-include", "$zig/libunwind/include/unwind.h")
 # For a C++ library without exceptions.
 _LEFT_OUT: Final = ("libcxxabi/src/cxa_noexception.cpp",)
 
@@ -128,16 +130,14 @@ def find_shim(
     machine = _MACHINES[processor]
     target = f"{machine.triple}.{declared.api}"
     flags = ("-target", target, *ZIG_FLAGS, *machine.flags, *_FLAGS)
-    sources = _cxx_sources(library)
     identity = {
         "shim": f"ziglang {version}",
         "flags": [flags, _LINK],
         "smallest": ZIG_SMALLEST,
         "headers": _headers_digest(),
-        "libraries": [_NOT_BIONIC, _DYNAMIC, _LOG],
-        "sources": [(source.unit, source.flags) for source in sources],
     }
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    made_of = [identity, _NOT_BIONIC, _DYNAMIC, _LOG]
+    digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     folder = cache_folder / "toolchains" / f"android-stand-in-{digest[:12]}"
     _make_sysroot(folder, zig, library, machine, target, place)
     compiler = _Compiler(zig, folder, library, machine, flags)
@@ -150,9 +150,9 @@ def find_shim(
         cxx_library="libc++",
         zig=zig,
         smallest=ZIG_SMALLEST,
-        cxx_sources=sources,
+        cxx_sources=_cxx_sources(library),
         link_flags=_LINK,
-        android=AndroidFacts(declared.api, None, declared.stl),
+        android=AndroidFacts(declared.api, None, "c++_static"),
         for_release=False,
         linked=zig_parts(zig, target),
     )
@@ -173,6 +173,7 @@ class _Compiler:
         return (
             *("env", f"ZIG_LIBC={self.sysroot / 'libc.txt'}", self.zig, verb, *self.flags),
             *(word for folder in behind for word in ("-idirafter", str(folder))),
+            *("-include", str(_NULL)),
             f"-L{self.sysroot}",
         )
 
@@ -183,7 +184,7 @@ def _cxx_sources(library: Path) -> tuple[CxxSource, ...]:
         CxxSource(
             unit=f"{part}/{path.name}",
             language="c++" if path.suffix == ".cpp" else "c",
-            flags=flags,
+            flags=(*flags, *(_UNWIND if part == "libunwind/src" and path.suffix != ".S" else ())),
         )
         for part, flags in _PARTS.items()
         for path in sorted((library / part).iterdir())
@@ -193,7 +194,7 @@ def _cxx_sources(library: Path) -> tuple[CxxSource, ...]:
 
 def _headers_digest() -> str:
     digest = hashlib.sha256()
-    for path in sorted(HEADERS.rglob("*.h")):
+    for path in (*sorted(HEADERS.rglob("*.h")), _NULL):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

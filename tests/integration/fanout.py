@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -198,10 +198,8 @@ def server(argv: Sequence[str], port: int, env: Mapping[str, str], log: Path) ->
 
 def _end(group: int) -> None:
     """End a server and all that it started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

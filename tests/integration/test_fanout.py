@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from fanout import Made, Workspace, distccd, redis
+from real import orchestrator, workspace_copy
 
 from tests.debian import CCACHE, DISTCC, REDIS, environment_with
 
@@ -123,3 +125,19 @@ def test_what_an_object_depends_on_is_there(builds: Builds) -> None:
     assert len(sources) == len({path for paths in UNITS.values() for path in paths})
     # nothing of another workspace
     assert {f for f in files if "/first/" in f} == set()
+
+
+def test_a_missing_launcher_is_told_before_anything_runs(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    with (root / "WORKSPACE").open("a") as file:
+        file.write("launcher:\n  command: [no-such-launcher]\n")
+    cache = tmp_path / "cache"
+    for verb in ("build", "trace"):
+        ran = orchestrator(verb, "//apps/camera", cwd=root, ORCHESTRATOR_CACHE=str(cache))
+        assert (ran.code, ran.out, ran.err) == (
+            1,
+            "",
+            "WORKSPACE: error: the compiler launcher no-such-launcher is not on PATH\n"
+            "  do:       install no-such-launcher, or remove `launcher` from WORKSPACE\n",
+        )
+        assert not cache.exists()

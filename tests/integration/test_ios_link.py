@@ -29,7 +29,6 @@ _PACKAGES = (
     *("libedit2", "libbsd0", "libmd0", "libffi8"),
 )
 _MAIN = '#include "libtorch_app.h"\nint main(void) { return lta_add(1, 2); }\n'
-_PLATFORMS = {"ios": "ios", "ios-simulator": "ios-simulator"}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,11 @@ def ld64() -> tuple[Path, dict[str, str]]:
 
 
 def link(
-    folder: Path, tools: ResolvedToolchain, library: Path, ld64: tuple[Path, dict[str, str]]
+    folder: Path,
+    tools: ResolvedToolchain,
+    library: Path,
+    ld64: tuple[Path, dict[str, str]],
+    *flags: str,
 ) -> set[str]:
     """An app that calls one function of the C API; the functions that run before `main`."""
     program, env = ld64
@@ -53,34 +56,42 @@ def link(
     subprocess.run(
         [
             *(program, "-arch", tools.config.processor),
-            *("-platform_version", _PLATFORMS[tools.config.system], "15.0", "18.2"),
-            # the system's libraries are not here; nothing else may be missing either
-            *("-undefined", "dynamic_lookup", "-dead_strip"),
+            *("-platform_version", tools.config.system, "15.0", "18.2"),
+            # the system's libraries are not here
+            *("-undefined", "dynamic_lookup", *flags),
             *("-o", folder / "app", folder / "main.o", library),
         ],
         env=env,
         check=True,
     )
     image = parse_image((folder / "app").read_bytes())
+    assert image is not None
     return {symbol.name for symbol in image.symbols if "_GLOBAL__sub_I_" in symbol.name}
 
 
+@pytest.mark.parametrize("flags", [(), ("-dead_strip",)], ids=["debug", "release"])
 @pytest.mark.parametrize("abi", ABIS)
 def test_registrations_are_in_the_app(
-    abi: str, tmp_path: Path, ld64: tuple[Path, dict[str, str]]
+    abi: str, flags: tuple[str, ...], tmp_path: Path, ld64: tuple[Path, dict[str, str]]
 ) -> None:
     tools = toolchain(abi, tmp_path / "tools")
     built = build(tmp_path / "build", tools)
-    assert link(tmp_path, tools, built.library, ld64) == {"__GLOBAL__sub_I_registrations.cpp"}
-    # and what nothing refers to is not
-    assert b"this text must not be in an app" not in (tmp_path / "app").read_bytes()
+    seen = link(tmp_path, tools, built.library, ld64, *flags)
+    assert seen == {"__GLOBAL__sub_I_registrations.cpp"}
+    app = (tmp_path / "app").read_bytes()
+    # what nothing refers to is not there, and nothing that is there misses code of ours
+    assert b"this text must not be in an app" not in app
+    image = parse_image(app)
+    assert image is not None
+    missing = [s.name for s in image.symbols if s.numberof_sections == 0 and "gone" in s.name]
+    assert missing == []
 
 
 def test_an_ordinary_archive_would_lose_them(
     tmp_path: Path, ld64: tuple[Path, dict[str, str]]
 ) -> None:
     tools = toolchain("ios-arm64", tmp_path / "tools")
-    built = build(tmp_path / "build", tools)
+    built = build(tmp_path / "build", tools, anchors=False)
     assert link(tmp_path, tools, _ordinary(tmp_path, built), ld64) == set()
 
 

@@ -21,13 +21,16 @@ import ninja
 from package_toy import TOY, inputs
 from ziglang import __file__ as _ziglang
 
+from orchestrator.codegen.units import write_unit
 from orchestrator.emit.ninja import ninja_text
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.deliver import deliver
 from orchestrator.package.manifest import ToolchainFact
 from orchestrator.pipeline.static_links import StaticLinks, static_links
+from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.fingerprint import text_digest
-from orchestrator.plan.variant import VariantPlan
+from orchestrator.plan.graph import VariantObjects
+from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.toolchain.resolve import (
     ResolvedToolchain,
     compiler_environment,
@@ -138,18 +141,13 @@ def toolchain(abi: str, cache: Path, env: Mapping[str, str] = os.environ) -> Res
     return resolve_toolchain(declared.config, declared.place, cache, env)
 
 
-def build(folder: Path, tools: ResolvedToolchain) -> Built:
+def build(folder: Path, tools: ResolvedToolchain, *, anchors: bool = True) -> Built:
     """Compile and link the toy below `folder`: all of it by ninja, as a build does."""
-    compiles = {name: _compile(tools.abi, name) for name in ("api", "core", "registrations")}
-    by_need = {name: _compile(tools.abi, name) for name in ("unreached",)}
-    objects: Any = SimpleNamespace(
-        plan=cast(VariantPlan, SimpleNamespace(spec=SimpleNamespace(abi=tools.abi))),
-        whole=tuple(compiles[name].object for name in ("api", "registrations")),
-        by_need=(compiles["core"].object, by_need["unreached"].object),
-    )
+    objects = toy_objects(tools.abi, folder, anchors)
     links = static_links("$state/variants", "toy_torch", objects)
     folders = {"cache": str(folder / "cache"), "state": str(folder / "state"), "toy": str(TOY)}
-    everything = {c.object: c for c in (*compiles.values(), *by_need.values())}
+    folders |= {"native": str(ROOT / "orchestrator/native"), "golden": str(GOLDEN)}
+    everything = {c.object: c for c in objects.compiles}
     text = ninja_text(
         ActionGraph(everything, links.all),
         folders=folders,
@@ -160,6 +158,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Built:
             }
         },
         present=(),
+        python=sys.executable,
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "build.ninja").write_text(text)
@@ -176,6 +175,30 @@ def build(folder: Path, tools: ResolvedToolchain) -> Built:
         c.unit: Path(c.object.replace("$cache", folders["cache"])) for c in everything.values()
     }
     return Built(links, folder / "state/variants", paths)
+
+
+def toy_objects(abi: str, folder: Path, anchors: bool) -> VariantObjects:
+    """The toy's units, with anchors as a real variant's have them."""
+    api, core, registrations, unreached = (
+        _compile(abi, name) for name in ("api", "core", "registrations", "unreached")
+    )
+    plan = VariantPlan(
+        spec=cast(VariantSpec, SimpleNamespace(abi=abi)),
+        needed=cast(Any, None),
+        whole=(),
+        by_need=(core, unreached),
+        request=cast(Any, None),
+        selection=cast(Any, None),
+        bearing={},
+    )
+    dead = replace(_compile(abi, "dead"), source="$golden/dead.cpp")
+    objects = VariantObjects(plan, registrations=(registrations,), native=(api, dead))
+    if not anchors:
+        return objects
+    text = anchors_text(anchors_of(objects))
+    source = write_unit("anchors", text, folder / "cache/anchors").path
+    keeper = replace(_compile(abi, "anchors"), source=f"$cache/anchors/{source.name}")
+    return anchored(objects, [keeper])
 
 
 def delivered(folder: Path, tools: ResolvedToolchain, built: Built) -> Path:

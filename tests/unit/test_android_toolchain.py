@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -148,6 +150,7 @@ def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path) -> N
     """Compiled, linked as variants are, delivered, held to Android's rules, packed as an AAR."""
     tools = toy.with_ndk(ndk, tmp_path / "cache", abi)
     library = build(tmp_path, tools)
+    assert called(ndk, tmp_path) == (toy.GOLDEN / f"build-{abi}.txt").read_text()
     with library.open("rb") as file:
         read = ELFFile(file)
         machine, loads = read["e_machine"], list(read.iter_segments("PT_LOAD"))
@@ -178,6 +181,14 @@ def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path) -> N
     packages = aar.pack([delivered.folder], tmp_path / "packages")
     assert packages[0].name.startswith("toy-libtorch-1.2.0")
     assert "NOT-FOR-RELEASE" not in packages[0].name
+
+
+def called(ndk: Path, folder: Path) -> str:
+    """How the recorded clang compiled the API and linked it all."""
+    lines = (ndk.parent / "log").read_text().splitlines()
+    places = {"objects": folder / "objects/objects", "state": folder / "state", "ours": toy.ROOT}
+    shown = [toy.shown(ast.literal_eval(line), places) for line in lines if str(folder) in line]
+    return re.sub(r"\.\d+\.part", ".part", f"{shown[0]}\n{shown[-1]}\n")
 
 
 def build(folder: Path, tools: ResolvedToolchain) -> Path:

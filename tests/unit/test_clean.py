@@ -12,6 +12,7 @@ from orchestrator.execute.folders import (
     MARKER,
     FolderIsLinkError,
     FolderNotOursError,
+    FolderUnusableError,
     ensure_folder,
     is_ours,
     remove_folder,
@@ -57,6 +58,24 @@ def test_a_made_folder_has_the_users_mode(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     ensure_folder(tmp_path / "ours", "state")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("where", "seen"),
+    [
+        ("file", "Not a directory: {}/file"),
+        ("file/below", "File exists: {}/file"),
+    ],
+)
+def test_a_path_at_which_no_folder_can_be(tmp_path: Path, where: str, seen: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderUnusableError) as caught:
+        ensure_folder(tmp_path / where, "cache")
+    assert caught.value.render() == (
+        f"error: the folder {tmp_path / where} cannot be made\n"
+        f"  seen:     {seen.format(tmp_path)}\n"
+        "  do:       set ORCHESTRATOR_CACHE to a folder of yours"
+    )
 
 
 def test_an_empty_folder_is_taken_over(tmp_path: Path) -> None:

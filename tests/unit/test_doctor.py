@@ -89,12 +89,20 @@ def test_a_machine_that_has_everything(tmp_path: Path) -> None:
         "Android NDK",
         "present",
         "/ndk",
-        ("android-arm64",),
+        ("android-arm64", "android-shim"),
         "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
     )
     assert found["qemu-aarch64-static"].needed_by == ("linux-arm64", "linux-musl")
     assert found["source of pytorch"].found == "not fetched yet; can be, by apt-get"
     assert found["disk space"].found == "100.0 GB free"
+
+
+def test_a_named_ndk_that_is_not_there(tmp_path: Path) -> None:
+    machine = replace(FULL, env={"ANDROID_NDK_ROOT": "/elsewhere"})
+    assert _missing(_found(tmp_path, COMPILERS, machine))["Android NDK"] == (
+        "android-arm64",
+        "android-shim",
+    )
 
 
 def test_a_bare_machine(tmp_path: Path) -> None:

@@ -101,7 +101,10 @@ def named(shown: str, graph: ActionGraph) -> str:
 def test_the_exact_text() -> None:
     # sorted by name, since edges stand in the order of digests
     expected = (GOLDEN / "build.ninja").read_text().split("\nbuild ")
-    seen = named(text(toy_graph(), launchers={"linux-x86_64": "CCACHE_COMPILERCHECK=string:digest ccache"}), toy_graph()).split("\nbuild ")
+    seen = named(
+        text(toy_graph(), launchers={"linux-x86_64": "CCACHE_COMPILERCHECK=string:digest ccache"}),
+        toy_graph(),
+    ).split("\nbuild ")
     assert seen[0] == expected[0]
     assert sorted(seen[1:]) == sorted(expected[1:])
 

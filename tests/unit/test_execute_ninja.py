@@ -128,6 +128,12 @@ def test_ninjas_own_complaints_are_failures(
     )
 
 
+def test_ninjas_first_complaint_is_told(tmp_path: Path) -> None:
+    text = "ninja: error: mkdir(/c/objects): Read-only file system\nninja: build stopped: ."
+    error = failure_error(NinjaResult(0, {"ninja": text}), {}, 0, tmp_path / "log")
+    assert error.seen == "ninja: error: mkdir(/c/objects): Read-only file system"
+
+
 def test_a_ninja_that_dies_silently(tmp_path: Path) -> None:
     error = failure_error(NinjaResult(0, {"ninja": ""}), {}, 0, tmp_path / "log")
     assert (error.what, error.seen) == ("ninja failed to build", "ninja ended without a word")
@@ -160,7 +166,15 @@ import os, sys
 from pathlib import Path
 from orchestrator.execute.ninja import run_ninja
 try:
-    run_ninja(Path("build.ninja"), [], env=os.environ, folder=Path(), jobs=1, keep_going=False, feed=print)
+    run_ninja(
+        Path("build.ninja"),
+        [],
+        env=os.environ,
+        folder=Path(),
+        jobs=1,
+        keep_going=False,
+        feed=print,
+    )
 except KeyboardInterrupt:
     sys.exit(130)
 """

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from ios_toy import ABIS, GOLDEN, ZIG, build, record_xcode, shown, toolchain
+from ios_toy import ABIS, GOLDEN, ROOT, ZIG, build, record_xcode, shown, toolchain
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.workspace import load_workspace
 from orchestrator.package import macho
 from orchestrator.package.headers import api_functions
-from orchestrator.toolchain.resolve import resolve_toolchain
+from orchestrator.toolchain.resolve import (
+    ResolvedToolchain,
+    compiler_environment,
+    resolve_toolchain,
+)
 from orchestrator.values.config import ToolchainConfig
 
 PLACE = Place("toolchains/ios-arm64.yaml", 6, 1)
@@ -145,3 +151,44 @@ def test_another_systems_sdk(tmp_path: Path) -> None:
 def test_the_api_is_what_the_header_declares() -> None:
     header = GOLDEN.parent / "package/toy/libtorch_app.h"
     assert api_functions(header.read_text()) == API
+
+
+HASHES = """#include <stdexcept>
+#include <string>
+#include <unordered_map>
+int count(const std::string& key) {
+  static std::unordered_map<std::string, int> counts;
+  if (key.empty()) throw std::invalid_argument("empty");
+  return ++counts[key];
+}
+"""
+
+
+def compiled(tools: ResolvedToolchain, source: Path) -> macho.Member:
+    output = source.with_suffix(".o")
+    cache = load_workspace(ROOT, os.environ).cache
+    subprocess.run(
+        [tools.cxx, "-Oz", "-c", source, "-o", output],
+        env=compiler_environment(cache, os.environ),
+        check=True,
+    )
+    return macho.Member("x.o", macho.parse_object(output.read_bytes(), output, "x.o"))
+
+
+def test_objects_of_zig_run_where_they_say(tmp_path: Path) -> None:
+    """No function of a newer libc++, no unwinding entry in a form that costs more."""
+    tools = toolchain("ios-arm64", tmp_path / "tools")
+    source = tmp_path / "hashes.cpp"
+    source.write_text(HASHES)
+    seen = compiled(tools, source)
+    assert "___cxa_throw" in seen.undefined
+    assert not [name for name in seen.undefined if "__hash_memory" in name]
+    assert "__eh_frame" not in [section.name for section in seen.binary.sections]
+
+
+def test_preprocessed_text_keeps_the_platform(tmp_path: Path) -> None:
+    """As distcc and icecream send it: zig alone would lose the version of iOS."""
+    tools = toolchain("ios-simulator-arm64", tmp_path / "tools")
+    (tmp_path / "a.ii").write_text("int a() { return 1; }\n")
+    seen = compiled(tools, tmp_path / "a.ii")
+    assert (seen.system, seen.minimum) == ("ios-simulator", "15.0")

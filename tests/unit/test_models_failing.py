@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.models.checks import check_operators, require_inputs, require_no_named_tuples
+from orchestrator.models.checks import (
+    check_classes,
+    check_operators,
+    require_inputs,
+    require_no_named_tuples,
+)
 from orchestrator.models.info import read_model
 from orchestrator.values.operators import OperatorName
 
@@ -35,6 +40,7 @@ CLASSES = {
     "not_bytecode": "DamagedModelError",
     "not_zip": "NotAModelError",
     "overlapping_records": "OversizedModelError",
+    "packed_weights": "UnusableClassError",
     "path_leaves_folder": "OddRecordPathError",
     "pickle_calls_system": "UnsafePickleError",
     "pickle_opcode": "UnsafePickleError",
@@ -53,6 +59,7 @@ def examine(model: Path) -> None:
     require_no_named_tuples(info)
     require_inputs(info, declared=False)
     check_operators(info, KNOWN, "1.13.1")
+    check_classes(info, ["quantized.EmbeddingPackedParamsBase"], "1.13.1")
 
 
 def test_every_case_is_run() -> None:

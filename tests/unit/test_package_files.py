@@ -116,6 +116,21 @@ def test_a_full_disk_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.M
     assert names(tmp_path) == ["out"]
 
 
+def test_what_a_killed_delivery_left_is_removed(tmp_path: Path) -> None:
+    target = tmp_path / "dist/linux"
+    write_folder(target, [File("a", b"1")])
+    # killed between two renames, and before it had written anything
+    target.rename(target.with_name(".linux.old-1234"))
+    target.with_name(".linux.new-5678").mkdir()
+    # not ours, and another's
+    for name in (".linux.old-mine", ".linux-arm64.old-1"):
+        target.with_name(name).mkdir()
+        (target.with_name(name) / "kept").touch()
+    write_folder(target, [File("a", b"2")])
+    assert names(target.parent) == [".linux-arm64.old-1", ".linux.old-mine", "linux"]
+    assert (target / "a").read_bytes() == b"2"
+
+
 def test_a_failing_exchange_puts_the_old_folder_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

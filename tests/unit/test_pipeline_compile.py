@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,6 @@ from orchestrator.package.headers import HeaderFile
 from orchestrator.pipeline.compile import (
     Carried,
     carry_out,
-    missing_objects,
     write_if_changed,
     write_projections,
 )
@@ -23,7 +23,9 @@ from orchestrator.pipeline.headers import (
     consumer_definitions,
     delivered_headers,
 )
+from orchestrator.pipeline.launching import with_headers
 from orchestrator.pipeline.variants import library_name
+from orchestrator.runtime.versions import load_version
 from orchestrator.values.action import ActionGraph, Compile
 
 
@@ -69,10 +71,15 @@ class Fake:
         self.folders = {"tree": f"{root}/tree"}
         self.context = SimpleNamespace(cache=root / "cache", env=os.environ)
         self.runtime = SimpleNamespace(
-            facts=SimpleNamespace(identity="runtime"), folders=self.folders
+            facts=SimpleNamespace(identity="runtime"),
+            folders=self.folders,
+            version=load_version("1.13.1"),
         )
         self.compiler = SimpleNamespace(
-            cxx=compiler, identity="toolchain", compile_flags=("-DOURS=1", "-march=x")
+            cxx=compiler,
+            identity="toolchain",
+            compile_flags=("-DOURS=1", "-march=x"),
+            config=SimpleNamespace(system="linux", compiler=SimpleNamespace(command=None)),
         )
 
     def toolchain(self, abi: str) -> object:
@@ -134,13 +141,20 @@ echo done > "$out"
 class Workshop(Fake):
     """A session that can carry out graphs, with a compiler that only leaves files."""
 
+    flags: tuple[str, ...] = ()
+
     def __init__(self, root: Path, launcher: object = None) -> None:
         super().__init__(root, COPY)
         for name in ("cache", "state", "tree"):
             (root / name).mkdir(exist_ok=True)
             self.folders[name] = str(root / name)
         self.context.state = root / "state"
-        tools = SimpleNamespace(cc=self.compiler.cxx, ar=self.compiler.cxx, link_flags=())
+        tools = SimpleNamespace(
+            cc=self.compiler.cxx,
+            ar=self.compiler.cxx,
+            link_flags=(),
+            version="zig",
+        )
         self.compiler = SimpleNamespace(**{**vars(self.compiler), **vars(tools)})
         self.workspace = SimpleNamespace(config=SimpleNamespace(launcher=launcher))
         (root / "tree/a.cpp").touch()
@@ -151,7 +165,9 @@ class Workshop(Fake):
         return text
 
     def action(self, name: str) -> Compile:
-        return Compile("a.cpp", "$tree/a.cpp", "c++", "linux-x86_64", (), None, name * 64, 1.0)
+        return Compile(
+            "a.cpp", "$tree/a.cpp", "c++", "linux-x86_64", self.flags, None, name * 64, 1.0
+        )
 
     def carry(self, *names: str) -> Carried:
         graph = ActionGraph({(one := self.action(name)).object: one for name in names})
@@ -191,8 +207,28 @@ def test_a_launcher_stands_before_the_compiler_with_its_environment(tmp_path: Pa
     assert (tmp_path / "log").read_text() == "launcher\n"
 
 
-def test_missing_objects(tmp_path: Path) -> None:
-    (tmp_path / "there.o").touch()
-    session = SimpleNamespace(fill=lambda text: text.replace("$cache", str(tmp_path)))
-    objects = ["$cache/there.o", "$cache/gone.o"]
-    assert missing_objects(session, objects) == ["$cache/gone.o"]  # type: ignore[arg-type]
+def test_a_launcher_sees_no_folder_of_this_installation(tmp_path: Path) -> None:
+    """It runs in the cache folder, and all that a unit is compiled with lies there."""
+    launcher = tmp_path / "ccache"
+    launcher.write_text(COPY + 'echo "$PWD $CCACHE_COMPILERCHECK $CCACHE_BASEDIR $*" > "$0.log"\n')
+    launcher.chmod(0o755)
+    said = SimpleNamespace(command=(str(launcher),), env={"CCACHE_BASEDIR": "mine"})
+    shop = Workshop(tmp_path, said)
+    shop.folders["zig"] = str(tmp_path / "zig/lib")
+    shop.flags = ("-I$native/selection", "-I$zig/include")
+    assert shop.carry("c").result == NinjaResult(1, {})
+    cache = str(tmp_path / "cache")
+    words = (tmp_path / "ccache.log").read_text().split()
+    assert words[:3] == [cache, "string:toolchain", "mine"]
+    selection, zig = [word for word in words if word.startswith("-I")]
+    assert selection.startswith(f"-I{cache}/native-headers/")
+    assert zig == f"-I{cache}/toolchains/zig-lib/include"
+    assert (Path(selection[2:]) / "ATen/selected_mobile_ops.h").is_file()
+    assert (tmp_path / "cache/toolchains/zig-lib").readlink() == tmp_path / "zig/lib"
+
+
+def test_our_own_sources_change_and_units_do_not_see_it() -> None:
+    unit = Compile("a.cpp", "$tree/a.cpp", "c++", "x", ("-I$native/stubs",), None, "f", 1.0)
+    own = replace(unit, source="$native/a.cpp")
+    graph = with_headers(ActionGraph({"unit": unit, "own": own}))
+    assert graph.compiles == {"unit": replace(unit, flags=("-I$native_headers/stubs",)), "own": own}

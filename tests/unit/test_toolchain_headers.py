@@ -69,7 +69,7 @@ def test_what_pytorch_takes_for_granted(
     flags = [flag.replace("$native", str(NATIVE)) for flag in musl.compile_flags]
     argv = [musl.cxx, *(flags if with_headers else []), "-std=gnu++17", "-DNDEBUG", "-w"]
     done = subprocess.run(
-        [*argv, "-fsyntax-only", "like.cpp"],
+        [*argv, "-MD", "-MF", "like.d", "-c", "like.cpp", "-o", "like.o"],
         cwd=tmp_path,
         env=compiler_environment(tmp_path, os.environ),
         capture_output=True,

@@ -33,6 +33,8 @@ if [ -n "$name" ] && mkdir "$sent.named"; then
     set -- "$@" "$argument"
     count=$((count - 1))
   done
+  # zig's linker rewrites an object that is made without a depfile
+  set -- -MD -MF "$sent.named/d" "$@"
   <zig> cc -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
   exit
 fi

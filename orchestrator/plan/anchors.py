@@ -1,0 +1,67 @@
+"""Registrations that an app's linker cannot drop, where variants are static archives.
+
+An archive's member is linked when something refers to it, and nothing refers to registrations: they
+are static initialisers. So each unit that registers something gets a symbol of its own, its anchor;
+one generated unit refers to all anchors, and the C API's unit to that one. Whoever calls one
+function of the C API gets all registrations, without a linker flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from orchestrator.plan.fingerprint import fingerprint, text_digest
+from orchestrator.plan.graph import VariantObjects
+from orchestrator.values.action import Compile
+
+_INCLUDE = ("-include", "$native/capi/anchor.h")
+
+
+def anchors_of(objects: VariantObjects) -> tuple[str, ...]:
+    """The anchors of a variant's registering units, sorted."""
+    return tuple(sorted(_anchor(unit) for unit in (*objects.registrations, *objects.plan.whole)))
+
+
+def anchored(objects: VariantObjects, keeper: Sequence[Compile]) -> VariantObjects:
+    """The variant with anchors; `keeper` compiles the unit that refers to them (`anchors_text`)."""
+    return replace(
+        objects,
+        plan=replace(objects.plan, whole=_with_anchors(objects.plan.whole)),
+        registrations=(*_with_anchors(objects.registrations), *keeper),
+        native=tuple(_with(unit, "-DLTA_KEEPS_ANCHORS") for unit in objects.native),
+    )
+
+
+def anchors_text(anchors: Iterable[str]) -> str:
+    """The unit that refers to all anchors."""
+    names = list(anchors)
+    lines = [
+        "// Refers to every unit that registers something, so that none is left out of an app.",
+        'extern "C" {',
+        *(f'extern const char {n} __attribute__((visibility("hidden")));' for n in names),
+        'extern const char *const lta_anchors[] __attribute__((visibility("hidden")));',
+        "const char *const lta_anchors[] = {",
+        *(f"    &{name}," for name in names),
+        "};",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _with_anchors(units: Iterable[Compile]) -> tuple[Compile, ...]:
+    return tuple(_with(unit, f"-DLTA_ANCHOR={_anchor(unit)}") for unit in units)
+
+
+def _anchor(unit: Compile) -> str:
+    """A symbol from the unit's name, so that the object is the same in every app."""
+    return f"lta_anchor_{text_digest(unit.unit)[:16]}"
+
+
+def _with(unit: Compile, flag: str) -> Compile:
+    added = (*_INCLUDE, flag)
+    return replace(
+        unit,
+        flags=(*unit.flags, *added),
+        fingerprint=fingerprint({"of": unit.fingerprint, "anchor": added}),
+    )

@@ -1,0 +1,144 @@
+"""A whole variant for Android without an NDK: compiled, linked, compared, packed, not released."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from elftools.elf.elffile import ELFFile
+from real import orchestrator, workspace_copy
+
+from orchestrator.context import Context
+from orchestrator.load.workspace import load_workspace
+from orchestrator.package.symbols import defined_symbols, needed_libraries
+from orchestrator.pipeline.building import Variant, plan_variants
+from orchestrator.pipeline.session import Session
+from orchestrator.report.structural import Structure, differences, structure_of
+from orchestrator.toolchain.resolve import compiler_environment
+from orchestrator.values.labels import Label
+
+ABI = "android-arm64-v8a"
+HOST = "linux-x86_64"
+REGISTERING = ("CPUGuardImpl.cpp", "promoted_prim_ops.cpp", "registrations.cpp")
+WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = workspace_copy(tmp_path_factory.mktemp("android"), "camera")
+    path = root / "apps/camera/app.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["targets"] = [HOST, ABI]
+    config["budgets"] = {}
+    path.write_text(yaml.safe_dump(config))
+    return root
+
+
+@pytest.fixture(scope="module")
+def report(workspace: Path) -> dict[str, dict[str, object]]:
+    ran = orchestrator("build", "//apps/camera", "--json", "--quiet", cwd=workspace, **WITHOUT_NDK)
+    assert ran.code == 0, ran.err
+    return {variant["abi"]: variant for variant in json.loads(ran.out)["variants"]}
+
+
+def test_it_is_not_run_here_but_made_as_what_ran(report: dict[str, dict[str, object]]) -> None:
+    told = {key: report[ABI][key] for key in ("verified", "made_as", "for_release")}
+    assert told == {"verified": "not run here", "made_as": HOST, "for_release": False}
+    assert report[HOST]["verified"] == "ok"
+
+
+@pytest.mark.usefixtures("report")
+def test_the_library_is_androids(workspace: Path) -> None:
+    folder = workspace / "dist/camera" / ABI
+    library = folder / "lib/libcamera_torch.so"
+    with library.open("rb") as file:
+        read = ELFFile(file)
+        assert read["e_machine"] == "EM_AARCH64"
+        assert {s["p_align"] for s in read.iter_segments("PT_LOAD")} == {0x4000}
+    assert {"libc.so", "liblog.so"} <= set(needed_libraries(library))
+    symbols = defined_symbols(folder / "symbols/libcamera_torch.so.debug")
+    assert any("NSt6__ndk1" in name for name in symbols)
+    assert not any("NSt3__1" in name for name in symbols)
+
+
+@pytest.mark.usefixtures("report")
+def test_it_must_not_be_released(workspace: Path) -> None:
+    manifest = json.loads((workspace / "dist/camera" / ABI / "manifest.json").read_text())
+    assert manifest["for_release"] is False
+    assert manifest["toolchain"]["android"] == {"api": 24, "ndk": None, "stl": "c++_static"}
+    packages = [path.name for path in (workspace / "dist/camera/packages").glob("*.aar")]
+    assert packages
+    assert all("NOT-FOR-RELEASE" in name for name in packages)
+
+
+def test_a_release_is_refused_before_anything_is_compiled(workspace: Path) -> None:
+    ran = orchestrator("build", "//apps/camera", "--release", cwd=workspace, **WITHOUT_NDK)
+    assert (ran.code, ran.out) == (1, "")
+    assert (
+        ran.err
+        == """\
+toolchains/android-arm64-v8a.yaml: error: //apps/camera:android-arm64-v8a must not be released
+  expected: an Android NDK
+  seen:     neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so that a stand-in compiles it
+  do:       set ANDROID_NDK_HOME to the folder of an NDK, or build without --release
+"""
+    )
+
+
+@pytest.mark.usefixtures("report")
+def test_a_link_without_a_registering_object_is_found(workspace: Path, tmp_path: Path) -> None:
+    """Linked once more by hand, without the object that registers the CPU's device guard."""
+    session = session_of(workspace)
+    ran, seen = plan_variants(session, [Label("camera", HOST), Label("camera", ABI)])
+    whole = structure(session, ran)
+    library = Path(session.fill(seen.links.all[0].output))
+    assert differences(whole, structure(session, seen, library)) == ()
+    dropped = next(c for c in seen.objects.plan.whole if c.unit.endswith("CPUGuardImpl.cpp"))
+    argv = link_command(workspace, library)
+    argv.remove(session.fill(dropped.object))
+    argv[argv.index("-o") + 1] = str(tmp_path / "lesser.so")
+    env = compiler_environment(session.context.cache, os.environ)
+    subprocess.run(argv, env=env, cwd=workspace, check=True)
+    assert differences(whole, structure(session, seen, tmp_path / "lesser.so")) == (
+        "1 initialisers missing: CPUGuardImpl.cpp",
+    )
+
+
+def session_of(workspace: Path) -> Session:
+    env = {**os.environ, **WITHOUT_NDK}
+    context = Context(
+        root=workspace,
+        cache=load_workspace(workspace, env).cache,
+        state=workspace / ".orchestrator",
+        dist=workspace / "dist",
+        env=env,
+    )
+    return Session(context, lambda line: None)
+
+
+def structure(session: Session, variant: Variant, library: Path | None = None) -> Structure:
+    path = library or Path(session.fill(variant.links.all[0].output))
+    return replace(
+        structure_of(defined_symbols(path), path.read_bytes(), registering=REGISTERING, dtypes={}),
+        dtypes={
+            c.unit: c.projection for c in variant.objects.plan.compiles if c.projection is not None
+        },
+    )
+
+
+def link_command(workspace: Path, library: Path) -> list[str]:
+    """The compiler's part of what ninja runs to link a library."""
+    build = workspace / ".orchestrator/build.ninja"
+    done = subprocess.run(
+        ["ninja", "-f", build, "-t", "commands", "-s", library],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return shlex.split(done.stdout.partition(" && ")[0].replace("$$", "x"))
