@@ -74,7 +74,7 @@ def to_ptl(name: str, model: Export) -> bytes:
         for method, rows in model.inputs.items()
     }
     saved = bundle_inputs(model.compiled, methods)._save_to_buffer_for_lite_interpreter()
-    data = _canonical(saved, name)
+    data = canonical(saved, name)
     _compare(model, data)
     return data
 
@@ -88,7 +88,7 @@ def _compare(model: Export, data: bytes) -> None:
                 torch.testing.assert_close(lite.run_method(method, *row), expected)
 
 
-def _canonical(data: bytes, root: str) -> bytes:
+def canonical(data: bytes, root: str) -> bytes:
     """The archive with what the lite loader reads, and nothing that differs between two runs.
 
     `code/` is TorchScript text for the full interpreter: its debug records hold absolute paths, and

@@ -58,10 +58,12 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def _tell(traced: TracedApp) -> None:
     print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
-    for trace in traced.traces:
+    for trace, uncompared in zip(traced.traces, traced.uncompared, strict=True):
         unrun = trace.unrun_operators
         print(
             f"  {trace.model}: {len(trace.called_operators)} operators ran,"
             f" {len(trace.kernel_tags)} kernel tags"
             + (f"; never ran: {', '.join(unrun)}" if unrun else "")
         )
+        if uncompared:
+            print(f"    compared by kind and shape only: {', '.join(uncompared)}")

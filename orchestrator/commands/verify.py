@@ -35,5 +35,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for result in results:
             detail = f", {result.runs} runs" if result.runs else ""
             print(f"{label} {result.model}: {result.status}{detail}")
+            if result.uncompared:
+                print(f"  compared by kind and shape only: {', '.join(result.uncompared)}")
         require_verified(str(label), results)
     return ExitCode.OK

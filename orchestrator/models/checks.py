@@ -6,7 +6,7 @@ Contract: each check returns nothing, or raises the one error that it is about.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
@@ -53,6 +53,10 @@ class NamedTupleError(OrchestratorError):
 
 class UnknownOperatorError(OrchestratorError):
     """A model names operators that the runtime does not have."""
+
+
+class ExtraArgumentsError(OrchestratorError):
+    """A model passes more arguments to an operator than it takes in the runtime."""
 
 
 class UnusableClassError(OrchestratorError):
@@ -114,6 +118,31 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
         seen=", ".join(str(operator) for operator in missing),
         hint=_advice(missing, namespaces),
         details="\n".join(lines),
+    )
+
+
+def check_arguments(info: ModelInfo, taken: Mapping[str, int], runtime_version: str) -> None:
+    """Raises `ExtraArgumentsError` if the model passes more arguments than an operator takes.
+
+    taken: operator -> arguments in the runtime; operators that it does not hold are not checked.
+    The interpreter would call the operator with the wrong ones, and compute something else.
+    """
+    extra = {
+        (str(use.operator), use.arguments, function.name)
+        for function in info.functions
+        for use in function.operators
+        if use.arguments > taken.get(str(use.operator), use.arguments)
+    }
+    if not extra:
+        return
+    names = sorted({operator for operator, _, _ in extra})
+    raise ExtraArgumentsError(
+        f"this model passes more arguments than operators of PyTorch {runtime_version} take",
+        place=info.place,
+        expected=", ".join(f"{name} with at most {taken[name]}" for name in names),
+        seen=", ".join(f"{name} with {count} in {where}" for name, count, where in sorted(extra)),
+        hint=f"a newer PyTorch wrote it: export it with PyTorch {runtime_version}, or write that "
+        "part of the model in other operators",
     )
 
 

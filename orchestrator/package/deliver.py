@@ -32,7 +32,7 @@ from orchestrator.package.files import (
     write_folder,
 )
 from orchestrator.package.headers import HeaderFile
-from orchestrator.package.macho import loaded_bytes
+from orchestrator.package.macho_live import linked_bytes
 from orchestrator.package.manifest import (
     MANIFEST,
     FileFact,
@@ -106,7 +106,7 @@ class DeliverInputs:
 class Delivered:
     """A delivered variant; `changed` is False where the folder already was what it should be.
 
-    stripped_bytes: the shared library's, or what the static one brings into an app's memory.
+    stripped_bytes: the shared library's, or what an app's linker takes of the static one.
     """
 
     folder: Path
@@ -139,7 +139,7 @@ def _delivered(folder: Path, manifest: Manifest, changed: bool) -> Delivered:
     library = manifest.library
     size = manifest.files[library.file].bytes
     if library.is_static:
-        size = loaded_bytes(folder / library.file)
+        size = linked_bytes(folder / library.file)
     return Delivered(folder, manifest, size, changed)
 
 

@@ -25,8 +25,6 @@ _HEADER: Final = 60
 _SYSTEMS: Final = {"IOS": "ios", "IOS_SIMULATOR": "ios-simulator"}
 # <mach-o/nlist.h>
 _N_STAB, _N_PEXT, _N_TYPE, _N_EXT, _N_UNDF = 0xE0, 0x10, 0x0E, 0x01, 0x00
-# What a linker reads and does not copy: it makes __unwind_info of it, about a third as large.
-_NOT_LOADED: Final = frozenset({("__LD", "__compact_unwind")})
 # C++ names that the system's libc++ and libc++abi define; any other is code that we left out.
 _SYSTEM_CXX: Final = re.compile(
     r"__Z(?:N[KVrR]*St|S[tabiosd]|T[ISVCT]+N?K?St|T[IS][a-z]|T[IS]PK?[a-z]"
@@ -107,15 +105,6 @@ class Member:
     def undefined(self) -> frozenset[str]:
         return frozenset(name for name, kind in self._symbols if kind == _UNDEFINED)
 
-    @property
-    def loaded_bytes(self) -> int:
-        return sum(
-            section.size
-            for section in self.binary.sections
-            if (section.segment_name, section.name) not in _NOT_LOADED
-            and section.segment_name != "__DWARF"
-        )
-
     @cached_property
     def _symbols(self) -> tuple[tuple[str, str], ...]:
         return tuple((str(s.name), _kind(s.raw_type)) for s in self.binary.symbols)
@@ -178,14 +167,6 @@ def archive_members(data: bytes, path: Path) -> Iterator[tuple[str, bytes]]:
         at += _HEADER + int(size) + int(size) % 2
         if not name.startswith("__.SYMDEF"):
             yield name, content
-
-
-def loaded_bytes(path: Path) -> int:
-    """Bytes of code and data in a static library's sections: the most that an app grows by.
-
-    The app's linker drops what nothing refers to, and adds unwinding tables and stubs.
-    """
-    return sum(member.loaded_bytes for member in read_archive(path))
 
 
 def needed_symbols(path: Path) -> frozenset[str]:

@@ -59,6 +59,7 @@ def _structure(
             for compile in objects.plan.compiles
             if compile.projection is not None
         },
+        collected=library.symbols is not None,
     )
 
 

@@ -17,10 +17,17 @@ from orchestrator.context import Context
 from orchestrator.execute.folders import ensure_folder
 from orchestrator.load.declared import App, Workspace
 from orchestrator.load.workspace import load_workspace
-from orchestrator.models.checks import check_operators, require_inputs, require_no_named_tuples
+from orchestrator.models.checks import (
+    check_arguments,
+    check_classes,
+    check_operators,
+    require_inputs,
+    require_no_named_tuples,
+)
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
 from orchestrator.plan.planner import Planner
+from orchestrator.runtime.arguments import argument_counts
 from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
@@ -78,6 +85,10 @@ class Session:
     def kernels(self) -> Registry:
         return registry(self.runtime.index, self.backends)
 
+    @cached_property
+    def _arguments(self) -> Mapping[str, int]:
+        return argument_counts(Path(self.runtime.folders["tree"]))
+
     def kernels_for(self, root_operators: Iterable[str]) -> Registry:
         """The registrations that models with these root operators can reach."""
         backends = reachable_backends(self.backends, root_operators)
@@ -125,7 +136,10 @@ class Session:
             require_inputs(info, declared=model.inputs != "bundled")
             require_no_named_tuples(info)
             known = {OperatorName.parse(name) for name in self.kernels.by_operator}
-            check_operators(info, known, self.runtime.version.version)
+            version = self.runtime.version
+            check_operators(info, known, version.version)
+            check_arguments(info, self._arguments, version.version)
+            check_classes(info, version.custom_classes, version.version)
             self._models[path] = info
         return self._models[path]
 

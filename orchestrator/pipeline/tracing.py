@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja import failure_error
@@ -18,6 +19,7 @@ from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import Wanted, executable_link, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.plan.planner import entry_nodes
+from orchestrator.report.steady import settled, uncompared
 from orchestrator.report.verify import DriverRun
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import needed
@@ -27,6 +29,11 @@ from orchestrator.trace.recording import trace_from_recording
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 from orchestrator.values.trace import Trace
+
+# How often a model is run to see which of its outputs differ from run to run: few numbers that are
+# drawn at random may well be the same twice.
+RUNS = 2
+RUNS_AT_RANDOM = 8
 
 View = Callable[[Mapping[str, float], int], ProgressSink]
 
@@ -41,10 +48,15 @@ class IndexIncompleteError(OrchestratorError):
 
 @dataclass(frozen=True)
 class TracedApp:
-    """An app's new traces, and how many units its tracer has, and had to compile."""
+    """An app's new traces, and how many units its tracer has, and had to compile.
+
+    `uncompared` has the places in each model's outputs that differ from run to run, or that cannot
+    be looked into.
+    """
 
     app: App
     traces: tuple[Trace, ...]
+    uncompared: tuple[tuple[str, ...], ...]
     units: int
     compiled: int
 
@@ -86,8 +98,9 @@ def trace_apps(
         objects = variants[app.name]
         compiled = [c for c in objects.compiles if c.object in carried.compiled]
         tracer = session.fill(links[app.name].output)
-        traces = tuple(_trace_models(session, app, tracer, write))
-        traced.append(TracedApp(app, traces, len(objects.compiles), len(compiled)))
+        made = tuple(_trace_models(session, app, tracer, write))
+        traces, places = zip(*made, strict=True)
+        traced.append(TracedApp(app, traces, places, len(objects.compiles), len(compiled)))
     return tuple(traced)
 
 
@@ -135,14 +148,40 @@ def tracer_selection(
     )
 
 
-def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Iterable[Trace]:
+def _trace_models(
+    session: Session, app: App, tracer: str, write: bool
+) -> Iterable[tuple[Trace, tuple[str, ...]]]:
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
-        run = run_driver([tracer], app.model_path(model), model, session.context.env)
-        yield _traced(session, app, model, run, write)
+        results = _results(session, app, model, tracer)
+        runs = settled(results)
+        recording = runs.pop("trace")
+        packed, digest = pack_runs(runs)
+        trace = trace_from_recording(
+            app.name, model.name, session.trace_identity(app, model), recording, digest
+        )
+        if write:
+            write_lock(app.folder, trace, packed)
+        yield trace, uncompared(runs)
 
 
-def _traced(session: Session, app: App, model: ModelConfig, run: DriverRun, write: bool) -> Trace:
+def _results(
+    session: Session, app: App, model: ModelConfig, tracer: str
+) -> list[Mapping[str, Any]]:
+    """What the model gave in its repeated runs; the first one's recording is the trace."""
+
+    def run() -> Mapping[str, Any]:
+        done = run_driver([tracer], app.model_path(model), model, session.context.env)
+        return _checked(session, app, model, done)
+
+    first = run()
+    called = first["trace"]["called_operators"]
+    at_random = any(name.partition(".")[0] in session.runtime.version.random for name in called)
+    return [first, *(run() for _ in range(1, RUNS_AT_RANDOM if at_random else RUNS))]
+
+
+def _checked(session: Session, app: App, model: ModelConfig, run: DriverRun) -> Mapping[str, Any]:
+    """The tracer's result; raises ModelFailedError, IndexIncompleteError."""
     place = Place(app.model_path(model).relative_to(session.context.root).as_posix())
     result = run.result
     if result is None:
@@ -154,14 +193,7 @@ def _traced(session: Session, app: App, model: ModelConfig, run: DriverRun, writ
             details=run.stderr[-2000:],
         )
     _refuse_errors(model, place, result)
-    recording = result["trace"]
-    runs, digest = pack_runs({key: value for key, value in result.items() if key != "trace"})
-    trace = trace_from_recording(
-        app.name, model.name, session.trace_identity(app, model), recording, digest
-    )
-    if write:
-        write_lock(app.folder, trace, runs)
-    return trace
+    return result
 
 
 def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, object]) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -36,12 +36,18 @@ class StructureDiffersError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Structure:
-    """What a variant's library holds. `dtypes`: unit -> digest of its projection."""
+    """What a variant's library holds.
+
+    dtypes     unit -> digest of its projection
+    collected  whether its linker has dropped what nothing refers to: a static archive's kernels are
+               dropped by the app's linker
+    """
 
     schemas: frozenset[str]
     kernels: frozenset[str]
     initialisers: frozenset[str]
     dtypes: Mapping[str, str]
+    collected: bool = True
 
 
 def structure_of(
@@ -50,6 +56,7 @@ def structure_of(
     *,
     registering: Collection[str],
     dtypes: Mapping[str, str],
+    collected: bool = True,
 ) -> Structure:
     """The structure of a library with these defined symbols and these bytes.
 
@@ -63,6 +70,7 @@ def structure_of(
             match[1] for match in map(_INITIALISER.match, names) if match
         ).intersection(registering),
         dtypes=dtypes,
+        collected=collected,
     )
 
 
@@ -86,13 +94,12 @@ def differences(ran: Structure, seen: Structure) -> tuple[str, ...]:
     Units that only one of them has are no difference: processors have kernels of their own.
     """
     found = []
-    for field in fields(Structure):
-        if field.name == "dtypes":
-            continue
-        old, new = getattr(ran, field.name), getattr(seen, field.name)
-        for names, word in ((old - new, "missing"), (new - old, "too many")):
+    for name in ("schemas", "kernels", "initialisers"):
+        old, new = getattr(ran, name), getattr(seen, name)
+        more = new - old if seen.collected or name != "kernels" else frozenset()
+        for names, word in ((old - new, "missing"), (more, "too many")):
             if names:
-                found.append(f"{len(names)} {field.name} {word}: {_listed(names)}")
+                found.append(f"{len(names)} {name} {word}: {_listed(names)}")
     other = {
         unit for unit in ran.dtypes.keys() & seen.dtypes if ran.dtypes[unit] != seen.dtypes[unit]
     }

@@ -28,8 +28,8 @@ _WIDE: Final = 10_000
 
 @dataclass(frozen=True)
 class VariantReport:
-    """One app for one ABI. Sizes are bytes of the stripped shared library, or of what a static one
-    brings into an app's memory.
+    """One app for one ABI. Sizes are bytes of the stripped shared library, or what an app's
+    linker takes of a static one.
 
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None
@@ -72,8 +72,8 @@ class BuildReport:
         {"format": 1, "actions_run": n, "seconds": x, "variants": [{"app": s, "abi": s,
         "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
-        "verified": "ok"|"failed"|"not run here"|null, "problem": s, "for_release": b,
-        "made_as": s|null}],
+        "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
+        "for_release": b, "made_as": s|null}],
         "packages": [...]}, the packages as `PackageReport.to_json` has them.
 
         Seconds are rounded to milliseconds, per cents to two places.

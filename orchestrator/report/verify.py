@@ -1,8 +1,8 @@
 """Whether a variant runs its app's models: from what the driver left to a verdict.
 
 Contract: pure. The caller runs the driver and hands over how it ended and what it wrote; here that
-becomes `ok`, `failed` with model, operator, kernel tag and dtype, or `not run here`. What did not
-run is never `ok`.
+becomes `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`.
+What did not run, and what could not be compared, is never `ok`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.report.compare import Difference, compare_results, run_name
+from orchestrator.report.steady import uncompared
 
-Status = Literal["ok", "failed", "not run here"]
+# `ok in part`: everything ran, and some outputs have values that nothing can be compared with
+Status = Literal["ok", "ok in part", "failed", "not run here"]
 
 
 class VerificationFailedError(OrchestratorError):
@@ -55,13 +57,17 @@ class Failure:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """The verdict on one model in one variant; `runs` is how many calls were compared."""
+    """The verdict on one model in one variant; `runs` is how many calls were compared.
+
+    `uncompared` are the places in their outputs that only had to be there (`report/steady.py`).
+    """
 
     model: str
     status: Status
     runs: int = 0
     failures: tuple[Failure, ...] = ()
     reason: str = ""
+    uncompared: tuple[str, ...] = ()
 
 
 def not_run(model: str, reason: str) -> VerifyResult:
@@ -89,8 +95,9 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
         failures.append(Failure(model, "", "NO_RUNS", "nothing was run"))
     if not failures and seen.returncode != 0:
         failures.append(Failure(model, "", "CRASHED", _ending(seen)))
-    status: Status = "failed" if failures else "ok"
-    return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures))
+    places = uncompared(expected)
+    status: Status = "failed" if failures else "ok in part" if places else "ok"
+    return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
 
 
 def require_verified(label: str, results: Iterable[VerifyResult]) -> None:

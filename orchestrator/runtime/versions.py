@@ -171,6 +171,8 @@ class VersionData(_Data):
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     memory: MemoryData
+    random: Strings
+    custom_classes: Strings
     all_operators_bytes: Mapping[str, int]
 
 

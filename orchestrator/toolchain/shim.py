@@ -113,7 +113,9 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "libcxx/src/ryu": (*_CXX, "-I$zig/libcxx/src"),
     "libcxxabi/src": (*_CXX, "-D_LIBCXXABI_BUILDING_LIBRARY", "-I$zig/libcxx/src"),
-    "libunwind/src": (*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY"),
+    "libunwind/src": (
+        *(*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY", "-I$zig/libunwind/include"),
+    ),
 }
 # libunwind's own <unwind.h> in place of clang's, which stands before it and knows no ARM.
 _UNWIND: Final = ("-D__CLANG_UNWIND_H", "-include", "$zig/libunwind/include/unwind.h")

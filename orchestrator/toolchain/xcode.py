@@ -75,6 +75,7 @@ def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -
     release = xcrun.release()
     flags = ("-target", target)
     return Driver(
+        kind="xcode",
         version=release.split()[1] if len(release.split()) > 1 else release,
         target=target,
         identity={
@@ -154,6 +155,7 @@ def _zig(config: ToolchainConfig, minimum: str, place: Place) -> Driver:
     verbs = {"cxx": ("c++", *flags), "cc": ("cc", *flags), "ar": ("ar", "--format=darwin")}
     headers = ("-isystem", str(Path(zig).parent / _DARWIN_HEADERS))
     return Driver(
+        kind="zig",
         version=version,
         target=target,
         identity={

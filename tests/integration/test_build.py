@@ -53,7 +53,7 @@ def test_nothing_changed_is_told_again_and_ninja_has_no_work(built: Path) -> Non
 
 
 def test_verify_alone(built: Path) -> None:
-    ran = orchestrator("verify", "//apps/reader", "--quiet")
+    ran = orchestrator("verify", "//apps/reader:linux-x86_64", "--quiet")
     assert ran.code == 0, ran.err
     assert ran.out == (
         "//apps/reader:linux-x86_64 detector: ok, 3 runs\n"
@@ -96,7 +96,7 @@ def test_cpp_consumer_of_the_static_libraries(built: Path, tmp_path: Path) -> No
 
 def test_a_second_workspace_reuses_every_object(built: Path, tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
-    ran = orchestrator("build", "//apps/camera", "--json", cwd=root)
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--json", cwd=root)
     assert ran.code == 0, ran.err
     (variant,) = json.loads(ran.out)["variants"]
     assert variant["units_compiled"] == 0
@@ -112,7 +112,7 @@ def test_a_library_without_the_operator_never_leaves_quietly(built: Path, tmp_pa
     value["calls"].pop("aten::_softmax")
     value["selected_operators"]["operators"].pop("aten::_softmax")
     lock.write_text(yaml.safe_dump(value, sort_keys=False))
-    ran = orchestrator("build", "//apps/camera", "--quiet", cwd=root)
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", cwd=root)
     assert ran.code == 1
     assert "error: //apps/camera:linux-x86_64 does not run its models as the tracer did" in ran.err
     assert "classifier" in ran.err
@@ -128,7 +128,7 @@ def test_a_library_without_the_dtype_never_leaves_quietly(built: Path, tmp_path:
     tags[tag] = {"Double": 1}
     value["selected_operators"]["kernel_metadata"][tag] = ["Double"]
     lock.write_text(yaml.safe_dump(value, sort_keys=False))
-    ran = orchestrator("build", "//apps/camera", "--quiet", cwd=root)
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", cwd=root)
     assert ran.code == 1
     assert f"kernel `{tag}` is not in this library for Float" in ran.err
 
@@ -138,7 +138,7 @@ def test_a_failing_unit_keeps_everything_else(built: Path, tmp_path: Path) -> No
     root = workspace_copy(tmp_path, "camera")
     toolchain = root / "toolchains/linux-x86_64.yaml"
     toolchain.write_text(toolchain.read_text() + "\ncompile_flags: [-DNO_SUCH_THING(]\n")
-    ran = orchestrator("build", "//apps/camera", "--quiet", "--jobs", "1", cwd=root)
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", "--jobs", "1", cwd=root)
     assert ran.code == 1
     assert "failed to build" in ran.err
     assert "failures.log" in ran.err
@@ -146,7 +146,7 @@ def test_a_failing_unit_keeps_everything_else(built: Path, tmp_path: Path) -> No
 
 def test_clean_removes_only_what_builds_made(built: Path, tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
-    assert orchestrator("build", "//apps/camera", "--quiet", cwd=root).code == 0
+    assert orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", cwd=root).code == 0
     (root / "dist-of-mine").mkdir()
     assert orchestrator("clean", "--quiet", cwd=root).code == 0
     assert sorted(p.name for p in root.iterdir()) == [
@@ -159,7 +159,15 @@ def test_clean_removes_only_what_builds_made(built: Path, tmp_path: Path) -> Non
 
 def test_two_builds_at_once_in_one_workspace(built: Path, tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
-    argv = [sys.executable, "-P", "-m", "orchestrator", "build", "//apps/camera", "--quiet"]
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "orchestrator",
+        "build",
+        "//apps/camera:linux-x86_64",
+        "--quiet",
+    ]
     both = [
         subprocess.Popen(argv, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)

@@ -20,6 +20,7 @@ from ios_toy import ABIS, TOY, ZIG, Built, build, toolchain  # noqa: E402
 
 from orchestrator.load.workspace import load_workspace  # noqa: E402
 from orchestrator.package.macho import parse_image  # noqa: E402
+from orchestrator.package.macho_live import linked_bytes  # noqa: E402
 from orchestrator.runtime.debian import binary_packages  # noqa: E402
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment  # noqa: E402
 
@@ -101,3 +102,29 @@ def _ordinary(folder: Path, built: Built) -> Path:
     argv = [ZIG, "ar", "--format=darwin", "rcsD", library, *built.objects.values()]
     subprocess.run(argv, env=env, check=True)
     return library
+
+
+def test_the_size_in_the_report_is_what_the_linker_takes(
+    tmp_path: Path, ld64: tuple[Path, dict[str, str]]
+) -> None:
+    tools = toolchain("ios-arm64", tmp_path / "tools")
+    built = build(tmp_path / "build", tools)
+    program, env = ld64
+    subprocess.run(
+        [
+            *(program, "-arch", "arm64", "-platform_version", "ios", "15.0", "18.2", "-dylib"),
+            *("-undefined", "dynamic_lookup", "-dead_strip"),
+            *("-exported_symbol", "_lta_*", "-u", "_lta_add", "-u", "_lta_version"),
+            *("-o", tmp_path / "image", built.library),
+        ],
+        env=env,
+        check=True,
+    )
+    image = parse_image((tmp_path / "image").read_bytes())
+    assert image is not None
+    # the linker's own: unwinding tables, stubs and their pointers, offsets in place of pointers
+    own = {"__unwind_info", "__eh_frame", "__stubs", "__got", "__init_offsets"}
+    taken = sum(section.size for section in image.sections if section.name not in own)
+    counted = linked_bytes(built.library)
+    pointers = 8 * len([s for s in image.sections if s.name == "__init_offsets"])
+    assert abs(counted - pointers - taken) <= 0.02 * taken

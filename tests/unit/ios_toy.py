@@ -215,7 +215,7 @@ def delivered(folder: Path, tools: ResolvedToolchain, built: Built) -> Path:
         headers=(),
         definitions=(),
         toolchain=ToolchainFact(
-            compiler="zig" if tools.driver.zig else "xcode",
+            compiler=tools.driver.kind,
             version=tools.version,
             identity="ef" * 32,
             cxx_library=tools.driver.cxx_library,

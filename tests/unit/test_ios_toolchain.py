@@ -83,6 +83,8 @@ def test_xcodes_command_lines(abi: str, tmp_path: Path) -> None:
         "cache": tmp_path / "build/cache",
         "state": tmp_path / "build/state",
         "toy": GOLDEN.parent / "package/toy",
+        "golden": GOLDEN,
+        "native": ROOT / "orchestrator/native",
     }
     log = (tmp_path / "xcode/log").read_text().splitlines()
     # ninja's part files hold a process number

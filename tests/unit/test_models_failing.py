@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.checks import (
+    check_arguments,
     check_classes,
     check_operators,
     require_inputs,
@@ -29,6 +30,7 @@ CLASSES = {
     "checkpoint": "NoBytecodeError",
     "damaged_record": "DamagedModelError",
     "empty_file": "NotAModelError",
+    "extra_arguments": "ExtraArgumentsError",
     "flatbuffer": "FlatbufferModelError",
     "foreign_operator": "UnknownOperatorError",
     "git_lfs_pointer": "NotAModelError",
@@ -59,6 +61,7 @@ def examine(model: Path) -> None:
     require_no_named_tuples(info)
     require_inputs(info, declared=False)
     check_operators(info, KNOWN, "1.13.1")
+    check_arguments(info, {"aten::stft": 8}, "1.13.1")
     check_classes(info, ["quantized.EmbeddingPackedParamsBase"], "1.13.1")
 
 

@@ -93,6 +93,14 @@ def test_what_is_too_much_is_told() -> None:
     assert differences(less, made()) == ("1 kernels too many: wrapper_CPU__as_strided",)
 
 
+def test_kernels_that_the_apps_linker_drops_are_no_difference() -> None:
+    less = made(symbols=LINUX[1:])
+    assert differences(less, replace(made(), collected=False)) == ()
+    assert differences(made(), replace(less, collected=False)) == (
+        "1 kernels missing: wrapper_CPU__as_strided",
+    )
+
+
 def test_units_that_one_processor_alone_has_are_no_difference() -> None:
     assert differences(made(), replace(made(), dtypes={"Copy.cpp": "ab", "Neon.cpp": "ef"})) == ()
 

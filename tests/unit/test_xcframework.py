@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import plistlib
+import re
 import shutil
 import struct
 import subprocess
@@ -168,12 +169,13 @@ def test_the_whole_way_with_xcode(toys: dict[str, Built], tmp_path: Path) -> Non
 def refused(library: Path, rules: macho.MachoRules) -> str:
     with pytest.raises(OrchestratorError) as caught:
         macho.check(library, rules)
-    text = caught.value.render()
-    return text.replace(str(library.parent), "<folder>")
+    text = caught.value.render().replace(str(library.parent), "<folder>")
+    # objects are named by their content
+    return re.sub(r"\([0-9a-f]{64}\.o\)", "(<digest>.o)", text)
 
 
 def test_a_simulator_object_among_the_devices(toys: dict[str, Built], tmp_path: Path) -> None:
-    device, simulator = (toys[abi].folder / "toy_torch.o" for abi in ABIS[:2])
+    device, simulator = (toys[abi].folder / "toy_torch_joined.o" for abi in ABIS[:2])
     shutil.copy(device, tmp_path / "device.o")
     shutil.copy(simulator, tmp_path / "simulator.o")
     library = archive(tmp_path, "device.o", "simulator.o")
@@ -187,7 +189,7 @@ def test_a_simulator_object_among_the_devices(toys: dict[str, Built], tmp_path: 
 def test_another_processor(toys: dict[str, Built]) -> None:
     rules = macho.MachoRules("ios-simulator", "arm64", "15.0", API)
     assert refused(toys["ios-simulator-x86_64"].library, rules) == (
-        "<folder>/libtoy_torch.a(toy_torch.o): error: an object is for another processor\n"
+        "<folder>/libtoy_torch.a(<digest>.o): error: an object is for another processor\n"
         "  expected: arm64\n"
         "  seen:     x86_64"
     )
@@ -196,7 +198,7 @@ def test_another_processor(toys: dict[str, Built]) -> None:
 def test_another_least_version(toys: dict[str, Built]) -> None:
     rules = macho.MachoRules("ios", "arm64", "16.4", API)
     assert refused(toys["ios-arm64"].library, rules) == (
-        "<folder>/libtoy_torch.a(toy_torch.o): error: an object is for another least version"
+        "<folder>/libtoy_torch.a(<digest>.o): error: an object is for another least version"
         " of iOS\n"
         "  expected: 16.4\n"
         "  seen:     15.0"
@@ -217,7 +219,7 @@ def test_a_reference_to_code_that_was_left_out(toys: dict[str, Built], tmp_path:
     objects = toys["ios-arm64"].objects
     for name in ("api", "registrations"):
         shutil.copy(objects[name], tmp_path / f"{name}.o")
-    assert "  seen:     __Z8core_addii, __Z8registryv\n" in refused(
+    assert "  seen:     __Z8core_addii, __Z8registryv, _lta_anchors\n" in refused(
         archive(tmp_path, "api.o", "registrations.o"), DEVICE
     )
 

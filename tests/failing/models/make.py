@@ -52,6 +52,13 @@ class Attend(nn.Module):
         return F.scaled_dot_product_attention(x, x, x)
 
 
+class Spectrum(nn.Module):
+    """torch 2.13 passes `align_to_window` to aten::stft, which 1.13 does not have."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(torch.stft(x, 4, center=False, return_complex=True))
+
+
 class Generates(Small):
     """Makes its inputs itself, when it is asked for them."""
 
@@ -214,7 +221,10 @@ def good_models() -> dict[str, bytes]:
 
 def later_cases() -> dict[str, bytes]:
     """Made last: torch numbers the classes that it compiles, and the others keep their numbers."""
-    return {"packed_weights": pack(lite(quantised(), [(torch.ones(1, 4),)]))}
+    return {
+        "packed_weights": pack(lite(quantised(), [(torch.ones(1, 4),)])),
+        "extra_arguments": pack(lite(Spectrum(), [(torch.ones(1, 8),)])),
+    }
 
 
 def main() -> None:

@@ -1,0 +1,104 @@
+"""A model unlike the example apps: text, dictionaries, unrun branches, random numbers.
+
+`apps/words/export.py` beside this file writes it. It is traced here, from nothing but its `.ptl`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real import orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+WORDS = Path(__file__).parent / "apps" / "words"
+RANDOM = "dream[0] output[1]"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace whose only app is `words`, traced and built."""
+    root = workspace_copy(tmp_path_factory.mktemp("words"))
+    shutil.copytree(WORDS, root / "apps" / "words")
+    traced = orchestrator("trace", "//apps/words", "--quiet", cwd=root)
+    assert traced.code == 0, traced.err
+    assert traced.out.splitlines()[-1] == f"    compared by kind and shape only: {RANDOM}"
+    never_ran = traced.out.splitlines()[-2].partition("; never ran: ")[2].split(", ")
+    assert {"aten::cumsum", "aten::sort", "aten::upper"} <= set(never_ran)
+    return root
+
+
+@pytest.fixture(scope="module")
+def report(workspace: Path) -> dict[str, Any]:
+    ran = orchestrator("build", "--json", "--quiet", cwd=workspace)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    return dict(variant)
+
+
+def tensor(*numbers: float) -> dict[str, Any]:
+    data = base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+    return {"tensor": {"dtype": "float32", "shape": [len(numbers)], "data": data}}
+
+
+def text_list(*words: str) -> dict[str, Any]:
+    return {"list": [{"string": word} for word in words], "element": "string"}
+
+
+def call(workspace: Path, method: str, *args: dict[str, Any]) -> dict[str, Any]:
+    """What a method gives in the delivered library, in the driver's JSON."""
+    inputs, output = workspace / "inputs.json", workspace / "output.json"
+    inputs.write_text(json.dumps([{"method": method, "args": args}]))
+    model = workspace / "apps/words/models/words.ptl"
+    driver = workspace / ".orchestrator/variants/words/linux-x86_64/driver"
+    argv = [str(driver), "--model", str(model), "--inputs", str(inputs), "--output", str(output)]
+    library = workspace / "dist/words/linux-x86_64/lib"
+    subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=False)
+    (run,) = json.loads(output.read_text())["runs"]
+    return dict(run)
+
+
+def test_random_outputs_are_told_and_never_just_ok(workspace: Path, report: dict[str, Any]) -> None:
+    assert report["verified"] == "ok in part"
+    for _ in range(2):
+        ran = orchestrator("verify", "//apps/words", "--quiet", cwd=workspace)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out == (
+            "//apps/words:linux-x86_64 words: ok in part, 4 runs\n"
+            f"  compared by kind and shape only: {RANDOM}\n"
+        )
+
+
+@pytest.mark.usefixtures("report")
+def test_branches_that_no_input_took_run(workspace: Path) -> None:
+    words, bias = text_list("b", "a-B"), {"dict": [[{"string": "bias"}, tensor(1, 2)]]}
+    seen = call(workspace, "forward", words, {"double": 0.5}, bias)["output"]["dict"]
+    assert seen[2] == [{"string": "scaled"}, tensor(2.5, 7.5)]
+
+    assert call(workspace, "pick", tensor(1, -2, 3), {"int": 1})["output"] == tensor(3, 1, -2)
+    assert call(workspace, "pick", tensor(1, -2, 3), {"int": 2})["output"] == tensor(1, 0, 3)
+    assert call(workspace, "describe", {"int": 7}, {"string": "n"})["output"] == {
+        "tuple": [
+            {"string": "n=7"},
+            {"string": "N"},
+            {"dict": [[{"string": "half"}, {"double": 3.5}]]},
+            {"list": [{"int": 3}, {"int": 1}]},
+        ]
+    }
+
+
+@pytest.mark.usefixtures("report")
+def test_an_exception_of_the_model_keeps_its_words(workspace: Path) -> None:
+    bias = {"dict": [[{"string": "bias"}, tensor(1, 2)]]}
+    run = call(workspace, "forward", text_list(), {"none": True}, bias)
+    assert run["output"] is None
+    assert run["error"]["code"] == "RUN_FAILED"
+    assert "there are no words" in run["error"]["text"]
