@@ -153,21 +153,26 @@ class _UnitReader:
     def targets(self, source: Section, references: Iterable[Reference]) -> Iterable[int]:
         """The nodes that `references` of `source` mean.
 
-        A COMDAT's edges into its own unit's local sections (jump tables, `static` variables of
-        headers) are left out: they would make every unit with a copy seem needed, and the copy
-        that the linker keeps comes from a unit that is linked anyway.
+        A COMDAT's edges into its own unit's local sections (jump tables, `static` functions and
+        variables of headers) are left out: they would make every unit with a copy seem needed, and
+        the copy that the linker keeps comes from a unit that is linked anyway. What those sections
+        refer to in turn is the COMDAT's own: at -Oz `static inline` functions are seldom inlined.
         """
-        for reference in references:
-            if reference.section:
-                section = self.facts.sections.get(reference.section)
-                if section is None or section.name.startswith(".rodata.str"):
-                    continue
-                section = self.merged_into.get(section.index, section)
-                if source.comdat and not section.comdat and section.index not in self.shared:
-                    continue
-                yield self.node_of(section)
-            else:
+        waiting, seen = list(references), {source.index}
+        while waiting:
+            reference = waiting.pop()
+            if not reference.section:
                 yield self.elsewhere(reference.symbol)
+                continue
+            section = self.facts.sections.get(reference.section)
+            if section is None or section.name.startswith(".rodata.str"):
+                continue
+            section = self.merged_into.get(section.index, section)
+            if not source.comdat or section.comdat or section.index in self.shared:
+                yield self.node_of(section)
+            elif section.index not in seen:
+                seen.add(section.index)
+                waiting.extend(section.references)
 
     def elsewhere(self, symbol: str) -> int:
         """The node of a symbol that this object does not define.
