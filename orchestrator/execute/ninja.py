@@ -87,7 +87,8 @@ def run_ninja(
             raise
     failures = _failures(lines)
     if code and not failures:
-        failures = {NINJA: "\n".join(lines[-20:])}
+        said = [line for line in lines if parse_status(line) is None]
+        failures = {NINJA: "\n".join(said[-20:])}
     return NinjaResult(actions, failures)
 
 

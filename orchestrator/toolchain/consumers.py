@@ -47,6 +47,7 @@ def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path
         version=toolchain.version,
         target=toolchain.driver.target,
         system="Linux",
+        musl=toolchain.driver.c_library == "musl",
         processor=_PROCESSORS[config.processor],
         emulator=" ".join(_quoted(part) for part in running.prefix or ()),
         # folders of ours hold what PyTorch needs; a delivered library brings it along

@@ -38,6 +38,13 @@ def test_it_is_of_its_abi_and_needs_only_the_system(built: Path, app: str, abi: 
     assert needed == VARIANTS[app, abi]
 
 
+def test_musls_programs_are_position_independent(built: Path) -> None:
+    """zig's others copy the stack protector's guard, and musl's dynamic linker crashes on that."""
+    folder = built / "reader/linux-arm64-musl/lib/cmake/reader_libtorch"
+    text = (folder / "toolchain.cmake").read_text()
+    assert "set(CMAKE_POSITION_INDEPENDENT_CODE ON)\n# zig turns" in text
+
+
 def test_camera_is_small_on_arm64(built: Path) -> None:
     """With libc++ inside."""
     library = built / "camera/linux-arm64/lib/libcamera_torch.so"

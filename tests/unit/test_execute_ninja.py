@@ -134,6 +134,17 @@ def test_ninjas_first_complaint_is_told(tmp_path: Path) -> None:
     assert error.seen == "ninja: error: mkdir(/c/objects): Read-only file system"
 
 
+def test_a_ninja_that_is_stopped_tells_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No action failed: its progress is not the reason."""
+    file = workspace(tmp_path, {"a": "a\n", "b": "stop\n"})
+    (tmp_path / "cc").write_text(CC.replace("'^killed'", "'^stop'").replace("-9 $$", "-INT $PPID"))
+    result, fed = run(file, monkeypatch)
+    assert fed
+    assert result.failures == {"ninja": "ninja: build stopped: interrupted by user."}
+
+
 def test_a_ninja_that_dies_silently(tmp_path: Path) -> None:
     error = failure_error(NinjaResult(0, {"ninja": ""}), {}, 0, tmp_path / "log")
     assert (error.what, error.seen) == ("ninja failed to build", "ninja ended without a word")

@@ -71,7 +71,9 @@ def refused(what: ToolchainConfig, cache: Path) -> OrchestratorError:
 
 
 def run(tool: Path, *arguments: str) -> list[str]:
-    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [tool, *arguments], cwd=tool.parent, capture_output=True, text=True, check=True
+    )
     return done.stdout.splitlines()
 
 
