@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts
 from orchestrator.runtime.objects import ObjectFacts, Reference, Section, read_object
 from orchestrator.runtime.registrations import CutSection, cut_registrations
+from orchestrator.runtime.units import GENERATED
 
 _EXCEPTION_TABLE = ".gcc_except_table"
 # `at::_ops::add_Tensor::call(...)`: the only compiled way from one kernel to another operator.
@@ -68,7 +69,7 @@ def build_index(
     registrations: list[Registration] = []
     finished: list[UnitFacts] = []
     for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
-        reader = _UnitReader(builder, strong, weak, number, unit.path, facts)
+        reader = _UnitReader(builder, strong, weak, number, unit, facts)
         registrations += reader.read()
         registrations += [Registration(name, "promoted", number, ()) for name in unit.promoted]
         finished.append(replace(unit, init=reader.init))
@@ -93,14 +94,16 @@ class _UnitReader:
         strong: Mapping[str, str],
         weak: Mapping[str, int],
         number: int,
-        unit: str,
+        unit: UnitFacts,
         facts: ObjectFacts,
     ) -> None:
         self.builder = builder
         self.strong = strong
         self.weak = weak
         self.number = number
-        self.unit = unit
+        self.unit = unit.path
+        # Generated registrations are written again for each selection.
+        self.selectable = None if unit.path.startswith(GENERATED) else frozenset(unit.operators)
         self.facts = facts
         self.init: tuple[int, ...] = ()
         by_text = {s.name: s for s in facts.sections.values() if s.name.startswith(".text")}
@@ -123,7 +126,7 @@ class _UnitReader:
             if not section.comdat:
                 entry.owner = self.number
             cut = cut_registrations(self.facts, section)
-            references = section.references if cut is None else cut.remainder
+            references = section.references if cut is None else self.always(cut)
             if cut is not None:
                 registrations += self.registrations(section, cut)
             first_copy = not (section.comdat and entry.size)
@@ -135,6 +138,18 @@ class _UnitReader:
                 init.append(node)
         self.init = tuple(sorted(init))
         return registrations
+
+    def always(self, cut: CutSection) -> list[Reference]:
+        """What the section refers to whatever is selected.
+
+        A registration without TORCH_SELECTIVE_* is wherever its unit is: `aten::is_grad_enabled`
+        of register_special_ops.cpp needs c10::GradMode in a library that never selects it.
+        """
+        kept = list(cut.remainder)
+        for one in cut.cuts:
+            if self.selectable is not None and one.operator not in self.selectable:
+                kept += one.references
+        return kept
 
     def registrations(self, section: Section, cut: CutSection) -> list[Registration]:
         return [

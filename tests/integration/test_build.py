@@ -137,7 +137,7 @@ def test_a_failing_unit_keeps_everything_else(built: Path, tmp_path: Path) -> No
     """A compiler that fails in one unit: told with the unit; the next build goes on from there."""
     root = workspace_copy(tmp_path, "camera")
     toolchain = root / "toolchains/linux-x86_64.yaml"
-    toolchain.write_text(toolchain.read_text() + "\ncompile_flags: [-DNO_SUCH_THING(]\n")
+    toolchain.write_text(toolchain.read_text() + "\ncompile_flags: [-Dc10=1]\n")
     ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", "--jobs", "1", cwd=root)
     assert ran.code == 1
     assert "failed to build" in ran.err

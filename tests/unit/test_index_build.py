@@ -30,6 +30,12 @@ int only_inside = 5;
 int a(int x) { Guard guard; return bump(x) + in_b(x) + Vec<int>().grow(x) + only_inside; }
 """,
     "native/b.cpp": HEADER + "int in_b(int x) { return bump(x) + 1; }\n",
+    "native/inner.cpp": """
+int in_b(int);
+static __attribute__((noinline)) int local_one(int x) { return in_b(x) + 1; }
+template <class T> __attribute__((noinline)) T shared_one(T x) { return local_one(x) + 2; }
+int inner(int x) { return shared_one(x); }
+""",
     "native/calls.cpp": """
 namespace at { struct Tensor; namespace _ops {
 struct add_Tensor { static int call(int); static int redispatch(int); static int other(int); };
@@ -51,7 +57,13 @@ int unknown::call(int x) { return outside(x); }
 }
 FACTS = [
     *(UnitFacts(path, 1.0) for path in UNITS),
-    UnitFacts("native/kernels.cpp", 2.0, tags=("t",), promoted=("prim::TupleIndex",)),
+    UnitFacts(
+        "native/kernels.cpp",
+        2.0,
+        tags=("t",),
+        operators=("aten::add.Tensor",),
+        promoted=("prim::TupleIndex",),
+    ),
 ]
 GREW = "_ZN3VecIiE4growEi"
 
@@ -105,6 +117,11 @@ def test_a_comdat_does_not_drag_in_the_units_that_hold_a_copy(index: RuntimeInde
     assert counters == ["_ZL7counter@native/a.cpp", "_ZL7counter@native/b.cpp"]
 
 
+def test_what_a_comdats_local_functions_refer_to_is_its_own(index: RuntimeIndex) -> None:
+    """Or else a call that is not inlined would lead nowhere."""
+    assert targets(index, "_Z10shared_oneIiET_S0_") == {"_Z4in_bi@native/b.cpp"}
+
+
 def test_an_explicit_instantiation_is_needed_from_its_unit(index: RuntimeIndex) -> None:
     number = [unit.path for unit in index.units].index("core/vec.cpp")
     provided = f"{GREW}@#{number}"
@@ -138,12 +155,21 @@ def test_registrations_are_cut_out(index: RuntimeIndex) -> None:
     assert [r.operator for r in index.registrations] == sorted(
         r.operator for r in index.registrations
     )
-    # nothing but their registrations leads to the kernels
-    for node, name in enumerate(index.names):
-        if name != "_ZL10add_kernelv@native/kernels.cpp":
-            assert "_ZL10add_kernelv@native/kernels.cpp" not in {
-                index.names[target] for target in index.targets(node)
-            }
+    # nothing but its registration leads to a kernel that is selected by name
+    assert leading_to(index, "_ZL10add_kernelv@native/kernels.cpp") == set()
+
+
+def test_a_registration_that_nobody_selects_is_there_with_its_unit(index: RuntimeIndex) -> None:
+    """Operators that the unit does not mention by TORCH_SELECTIVE_*."""
+    (leading,) = leading_to(index, "_ZL11relu_kernelv@native/kernels.cpp")
+    assert owner(index, leading) == "native/kernels.cpp"
+
+
+def leading_to(index: RuntimeIndex, name: str) -> set[str]:
+    node = index.by_name[name]
+    return {
+        other for n, other in enumerate(index.names) if n != node and node in set(index.targets(n))
+    }
 
 
 def test_typed_entry_points_of_registered_operators(index: RuntimeIndex) -> None:
