@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cmake import CMAKE_BIN_DIR
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.runtime.configure import (
@@ -113,7 +113,12 @@ CASES = st.lists(
 )
 
 
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])
+@settings(
+    max_examples=5,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.data_too_large],
+)
 @given(CASES)
 def test_cmake_itself_writes_the_same(cases: list[tuple[str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as name:
