@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
@@ -16,5 +17,38 @@ def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, 
     ordered = sorted({variant for symbol in symbols for variant in aliases(symbol)})
     if not ordered:
         return ()
-    text = render("stubs.cpp.j2", symbols=ordered)
+    elsewhere = sorted({other for symbol in ordered for other in elsewhere_spelled(symbol)})
+    text = render("stubs.cpp.j2", symbols=ordered, elsewhere=elsewhere)
     return (write_unit("stubs", text, cache / "stubs"),)
+
+
+def elsewhere_spelled(symbol: str) -> tuple[str, ...]:
+    """How 32-bit and Apple's compilers spell a symbol that 64-bit Linux has, where they differ.
+
+    There `int64_t` is `long long` (x in place of l), `uint64_t` is `unsigned long long` (y), and on
+    32 bits `size_t` is `unsigned int` (j): Itanium C++ ABI, 5.1.5. An `m` may be either of the two.
+    """
+    parts = tuple(_parts(symbol))
+    spelled = {
+        "".join(
+            text.replace("l", "x").replace("m", unsigned) if types else text
+            for text, types in parts
+        )
+        for unsigned in "myj"
+    }
+    return tuple(sorted(spelled - {symbol}))
+
+
+# References back (`S1_`), names of the standard library, constructors; lengths; literals; types
+_PART = re.compile(r"([ST][0-9A-Z]*_|S[tabsiod]|[CD][0-9])|([0-9]+)|L[a-z]n?[0-9]+E|.")
+
+
+def _parts(symbol: str) -> Iterator[tuple[str, bool]]:
+    """The pieces of a mangled name; False for those that hold no letter of a type."""
+    at = 0
+    while at < len(symbol):
+        match = _PART.match(symbol, at)
+        assert match, f"{symbol!r} at {at}"
+        end = match.end() + int(match[2] or 0)
+        yield symbol[at:end], not (match[1] or match[2])
+        at = end

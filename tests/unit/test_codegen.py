@@ -18,7 +18,7 @@ from orchestrator.codegen.registrations import (
     generate_registrations,
 )
 from orchestrator.codegen.render import render
-from orchestrator.codegen.stubs import generate_stubs
+from orchestrator.codegen.stubs import elsewhere_spelled, generate_stubs
 from orchestrator.pipeline.session import HOST
 from orchestrator.plan.flags import unit_flags
 from orchestrator.plan.variant import RegistrationRequest
@@ -153,6 +153,39 @@ def test_stubs_are_written_once_by_content(tmp_path: Path) -> None:
     assert unit.path == tmp_path / "stubs" / f"{unit.digest}.cpp"
     assert generate_stubs(sorted(STUBS, reverse=True), tmp_path) == (unit,)
     assert files(tmp_path) == [f"stubs/{unit.digest}.cpp"]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "others"),
+    [
+        ("_ZN2at4nameEv", ()),
+        (
+            "_ZN2at32make_per_tensor_affine_quantizerEdlN3c1010ScalarTypeE",
+            ("_ZN2at32make_per_tensor_affine_quantizerEdxN3c1010ScalarTypeE",),
+        ),
+        ("_ZN2at11QTensorImplC1ElRKS0_St", ("_ZN2at11QTensorImplC1ExRKS0_St",)),
+        (
+            "_ZN2at4lmlmERKSt6vectorIlEmLm5E",
+            (
+                "_ZN2at4lmlmERKSt6vectorIxEjLj5E",
+                "_ZN2at4lmlmERKSt6vectorIxEmLm5E",
+                "_ZN2at4lmlmERKSt6vectorIxEyLy5E",
+            ),
+        ),
+    ],
+)
+def test_long_is_spelled_in_another_way_elsewhere(symbol: str, others: tuple[str, ...]) -> None:
+    assert elsewhere_spelled(symbol) == others
+
+
+def test_stubs_have_the_spelling_of_every_system(tmp_path: Path) -> None:
+    (unit,) = generate_stubs(["_ZN2at4takeEl"], tmp_path)
+    head, _, tail = unit.path.read_text().partition("#if defined(__APPLE__) || !defined(__LP64__)")
+    assert "_ZN2at4takeEl" in head
+    assert "_ZN2at4takeEx" not in head
+    assert "void lta_stub_2() {" in tail
+    assert "_ZN2at4takeEx" in tail
+    assert "#endif" in tail
 
 
 def test_no_stubs_are_no_unit(tmp_path: Path) -> None:
