@@ -61,9 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Measures the cut libraries against upstream's own selective build.",
         epilog="steps: " + ", ".join(STEPS) + "; on request only: " + ", ".join(ON_REQUEST),
     )
-    parser.add_argument(
-        "--only", type=_steps, default="", help="steps, with commas; those they need run too"
-    )
+    parser.add_argument("--only", type=_steps, help="steps, with commas; those they need run too")
     parser.add_argument(
         "--output", type=Path, help="folder for results.json and RESULTS.md (with --only: none)"
     )

@@ -136,7 +136,7 @@ def first_step(bench: Bench) -> dict[str, Any]:
 def nothing_step(bench: Bench) -> dict[str, Any]:
     """The same build again, through ./orchestrate as a user types it: wall seconds."""
     again = bench.build(bench.workspace, bench.cache, FIRST)
-    argv = [str(bench.root / "orchestrate"), "build", f"//apps/{FIRST}"]
+    argv = [str(bench.root / "orchestrate"), "build", f"//apps/{FIRST}:{ABI}"]
     runs = [
         run(argv, env=bench.env(bench.cache), cwd=bench.workspace).require("a build of nothing")
         for _ in range(_NOTHING_RUNS)

@@ -331,7 +331,7 @@ def _deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         licences=licences(
             session,
             abi,
-            [compile.unit for compile in variant.objects.compiles],
+            [unit for compile in variant.objects.compiles for unit in compile.units],
             shared,
         ),
         for_release=toolchain.for_release,

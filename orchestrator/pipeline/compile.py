@@ -15,6 +15,7 @@ from orchestrator.execute.limits import limits, this_machine
 from orchestrator.execute.ninja import NinjaResult, run_ninja
 from orchestrator.pipeline.launching import launching, with_headers
 from orchestrator.pipeline.session import Session
+from orchestrator.plan.unity import shard_texts
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.values.action import ActionGraph
 
@@ -57,6 +58,9 @@ def carry_out(
     """Write `<state>/<name>.ninja` and run it."""
     cache = session.context.cache
     write_projections(cache / "projections", projections)
+    sources = shard_texts(session.runtime.facts.unity, graph.compiles.values())
+    for source in sources:
+        write_if_changed(Path(session.fill(source)), sources[source])
     headers = {c.pch.output for c in graph.compiles.values() if c.pch is not None}
     present = {o for o in (*graph.compiles, *headers) if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}

@@ -11,6 +11,7 @@ from pathlib import Path
 from orchestrator.context import Context
 from orchestrator.load.declared import Workspace
 from orchestrator.plan.fingerprint import fingerprint, text_digest
+from orchestrator.plan.unity import UnityRules
 from orchestrator.plan.variant import RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.entry import Entry, load_entry, loader_symbols, recording_symbols
@@ -125,6 +126,13 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         unlike=frozenset(version.without_pch),
         included={rule.unit: rule.header for rule in version.include},
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
+        cuttable=frozenset(rule.unit for rule in version.cuts),
+        unity=UnityRules(
+            usual=frozenset(version.unity.usual),
+            cost=version.unity.cost,
+            undefine=tuple(version.unity.undefine),
+            alone=frozenset(one.unit for one in version.unity.alone),
+        ),
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
 

@@ -163,6 +163,7 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         hot=wanted.hot,
         cut=wanted.cut,
         system=toolchain.config.system,
+        unity=session.workspace.config.unity_shards,
     )
 
 

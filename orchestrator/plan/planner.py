@@ -7,13 +7,15 @@ for all of its ABIs, and equal compilations of two apps are one value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.unity import can_share, shard_compile, shards
 from orchestrator.plan.variant import (
     RegistrationRequest,
     RuntimeFacts,
@@ -22,7 +24,7 @@ from orchestrator.plan.variant import (
     compilation,
 )
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts, aliases
-from orchestrator.select.closure import GENERATED, Reach, Registry, reach
+from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
 from orchestrator.values.selection import Selection
@@ -68,6 +70,14 @@ class _AppNeeds:
     bearing: Mapping[str, UnitFacts]
 
 
+@dataclass(frozen=True)
+class _Shard:
+    """Units, by number, that are compiled together."""
+
+    units: frozenset[int]
+    compile: Compile
+
+
 class _Roots(TypedDict):
     """The arguments of a walk."""
 
@@ -89,6 +99,9 @@ class Planner:
         # keyed by identity: the values are kept beside, so that no other takes their place
         self._apps: dict[tuple[object, ...], tuple[_AppNeeds, Registry, Selection]] = {}
         self._units: dict[VariantSpec, _Units] = {}
+        # the backend that every variant has
+        self._host_kernels = registry(index, ("CPU",))
+        self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
     def plan(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> VariantPlan:
         """The plan of one variant. Raises UnitUnknownError."""
@@ -102,11 +115,12 @@ class Planner:
         def compiles(numbers: Iterable[int]) -> tuple[Compile, ...]:
             return tuple(units.compile(n, n in hot, app.projections.get(n)) for n in numbers)
 
+        together, alone = self._together(spec, units, app.by_need, hot)
         return VariantPlan(
             spec=spec,
             needed=app.needed,
             whole=compiles(app.whole),
-            by_need=compiles(app.by_need),
+            by_need=(*together, *compiles(alone)),
             request=app.request,
             selection=selection,
             bearing=app.bearing,
@@ -115,6 +129,51 @@ class Planner:
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
         """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""
         return reach(self.index, kernels, **self._roots(selection, spec))
+
+    def _together(
+        self,
+        spec: VariantSpec,
+        units: _Units,
+        by_need: Iterable[int],
+        hot: set[int],
+    ) -> tuple[list[Compile], list[int]]:
+        """The shards that a variant has whole, and the units that it has besides."""
+        left = set(by_need)
+        together = []
+        for shard in self._shards_of(spec, units):
+            if shard.units <= left and not shard.units & hot:
+                together.append(shard.compile)
+                left -= shard.units
+        return together, sorted(left)
+
+    def _shards_of(self, spec: VariantSpec, units: _Units) -> tuple[_Shard, ...]:
+        key = (spec.level, spec.entry)
+        if key not in self._shards:
+            self._shards[key] = tuple(self._make_shards(spec, units)) if spec.unity else ()
+        return self._shards[key]
+
+    def _make_shards(self, spec: VariantSpec, units: _Units) -> Iterator[_Shard]:
+        """Shards of what the empty selection needs, then of what the usual operators need besides:
+        a variant without one of these has their units alone."""
+        rules = self.facts.unity
+        taken = {self._number(path) for path in self.facts.always_for(spec.purpose)}
+        made: Counter[str] = Counter()
+        for operators in (frozenset[str](), rules.usual):
+            found = self._least(operators, spec) - taken
+            taken |= found
+            members = (n for n in sorted(found) if can_share(rules, self.index.units[n]))
+            for shard in shards(rules, (units.compile(n, False, None) for n in members)):
+                folder = shard[0].unit.partition("/")[0]
+                made[folder] += 1
+                inside = frozenset(self._numbers[member.unit] for member in shard)
+                yield _Shard(inside, shard_compile(rules, shard, f"{folder}-{made[folder]}"))
+
+    def _least(self, operators: frozenset[str], spec: VariantSpec) -> frozenset[int]:
+        """The units that these operators need, with all cut that can be: however they are chosen,
+        no variant with them has less."""
+        selection = Selection({name: frozenset() for name in operators})
+        roots = self._roots(selection, replace(spec, cut=self.facts.cuttable))
+        return needed(self.index, self._host_kernels, **roots).units
 
     def _roots(self, selection: Selection, spec: VariantSpec) -> _Roots:
         return {

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from orchestrator.codegen.projection import projection_text
 from orchestrator.plan.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.plan.flags import Purpose, precompiled, unit_flags
+from orchestrator.plan.unity import UnityRules
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
@@ -38,6 +39,8 @@ class RuntimeFacts:
     unlike       units that cannot be compiled with the precompiled header
     included     unit -> header of ours that it is compiled with
     pch          digest of the precompiled header's text
+    cuttable     units that some selection needs no more than stubs of
+    unity        how units that every variant has are compiled together
     """
 
     identity: str
@@ -48,6 +51,8 @@ class RuntimeFacts:
     unlike: frozenset[str] = frozenset()
     included: Mapping[str, str] = field(default_factory=dict)
     pch: str = ""
+    cuttable: frozenset[str] = frozenset()
+    unity: UnityRules = field(default_factory=UnityRules)
 
     def is_cxx(self, unit: str) -> bool:
         """Whether a unit is C++: C has no projections."""
@@ -64,6 +69,7 @@ class VariantSpec:
 
     entry   symbols of the runtime that our own native code refers to
     precompile  whether units share a precompiled header
+    unity   whether units that every variant has are compiled together
     cut     units that the models cannot enter: their functions become stubs
     hot     units whose kernels take the time (from the trace)
     system  the toolchain's: its C library decides on some flags
@@ -79,6 +85,7 @@ class VariantSpec:
     hot: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
     system: System = "linux"
+    unity: bool = True
 
     @property
     def level(self) -> VariantSpec:
@@ -117,7 +124,7 @@ class VariantPlan:
 
     needed     what its roots need: units, entry points, stubs
     whole      objects that register operators: linked whatever refers to them
-    by_need    all other objects
+    by_need    all other objects, unity shards among them
     request    the registrations to generate; their objects are linked whole too
     selection  what the projections are made of
     bearing    digest of each projection -> a unit that it is of

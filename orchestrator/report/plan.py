@@ -185,7 +185,7 @@ def _shared(
     groups: dict[tuple[int, ...], list[str]] = {}
     for path, numbers in users.items():
         if len(numbers) > 1:
-            groups.setdefault(tuple(numbers), []).append(every[path].unit)
+            groups.setdefault(tuple(numbers), []).extend(every[path].units)
     return tuple(
         SharedUnits(tuple(variants[n].label for n in numbers), tuple(sorted(groups[numbers])))
         for numbers in sorted(groups)

@@ -109,6 +109,22 @@ class IncludeRule(_Data):
     why: str
 
 
+class AloneUnit(_Data):
+    """A unit that cannot be a member of a unity shard, and why."""
+
+    unit: str
+    why: str
+
+
+class UnityData(_Data):
+    """Unity shards: operators of nearly every variant, a shard's size in CPU seconds, conflicts."""
+
+    usual: Strings
+    cost: float
+    undefine: Strings
+    alone: Annotated[tuple[AloneUnit, ...], Strict(False)]
+
+
 class CutRule(_Data):
     """A unit that only tensors of one kind reach: replaced by stubs where nothing makes them."""
 
@@ -168,6 +184,7 @@ class VersionData(_Data):
     always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
     without_pch: Strings
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
+    unity: UnityData
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     memory: MemoryData

@@ -44,6 +44,7 @@ class Compile:
     pch          the precompiled header that it is compiled with, if any
     fingerprint  digest of everything that can change the object
     cost         expected user CPU seconds
+    members      of a unity shard: the compilations that it takes the place of
     """
 
     unit: str
@@ -55,6 +56,12 @@ class Compile:
     fingerprint: str
     cost: float
     pch: Precompile | None = None
+    members: tuple[Compile, ...] = ()
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units that are in the object: one, or a unity shard's."""
+        return tuple(member.unit for member in self.members) or (self.unit,)
 
     @cached_property
     def object(self) -> str:

@@ -264,6 +264,10 @@ class WorkspaceConfig(Declared):
         True,
         description="Whether units share a precompiled header; never used with a launcher.",
     )
+    unity_shards: bool = Field(
+        True,
+        description="Whether the units that every variant has are compiled several at once.",
+    )
 
 
 # --- apps/<app>/app.yaml ---
