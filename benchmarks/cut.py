@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.everywhere import ABIS
 from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.render import render
 from benchmarks.scratch import warm_zig
@@ -91,7 +92,7 @@ def _set_up(chosen: argparse.Namespace) -> Bench:
     user = Session(context, _say)
     assert user.runtime
     _say("warming zig's cache (not counted)")
-    warm = warm_zig(user.toolchain(ABI), folder / "warm", context.env)
+    warm = warm_zig([user.toolchain(abi) for abi in ABIS], folder / "warm", context.env)
     options = Options(chosen.sample, chosen.rounds, chosen.repeat, chosen.jobs)
     return Bench(user, folder, warm, options)
 

@@ -26,6 +26,9 @@ SIZE_SAVED: Final = 92
 DEFAULT_BYTES: Final = 1_500_000
 LATENCY_RATIO: Final = 1.05
 PEAK_BYTES: Final = 300_000_000
+EVERYWHERE_SHARE: Final = 25
+ABI_OPERATOR_SECONDS: Final = 15
+EVERYWHERE_NOTHING_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ def rows(results: Values) -> list[Row]:
              f"at most {DEFAULT_BYTES:,} bytes", _default, results),
         _row(f"latency of `{first}`, default, against upstream's optimisation",
              f"at most {LATENCY_RATIO} times", _latency, results),
+        *_everywhere(results),
         _row("peak memory of the orchestrator process",
              f"at most {PEAK_BYTES // 10**6} MB", _peak, results),
     ]  # fmt: skip
@@ -180,6 +184,42 @@ def _latency(results: Values) -> tuple[str, bool]:
         f" ({timed['least']['default']:,.0f} us against {timed['least']['upstream']:,.0f} us)"
     )
     return told, max(medians, least) <= LATENCY_RATIO
+
+
+def _everywhere(results: Values) -> list[Row]:
+    return [
+        _row("every app for every ABI, from an empty object cache",
+             f"at most 1/{EVERYWHERE_SHARE} of upstream's CPU for as many variants",
+             _workspace, results),
+        _row("one operator added to an app, each of its ABIs",
+             f"at most {ABI_OPERATOR_SECONDS} CPU s", _abi_operator, results),
+        _row("nothing changed, every app for every ABI",
+             f"at most {EVERYWHERE_NOTHING_SECONDS} s wall", _nothing_everywhere, results),
+    ]  # fmt: skip
+
+
+def _workspace(results: Values) -> tuple[str, bool | None]:
+    built = _step(results, "everywhere")
+    count, seconds = built["variants"], built["user_seconds"]
+    try:
+        upstream = count * _step(results, "upstream")["seconds"]
+    except _Missing as reason:
+        return f"{count} variants: {_seconds(seconds)}; upstream's: {reason}", None
+    told = f"{count} variants: {_seconds(seconds)}: 1/{upstream / seconds:.1f} of"
+    return f"{told} {_seconds(upstream)}", seconds * EVERYWHERE_SHARE <= upstream
+
+
+def _abi_operator(results: Values) -> tuple[str, bool]:
+    costs = {one["abi"]: one["user_seconds"] for one in _step(results, "everywhere")["operator"]}
+    told = ", ".join(f"{abi} {_seconds(seconds)}" for abi, seconds in costs.items())
+    return told, max(costs.values()) <= ABI_OPERATOR_SECONDS
+
+
+def _nothing_everywhere(results: Values) -> tuple[str, bool]:
+    done = _step(results, "everywhere")
+    best = min(done["nothing"])
+    told = f"{best:.2f} s (least of {len(done['nothing'])}), {done['variants']} variants"
+    return told, best <= EVERYWHERE_NOTHING_SECONDS
 
 
 def _peak(results: Values) -> tuple[str, bool]:

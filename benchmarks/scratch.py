@@ -9,7 +9,7 @@ made anew for each measurement: libc++ and the libc's start files are in it, no 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from benchmarks.processes import run
 from orchestrator.execute.folders import ensure_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 
-_SHARED = ("runtime", "generated")
+_SHARED = ("runtime", "generated", "debian")
 # What a library and an executable of ours are linked with: zig builds its libc++ for such flags.
 _LINKS: Sequence[tuple[str, ...]] = (
     ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
@@ -79,16 +79,24 @@ def forget(cache: Path, known: frozenset[Path]) -> None:
         path.unlink()
 
 
-def warm_zig(toolchain: ResolvedToolchain, folder: Path, env: Mapping[str, str]) -> Path:
-    """zig's cache folder after it has built libc++ and start files for our links (about 60 s).
+def warm_zig(toolchains: Iterable[ResolvedToolchain], folder: Path, env: Mapping[str, str]) -> Path:
+    """zig's cache folder after it has built libc++ and start files for our links (about 60 s for
+    each toolchain whose linker brings them).
 
     Raises CommandFailedError.
     """
     folder.mkdir(parents=True)
     source = folder / "warm.cpp"
     source.write_text(_PROGRAM)
-    for number, flags in enumerate(_LINKS):
-        output = folder / f"warm.{number}"
-        argv = [str(toolchain.cxx), *flags, *toolchain.link_flags, str(source), "-o", str(output)]
-        run(argv, env=compiler_environment(folder, env)).require("warming zig's cache")
+    for toolchain in toolchains:
+        for number, flags in enumerate(_LINKS if _brings_library(toolchain) else ()):
+            output = folder / f"warm.{toolchain.config.abi}.{number}"
+            argv = [str(toolchain.cxx), *flags, *toolchain.link_flags, str(source)]
+            run([*argv, "-o", str(output)], env=compiler_environment(folder, env)).require(
+                "warming zig's cache"
+            )
     return folder / "zig"
+
+
+def _brings_library(toolchain: ResolvedToolchain) -> bool:
+    return toolchain.config.system == "linux" and not toolchain.driver.cxx_sources

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from benchmarks import run_orchestrator, scratch, upstream
 from benchmarks.all_operators import measure_all_operators
+from benchmarks.everywhere import everywhere_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.processes import CommandFailedError, run
 from orchestrator.context import Context
@@ -247,6 +248,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "size": Step(size_step, "first"),
     "latency": Step(latency_step, "first"),
     "tracer": Step(tracer_step),
+    "everywhere": Step(lambda bench: everywhere_step(bench, FIRST, ADDED)),
     "all-operators": Step(all_operators_step),
 }
 # Heavy, and its number changes only with the runtime and the flags: done where it is asked for.

@@ -48,6 +48,7 @@ from orchestrator.report.table import BuildReport, VariantReport
 from orchestrator.report.verify import require_verified
 from orchestrator.select.policy import select
 from orchestrator.toolchain.driver import AndroidFacts
+from orchestrator.values.action import count_units
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
@@ -233,13 +234,13 @@ def _finish(
     statuses = {result.status for result in results}
     made_as = _made_as(session, variant, variants) if statuses == {"not run here"} else None
     mark_proven(session, variant.label)
-    compiled = sum(c.object in carried.compiled for c in variant.objects.compiles)
+    compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
     return VariantReport(
         app=variant.label.app,
         abi=_abi(variant.label),
         operators=len(variant.selection.operators),
         units_compiled=compiled,
-        units_reused=len(variant.objects.compiles) - compiled,
+        units_reused=count_units(variant.objects.compiles) - compiled,
         stripped_bytes=delivered.stripped_bytes,
         all_operators_bytes=session.runtime.version.all_operators_bytes.get(_abi(variant.label)),
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),

@@ -13,7 +13,7 @@ from orchestrator.pipeline.packaging import mark_unproven
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.verifying import read_traces
 from orchestrator.report.table import VariantReport
-from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.action import ActionGraph, Compile, Link, count_units
 from orchestrator.values.labels import Label
 
 
@@ -97,6 +97,6 @@ def failed_row(
 
 def compiled_of(session: Session, carried: Carried, compiles: Sequence[Compile]) -> tuple[int, int]:
     """How many of the units were compiled in this run, and how many were there before."""
-    mine = [c.object for c in compiles if c.object in carried.compiled]
-    made = sum(Path(session.fill(path)).is_file() for path in mine)
-    return made, len(compiles) - len(mine)
+    mine = [c for c in compiles if c.object in carried.compiled]
+    made = count_units(c for c in mine if Path(session.fill(c.object)).is_file())
+    return made, count_units(compiles) - count_units(mine)

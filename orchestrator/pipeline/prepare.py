@@ -127,14 +127,20 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         included={rule.unit: rule.header for rule in version.include},
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
-        unity=UnityRules(
-            usual=frozenset(version.unity.usual),
-            cost=version.unity.cost,
-            undefine=tuple(version.unity.undefine),
-            alone=frozenset(one.unit for one in version.unity.alone),
-        ),
+        unity=unity_rules(version),
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
+
+
+def unity_rules(version: VersionData) -> UnityRules:
+    """The version's rules for unity shards."""
+    data = version.unity
+    return UnityRules(
+        usual=frozenset(data.usual),
+        cost=data.cost,
+        undefine=tuple(data.undefine),
+        alone=frozenset(one.unit for one in data.alone),
+    )
 
 
 def native_digest() -> str:

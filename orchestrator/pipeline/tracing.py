@@ -26,6 +26,7 @@ from orchestrator.select.needs import needed
 from orchestrator.select.policy import everything
 from orchestrator.trace.lock import pack_runs, write_lock
 from orchestrator.trace.recording import trace_from_recording
+from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
 from orchestrator.values.trace import Trace
@@ -96,11 +97,11 @@ def trace_apps(
     traced = []
     for app in apps:
         objects = variants[app.name]
-        compiled = [c for c in objects.compiles if c.object in carried.compiled]
+        compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
         tracer = session.fill(links[app.name].output)
         made = tuple(_trace_models(session, app, tracer, write))
         traces, places = zip(*made, strict=True)
-        traced.append(TracedApp(app, traces, places, len(objects.compiles), len(compiled)))
+        traced.append(TracedApp(app, traces, places, count_units(objects.compiles), compiled))
     return tuple(traced)
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from orchestrator.report.table import UNKNOWN, human_bytes, plain_text
-from orchestrator.values.action import Compile
+from orchestrator.values.action import Compile, count_units
 
 # Of the variants that share objects with one, those that share most are named.
 _NAMED: Final = 3
@@ -125,9 +125,9 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
             VariantRow(
                 app=variant.app,
                 abi=variant.abi,
-                units=len(variant.compiles),
-                cached=sum(action.object in present for action in variant.compiles),
-                shared=sum(len(users[action.object]) > 1 for action in variant.compiles),
+                units=count_units(variant.compiles),
+                cached=count_units(a for a in variant.compiles if a.object in present),
+                shared=count_units(a for a in variant.compiles if len(users[a.object]) > 1),
                 shared_with=partners[number],
                 cpu_seconds=cpu_seconds(variant.compiles, present),
                 estimated_bytes=variant.estimated_bytes,
@@ -163,11 +163,16 @@ def _partners(
     for abi in {variant.abi for variant in variants}:
         numbers = [n for n, variant in enumerate(variants) if variant.abi == abi]
         bits: dict[str, int] = {}
+        width = 0
         shared = dict.fromkeys(numbers, 0)
         for number in numbers:
             for action in variants[number].compiles:
                 if len(users[action.object]) > 1:
-                    shared[number] |= bits.setdefault(action.object, 1 << len(bits))
+                    if action.object not in bits:
+                        count = count_units([action])
+                        bits[action.object] = (1 << count) - 1 << width
+                        width += count
+                    shared[number] |= bits[action.object]
         for number in numbers:
             counts = (
                 ((shared[number] & shared[n]).bit_count(), -n) for n in numbers if n != number

@@ -6,7 +6,7 @@ same value on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -67,6 +67,11 @@ class Compile:
     def object(self) -> str:
         """Where the object lives: in the cache shared by all workspaces, named by content."""
         return f"$cache/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
+
+
+def count_units(actions: Iterable[Compile]) -> int:
+    """How many units are in these objects."""
+    return sum(len(action.members) or 1 for action in actions)
 
 
 @dataclass(frozen=True)
