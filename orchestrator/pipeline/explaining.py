@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.pipeline.building import Variant, plan_variants
+from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import Session
 from orchestrator.select.why import Explainer, of_selection
 from orchestrator.values.labels import Label

@@ -1,16 +1,97 @@
-"""Plans without building: what each variant needs, and what of it is there already."""
+"""Plans without building: what each variant is cut to, what it needs, what is there already."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.pipeline.building import Variant, plan_variants
+from orchestrator.load.declared import App
 from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.static_links import StaticLinks
+from orchestrator.pipeline.variants import VariantLinks, Wanted, hot_units, links_of, plan_all
+from orchestrator.pipeline.verifying import read_traces
+from orchestrator.plan.graph import VariantObjects
 from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
+from orchestrator.select.policy import select
 from orchestrator.values.action import Compile
 from orchestrator.values.labels import Label
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One app for one ABI, planned."""
+
+    label: Label
+    app: App
+    traces: tuple[Trace, ...]
+    selection: Selection
+    objects: VariantObjects
+    links: VariantLinks | StaticLinks
+
+
+def plan_variants(
+    session: Session, labels: Sequence[Label], *, generate: bool = True
+) -> tuple[Variant, ...]:
+    """Plan every label; all selections come from the committed traces.
+
+    generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
+    """
+    traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
+    roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
+    kernels = {app: session.kernels_for(roots[app]) for app in traces}
+    selections = {
+        app: select(
+            session.runtime.index, kernels[app], traces[app], session.workspace.apps[app].selection
+        )
+        for app in traces
+    }
+    hot = {
+        app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
+        for app in traces
+    }
+    planned = plan_all(
+        session,
+        [
+            Wanted(
+                label=str(label),
+                abi=abi_of(label),
+                selection=selections[label.app],
+                kernels=kernels[label.app],
+                purpose="release",
+                optimize=session.workspace.apps[label.app].optimize,
+                hot=hot[label.app],
+                cut=session.cut_units(roots[label.app]),
+                app=label.app,
+            )
+            for label in labels
+        ],
+        generate=generate,
+    )
+    return tuple(
+        Variant(
+            label=label,
+            app=session.workspace.apps[label.app],
+            traces=traces[label.app],
+            selection=selections[label.app],
+            objects=planned[str(label)],
+            links=links_of(session, label.app, str(label), planned[str(label)]),
+        )
+        for label in labels
+    )
+
+
+def apps_of(labels: Iterable[Label]) -> list[str]:
+    return sorted({label.app for label in labels})
+
+
+def abi_of(label: Label) -> str:
+    assert label.abi is not None
+    return label.abi
 
 
 def planned(session: Session, labels: Sequence[Label]) -> PlanReport:

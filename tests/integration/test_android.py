@@ -17,7 +17,7 @@ from real import orchestrator, workspace_copy
 from orchestrator.context import Context
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.symbols import defined_symbols, needed_libraries
-from orchestrator.pipeline.building import Variant, plan_variants
+from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import Session
 from orchestrator.report.structural import Structure, differences, structure_of
 from orchestrator.toolchain.resolve import compiler_environment

@@ -12,7 +12,7 @@ from real import ROOT
 
 from orchestrator.cli import make_context
 from orchestrator.emit.ninja import ninja_text
-from orchestrator.pipeline.building import Variant, plan_variants
+from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.plan.graph import action_graph, sharing
 from orchestrator.select.policy import select

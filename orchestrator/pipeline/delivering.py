@@ -1,0 +1,90 @@
+"""What a variant that has been linked is delivered as."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.package.deliver import DeliverInputs
+from orchestrator.package.manifest import (
+    AndroidFact,
+    ModelFact,
+    RuntimeFact,
+    SelectionFact,
+    ToolchainFact,
+)
+from orchestrator.pipeline.headers import consumer_definitions, delivered_headers
+from orchestrator.pipeline.licences import licences
+from orchestrator.pipeline.packaging import common_fingerprint
+from orchestrator.pipeline.planning import Variant, abi_of
+from orchestrator.pipeline.prepare import NATIVE
+from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.static_links import StaticLinks
+from orchestrator.toolchain.driver import AndroidFacts
+
+
+def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
+    """What is delivered of a variant that has been linked, and what its manifest tells."""
+    app, abi = variant.app, abi_of(variant.label)
+    toolchain = session.toolchain(abi)
+    links = variant.links
+    selection = variant.selection
+    zig = toolchain.config.compiler.zig
+    shared = registrations = core = static = None
+    if isinstance(links, StaticLinks):
+        static = Path(session.fill(links.library.output))
+    else:
+        shared, registrations, core = (
+            Path(session.fill(link.output))
+            for link in (links.shared, links.registrations, links.core)
+        )
+    return DeliverInputs(
+        app=app.name,
+        abi=abi,
+        version=app.config.version,
+        package_name=app.package_name,
+        system=toolchain.config.system,
+        processor=toolchain.config.processor,
+        shared_library=shared,
+        registrations=registrations,
+        core=core,
+        static_library=static,
+        c_header=NATIVE / "capi" / "libtorch_app.h",
+        headers=() if static else delivered_headers(session, abi),
+        definitions=() if static else consumer_definitions(session, abi),
+        models=tuple(
+            ModelFact(name=m.name, file=Path(m.file).name, sha256=t.identity.model)
+            for m, t in zip(app.config.models, variant.traces, strict=True)
+        ),
+        selection=SelectionFact(
+            operators=tuple(selection.operators),
+            kernel_dtypes={tag: tuple(d) for tag, d in selection.kernel_dtypes.items()},
+            custom_classes=tuple(selection.custom_classes),
+            build_features=tuple(selection.build_features),
+        ),
+        runtime=RuntimeFact(
+            pytorch=session.runtime.version.version, tree=session.runtime.fetched.digest
+        ),
+        toolchain=ToolchainFact(
+            compiler=toolchain.driver.kind or ("zig" if zig is not None else "command"),
+            version=toolchain.version,
+            identity=toolchain.identity,
+            cxx_library=toolchain.driver.cxx_library,
+            target=toolchain.driver.target if static or zig else None,
+            android=_android(toolchain.driver.android),
+        ),
+        licences=licences(
+            session,
+            abi,
+            [unit for compile in variant.objects.compiles for unit in compile.units],
+            shared,
+        ),
+        for_release=toolchain.for_release,
+        beside=toolchain.driver.beside,
+        fingerprint=common_fingerprint(session, app, variant.traces, selection),
+    )
+
+
+def _android(facts: AndroidFacts | None) -> AndroidFact | None:
+    if facts is None:
+        return None
+    return AndroidFact(api=facts.api, ndk=facts.ndk, stl=facts.stl)
