@@ -259,8 +259,7 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             # a place for the build id, which the delivery fills in from the stripped content
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
-            # not `all`: c10::DataPtr compares the addresses of deleters
-            *(["-Wl,--icf=safe"] if session.toolchain(spec.abi).abilities.fold_functions else []),
+            *_smaller(session.toolchain(spec.abi)),
             *SYSTEM_LIBRARIES[spec.system],
         ),
         inputs=(exports,),
@@ -287,6 +286,16 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
         else None,
         driver_compiles=driver,
     )
+
+
+def _smaller(toolchain: ResolvedToolchain) -> tuple[str, ...]:
+    """What makes a shared library smaller, of what the linker can."""
+    android = toolchain.driver.android
+    # not `all`: c10::DataPtr compares the addresses of deleters
+    fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
+    if android is None or not toolchain.abilities.pack_relocations:
+        return fold
+    return (*fold, *android.relocations)
 
 
 def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:

@@ -38,6 +38,7 @@ class Abilities:
     version_script   its linker hides what a version script does not name (`--version-script`)
     collect_sections its linker drops what nothing refers to (`--gc-sections`)
     fold_functions   its linker folds equal functions (`--icf=safe`)
+    pack_relocations its linker packs relocations as bionic reads them (`--pack-dyn-relocs`)
     map_file         its linker writes a map (`-Map`)
     exclude_libs     its linker hides the symbols of archives (`--exclude-libs`)
     lto              it compiles and links with `-flto`
@@ -48,6 +49,7 @@ class Abilities:
     version_script: bool
     collect_sections: bool
     fold_functions: bool
+    pack_relocations: bool
     map_file: bool
     exclude_libs: bool
     lto: bool

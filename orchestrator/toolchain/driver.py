@@ -58,6 +58,18 @@ class AndroidFacts:
     ndk: int | None
     stl: Literal["c++_static", "c++_shared"]
 
+    @property
+    def relocations(self) -> tuple[str, ...]:
+        """How a linker packs relocations so that the least system reads them: from API level 23
+        on, smaller from 28, with standard tags from 30 (bionic, docs/elf-relocations and
+        android-changes-for-ndk-developers.md)."""
+        if self.api < 23:
+            return ()
+        if self.api < 28:
+            return ("-Wl,--pack-dyn-relocs=android",)
+        tags = ("-Wl,--use-android-relr-tags",) if self.api < 30 else ()
+        return ("-Wl,--pack-dyn-relocs=android+relr", *tags)
+
 
 @dataclass(frozen=True)
 class Driver:

@@ -93,6 +93,7 @@ int lta_other(int x) { return x; }
 """,
     "user.c": "int lta_member(int); int lta_user(int x) { return lta_member(x); }\n",
     "member.c": "int lta_member(int x) { return x + 1; }\n",
+    "places.c": "static int lta_a; int* lta_places[] = {&lta_a, &lta_a, &lta_a, &lta_a};\n",
     # __FILE_NAME__ and -Oz, which every unit wants: clang's, and gcc's from 12 on
     "plain.cpp": "const char* lta_plain() { return __FILE_NAME__; }\n",
     "text.cpp": "#include <stdexcept>\n#include <string>\n"
@@ -119,6 +120,14 @@ def _fold_functions(bench: Bench) -> bool:
     done = bench.link("folded.so", "twins.o", "-Wl,--icf=safe")
     names = bench.symbols("folded.so", ".symtab") if not done.returncode else {}
     return "lta_one" in names and names["lta_one"] == names.get("lta_two")
+
+
+def _pack_relocations(bench: Bench) -> bool:
+    if bench.compile("places.c").returncode:
+        return False
+    done = bench.link("packed.so", "places.o", "-Wl,--pack-dyn-relocs=android")
+    # the format's signature: bionic, linker_reloc_iterators.h
+    return done.returncode == 0 and b"APS2" in (bench.folder / "packed.so").read_bytes()
 
 
 def _map_file(bench: Bench) -> bool:
@@ -159,6 +168,7 @@ CHECKS: Final[Mapping[str, Callable[[Bench], bool]]] = {
     "version_script": _version_script,
     "collect_sections": _collect_sections,
     "fold_functions": _fold_functions,
+    "pack_relocations": _pack_relocations,
     "map_file": _map_file,
     "exclude_libs": _exclude_libs,
     "lto": _lto,

@@ -29,6 +29,7 @@ from orchestrator.package.symbols import defined_symbols
 from orchestrator.pipeline.variants import variant_links
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.flags import unit_flags
+from orchestrator.toolchain.driver import AndroidFacts
 from orchestrator.toolchain.resolve import (
     ResolvedToolchain,
     compiler_environment,
@@ -249,3 +250,18 @@ def _compile(abi: str, name: str) -> Compile:
         fingerprint=text_digest(f"{abi} {name}"),
         cost=1.0,
     )
+
+
+@pytest.mark.parametrize(
+    ("api", "flags"),
+    [
+        (21, ()),
+        (23, ("-Wl,--pack-dyn-relocs=android",)),
+        (28, ("-Wl,--pack-dyn-relocs=android+relr", "-Wl,--use-android-relr-tags")),
+        (30, ("-Wl,--pack-dyn-relocs=android+relr",)),
+    ],
+)
+def test_relocations_are_packed_as_the_least_system_reads_them(
+    api: int, flags: tuple[str, ...]
+) -> None:
+    assert AndroidFacts(api, None, "c++_static").relocations == flags

@@ -22,6 +22,7 @@ ZIG = Abilities(
     collect_sections=True,
     # zig refuses it, and its wrapper asks zig's linker
     fold_functions=True,
+    pack_relocations=True,
     # zig refuses -Map and --exclude-libs
     map_file=False,
     exclude_libs=False,
@@ -32,8 +33,9 @@ GNU = Abilities(
     shared=True,
     version_script=True,
     collect_sections=True,
-    # GNU ld has no --icf
+    # GNU ld has no --icf, and packs no relocations as bionic wants them
     fold_functions=False,
+    pack_relocations=False,
     map_file=True,
     exclude_libs=True,
     lto=True,

@@ -4,7 +4,7 @@
 # one cache for all, in which zig builds its libraries once
 : "${ZIG_GLOBAL_CACHE_DIR:=${0%/*}/../../zig}" "${ZIG_LOCAL_CACHE_DIR:=$ZIG_GLOBAL_CACHE_DIR}"
 export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR
-fold=
+again=
 sent=
 for argument in "$@"; do
   case "$argument" in
@@ -14,8 +14,10 @@ for argument in "$@"; do
     *.i) set -- -x c "$@" && sent=$argument ;;
     # zig takes -Oz for -Os
     -Oz) set -- -Xclang -Oz -mllvm -inline-threshold=35 "$@" ;;
-    # zig refuses to fold equal functions, though its linker can
-    -Wl,--icf=*) fold=${argument#-Wl,} ;;
+    # zig refuses what its linker can: to fold equal functions, to pack relocations
+    -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags)
+      again="$again ${argument#-Wl,}"
+      ;;
   esac
 done
 # An object holds its source's name. A text that was sent has one by chance; its first line tells the
@@ -38,31 +40,31 @@ if [ -n "$name" ] && mkdir "$sent.named"; then
   <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
   exit
 fi
-if [ -n "$fold" ]; then
+if [ -n "$again" ]; then
   # The linker's arguments are only known as one line of text: with a space in a path they cannot
-  # be told apart, and nothing is folded.
-  case "$ZIG_GLOBAL_CACHE_DIR<zig>" in *[[:space:]]*) fold= ;; esac
+  # be told apart, and these are left out.
+  case "$ZIG_GLOBAL_CACHE_DIR<zig>" in *[[:space:]]*) again= ;; esac
   count=$#
   while [ "$count" -gt 0 ]; do
     argument=$1
     shift
     case "$argument" in
-      -Wl,--icf=*) ;;
-      *[[:space:]]*) fold= && set -- "$@" "$argument" ;;
+      -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags) ;;
+      *[[:space:]]*) again= && set -- "$@" "$argument" ;;
       *) set -- "$@" "$argument" ;;
     esac
     count=$((count - 1))
   done
 fi
-if [ -n "$fold" ]; then
-  # Linked as zig does; then again by its linker, with the same arguments and the folding.
+if [ -n "$again" ]; then
+  # Linked as zig does; then again by its linker, with the same arguments and these.
   said=$(<zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf --verbose "$@" 2>&1) || exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
   line=$(printf '%s\n' "$said" | grep '^ld\.lld ' | tail -n 1)
   if [ -n "$line" ]; then
     set -f
-    exec <zig> $line "$fold" -O2
+    exec <zig> $line $again -O2
   fi
-  echo "zig does not say how it links, so that equal functions cannot be folded" >&2
+  echo "zig does not say how it links, so that its linker cannot do it again" >&2
   exit 1
 fi
 exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
