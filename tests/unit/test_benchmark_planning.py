@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from test_planner import shipped, shipped_kernels
+from shipped_index import shipped, shipped_kernels
 
 from benchmarks.planning import ABIS, Generator, add_app, generated_workspace, render
 from orchestrator.load.workspace import load_workspace

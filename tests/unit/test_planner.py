@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import pytest
 from core_toy import CONVOLUTION, CORE, FACTS, LINEAR, STUBS, make_index, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shipped_index import (
+    app_traces,
+    kernels_for,
+    shipped,
+    shipped_facts,
+    shipped_kernels,
+    shipped_spec,
+)
 
-from orchestrator.pipeline.prepare import index_path, unity_rules
 from orchestrator.plan.fingerprint import fingerprint, fingerprint_but
 from orchestrator.plan.planner import Planner, entry_nodes
 from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec, compile_unit
-from orchestrator.runtime.entry import load_entry, loader_symbols
-from orchestrator.runtime.index import RuntimeIndex, UnitFacts, load_index
-from orchestrator.runtime.versions import load_version
-from orchestrator.select.backends import reachable_backends, tensor_kinds
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.select.policy import select
-from orchestrator.trace.lock import parse_lock
 from orchestrator.values.selection import Selection
-from orchestrator.values.trace import Trace
 
-ROOT = Path(__file__).parents[2]
-VERSION = "1.13.1"
 M = frozenset({"m"})
 
 
@@ -107,50 +105,6 @@ def test_a_chain_as_long_as_memory_needs_no_recursion() -> None:
 
 
 # --- the shipped index ---
-
-
-@cache
-def shipped() -> RuntimeIndex:
-    return load_index(index_path(VERSION))
-
-
-@cache
-def shipped_kernels(backends: tuple[str, ...]) -> Registry:
-    return registry(shipped(), backends)
-
-
-@cache
-def shipped_facts() -> RuntimeFacts:
-    version, units = load_version(VERSION), shipped().units
-    return RuntimeFacts(
-        identity="f" * 64,
-        kernels=frozenset(unit.path for unit in units if "/native/cpu/" in unit.path),
-        always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
-        recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
-        languages={unit.path: "c" for unit in units if unit.path.endswith(".c")},
-        unlike=frozenset(version.without_pch),
-        included={rule.unit: rule.header for rule in version.include},
-        pch="p" * 64,
-        cuttable=frozenset(rule.unit for rule in version.cuts),
-        unity=unity_rules(version),
-    )
-
-
-def shipped_spec(roots: Iterable[str], **changes: object) -> VariantSpec:
-    entry = load_entry(VERSION).library | loader_symbols(shipped())
-    kinds = tensor_kinds(roots)
-    cut = frozenset(rule.unit for rule in load_version(VERSION).cuts if rule.unless not in kinds)
-    values: dict[str, object] = {"entry": entry, "cut": cut, "optimize": "balanced"}
-    return spec(**(values | changes))
-
-
-def kernels_for(roots: Iterable[str]) -> Registry:
-    return shipped_kernels(reachable_backends(("CPU", "QuantizedCPU"), roots))
-
-
-def app_traces(app: str) -> list[Trace]:
-    files = sorted((ROOT / "apps" / app / "traces").glob("*.yaml"))
-    return [parse_lock(file.read_text(), file.name) for file in files]
 
 
 def random_selection(seed: int) -> Selection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.unity import UnityRules, can_share, shard_compile, shard_text, shards
@@ -13,7 +14,6 @@ from orchestrator.runtime.index import UnitFacts
 from orchestrator.select.policy import select
 from orchestrator.values.action import Compile, count_units
 from orchestrator.values.selection import Selection
-from tests.unit.test_planner import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 
 APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
 

@@ -1,0 +1,66 @@
+"""The shipped index and the demo apps' traces, for tests that plan real variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from core_toy import spec
+
+from orchestrator.pipeline.prepare import index_path, unity_rules
+from orchestrator.plan.variant import RuntimeFacts, VariantSpec
+from orchestrator.runtime.entry import load_entry, loader_symbols
+from orchestrator.runtime.index import RuntimeIndex, load_index
+from orchestrator.runtime.versions import load_version
+from orchestrator.select.backends import reachable_backends, tensor_kinds
+from orchestrator.select.closure import Registry, registry
+from orchestrator.trace.lock import parse_lock
+from orchestrator.values.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+VERSION = "1.13.1"
+
+
+@cache
+def shipped() -> RuntimeIndex:
+    return load_index(index_path(VERSION))
+
+
+@cache
+def shipped_kernels(backends: tuple[str, ...]) -> Registry:
+    return registry(shipped(), backends)
+
+
+@cache
+def shipped_facts() -> RuntimeFacts:
+    version, units = load_version(VERSION), shipped().units
+    return RuntimeFacts(
+        identity="f" * 64,
+        kernels=frozenset(unit.path for unit in units if "/native/cpu/" in unit.path),
+        always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
+        recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
+        languages={unit.path: "c" for unit in units if unit.path.endswith(".c")},
+        unlike=frozenset(version.without_pch),
+        included={rule.unit: rule.header for rule in version.include},
+        pch="p" * 64,
+        cuttable=frozenset(rule.unit for rule in version.cuts),
+        unity=unity_rules(version),
+    )
+
+
+def shipped_spec(roots: Iterable[str], **changes: object) -> VariantSpec:
+    entry = load_entry(VERSION).library | loader_symbols(shipped())
+    kinds = tensor_kinds(roots)
+    cut = frozenset(rule.unit for rule in load_version(VERSION).cuts if rule.unless not in kinds)
+    values: dict[str, object] = {"entry": entry, "cut": cut, "optimize": "balanced"}
+    return spec(**(values | changes))
+
+
+def kernels_for(roots: Iterable[str]) -> Registry:
+    return shipped_kernels(reachable_backends(("CPU", "QuantizedCPU"), roots))
+
+
+def app_traces(app: str) -> list[Trace]:
+    files = sorted((ROOT / "apps" / app / "traces").glob("*.yaml"))
+    return [parse_lock(file.read_text(), file.name) for file in files]
