@@ -191,9 +191,9 @@ def _everywhere(results: Values) -> list[Row]:
         _row("every app for every ABI, from an empty object cache",
              f"at most 1/{EVERYWHERE_SHARE} of upstream's CPU for as many variants",
              _workspace, results),
-        _row("one operator added to an app, each of its ABIs",
+        _row("for each ABI, one operator added to an app",
              f"at most {ABI_OPERATOR_SECONDS} CPU s", _abi_operator, results),
-        _row("nothing changed, every app for every ABI",
+        _row("every app for every ABI, nothing changed",
              f"at most {EVERYWHERE_NOTHING_SECONDS} s wall", _nothing_everywhere, results),
     ]  # fmt: skip
 

@@ -58,7 +58,9 @@ def empty_cache(user_cache: Path, into: Path) -> Path:
     """A cache in which nothing has been built."""
     ensure_folder(into, "cache")
     for name in _SHARED:
-        (into / name).symlink_to((user_cache / name).resolve())
+        # no emulator was fetched, for one
+        if (user_cache / name).is_dir():
+            (into / name).symlink_to((user_cache / name).resolve())
     return into
 
 

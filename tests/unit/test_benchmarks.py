@@ -154,10 +154,11 @@ class TestScratch:
 
     def test_an_empty_cache_shares_sources_and_nothing_that_is_built(self, tmp_path: Path) -> None:
         user = tmp_path / "user"
-        for name in ("runtime", "generated", "objects", "pch"):
+        for name in ("runtime", "generated", "debian", "objects", "pch"):
             (user / name).mkdir(parents=True)
         cache = scratch.empty_cache(user, tmp_path / "cache")
-        assert sorted(p.name for p in cache.iterdir() if p.is_symlink()) == ["generated", "runtime"]
+        linked = sorted(p.name for p in cache.iterdir() if p.is_symlink())
+        assert linked == ["debian", "generated", "runtime"]
         assert not (cache / "objects").exists()
 
     def test_what_a_step_has_made_is_forgotten(self, tmp_path: Path) -> None:
@@ -294,6 +295,18 @@ RESULTS: dict[str, Any] = {
         "tracer": {"measured": {"user_seconds": 450.0, "units": 250, "units_of_runtime": 520}},
         "nothing": {"measured": {"wall_seconds": [0.6, 0.45], "actions_run": 0}},
         "size": {"measured": {"stripped_bytes": 1_300_000}},
+        "everywhere": {
+            "measured": {
+                "variants": 20,
+                "user_seconds": 2000.0,
+                "peak_bytes": 120_000_000,
+                "operator": [
+                    {"abi": "linux-x86_64", "user_seconds": 14.0},
+                    {"abi": "ios-arm64", "user_seconds": 15.5},
+                ],
+                "nothing": [0.9, 1.2],
+            }
+        },
         "latency": {"failed": "error: it broke\n  seen: x"},
     },
 }
@@ -327,6 +340,9 @@ class TestRender:
             ("93.5 % of 20,000,000 bytes", True),
             ("1,500,001 bytes", False),
             ("failed: error: it broke", None),
+            ("20 variants: 2,000.0 s: 1/25.0 of 50,000.0 s", True),
+            ("linux-x86_64 14.0 s, ios-arm64 15.5 s", False),
+            ("0.90 s (least of 2), 20 variants", True),
             ("310 MB (step `further`)", False),
         ]
 
@@ -340,6 +356,10 @@ class TestRender:
     def test_nothing_must_run_nothing(self) -> None:
         assert row(changed("nothing", actions_run=1), "nothing").met is False
         assert row(changed("nothing", wall_seconds=[0.51]), "nothing").met is False
+
+    def test_as_many_of_upstreams_variants_are_compared(self) -> None:
+        results = changed("everywhere", variants=16)
+        assert row(results, "every app for every ABI, from").met is False
 
     def test_both_ratios_of_the_latency_must_be_met(self) -> None:
         results = copy.deepcopy(RESULTS)
