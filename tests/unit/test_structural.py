@@ -101,6 +101,13 @@ def test_kernels_that_the_apps_linker_drops_are_no_difference() -> None:
     )
 
 
+def test_schemas_of_entry_points_that_the_apps_linker_drops_are_no_difference() -> None:
+    more = made(data=TEXT + b"values(Tensor(a) self) -> Tensor(a)\0")
+    assert differences(made(), more) == ("1 schemas too many: values",)
+    assert differences(made(), replace(more, collected=False)) == ()
+    assert differences(more, replace(made(), collected=False)) == ("1 schemas missing: values",)
+
+
 def test_units_that_one_processor_alone_has_are_no_difference() -> None:
     assert differences(made(), replace(made(), dtypes={"Copy.cpp": "ab", "Neon.cpp": "ef"})) == ()
 
