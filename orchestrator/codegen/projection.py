@@ -12,7 +12,7 @@ from functools import cache
 
 from orchestrator.codegen.render import render
 from orchestrator.runtime.index import UnitFacts
-from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
 
 # A list that names nothing else names this: an empty macro would be no list at all.
 NOTHING = "selected::nothing"
@@ -27,12 +27,14 @@ def mentions_selection(unit: UnitFacts) -> bool:
 def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     """The projection header's text; None for an op-agnostic unit.
 
-    A unit that computes names of tags (`open_tags`) or classes gets all of the selection's.
+    A unit that computes names of tags (`open_tags`) or classes gets all of the selection's; where
+    no run has told them (`ALL_TAGS`), all that there are.
     """
     if not mentions_selection(unit):
         return None
     if selection.everything:
         return _render(everything=True)
+    every_tag = unit.open_tags and ALL_TAGS in selection.kernel_dtypes
     tags = selection.kernel_dtypes if unit.open_tags else unit.tags
     classes = selection.custom_classes if unit.open_classes else unit.classes
     kernel_dtypes = [
@@ -42,9 +44,10 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     ]
     whole = {tag for tag, dtypes in kernel_dtypes if dtypes == [ALL_DTYPES]}
     return _render(
+        everything=every_tag,
         conditions="".join(_condition(tag, tuple(dtypes)) for tag, dtypes in kernel_dtypes),
         # where all is selected upstream's own switches compile quicker
-        late=unit.open_tags or not set(unit.tags) <= whole,
+        late=not every_tag and (unit.open_tags or not set(unit.tags) <= whole),
         lists_operators=bool(unit.operators),
         operators=[o for o in sorted(unit.operators) if o in selection.operators] or [NOTHING],
         lists_classes=bool(unit.classes or unit.open_classes)

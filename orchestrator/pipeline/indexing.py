@@ -101,6 +101,7 @@ def make_index(
         runtime.fetched.digest,
         units,
         {path: Path(session.fill(c.object)) for path, c in compiles.items()},
+        {rule.unit: rule.operators for rule in runtime.version.fallbacks},
     )
     entry = _entry(session, library, tracer)
     _write(index_path(runtime.version.version), save_index(index))

@@ -28,7 +28,7 @@ from orchestrator.trace.lock import pack_runs, write_lock
 from orchestrator.trace.recording import trace_from_recording
 from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
-from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
 from orchestrator.values.trace import Trace
 
 # How often a model is run to see which of its outputs differ from run to run: few numbers that are
@@ -142,7 +142,8 @@ def tracer_selection(
         operators=dict.fromkeys(sorted(found.operators), who),
         root_operators=frozenset(roots),
         kernel_dtypes={
-            tag: {ALL_DTYPES: who} for tag in sorted({t for unit in index.units for t in unit.tags})
+            tag: {ALL_DTYPES: who}
+            for tag in sorted({ALL_TAGS, *(t for unit in index.units for t in unit.tags)})
         },
         custom_classes={ALL_CLASSES: who},
         build_features={name: who for unit in index.units for name in unit.features},

@@ -18,7 +18,7 @@ from orchestrator.plan.variant import (
     precompile,
 )
 from orchestrator.toolchain.driver import CxxSource
-from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
 _REGISTRATION_COST = 5.0
@@ -26,6 +26,8 @@ _NATIVE_COST = 5.0
 _RUNTIME_LIBRARY_COST = 2.0
 _CXX_LIBRARY_COST = 0.5
 _JAVA_COST = 0.3
+# Of our own sources what reads most of ATen; the others are quicker without.
+_PRECOMPILED = frozenset({"capi/capi.cpp"})
 _JAVA_FLAGS = (
     *("-Oz", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden"),
     *("-fno-exceptions", "-fno-rtti", "-w", "-DNDEBUG", "-std=gnu++17", "-I$native/capi"),
@@ -101,12 +103,17 @@ def native_compiles(
     facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: str
 ) -> tuple[Compile, ...]:
     """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
-    return _native_compiles(facts.identity, spec.level, tuple(sources), native)
+    pch = precompile(facts, spec, flags_of(spec))
+    return _native_compiles(facts.identity, spec.level, tuple(sources), native, pch)
 
 
 @cache
 def _native_compiles(
-    runtime: str, spec: VariantSpec, sources: tuple[str, ...], native: str
+    runtime: str,
+    spec: VariantSpec,
+    sources: tuple[str, ...],
+    native: str,
+    pch: Precompile | None,
 ) -> tuple[Compile, ...]:
     flags = (
         *flags_of(spec),
@@ -128,9 +135,11 @@ def _native_compiles(
                     "runtime": runtime,
                     "toolchain": spec.toolchain,
                     "flags": flags,
+                    "pch": pch.identity if pch and source in _PRECOMPILED else None,
                 }
             ),
             cost=_NATIVE_COST,
+            pch=pch if source in _PRECOMPILED else None,
         )
         for source in sources
     )

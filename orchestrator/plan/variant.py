@@ -23,7 +23,12 @@ from orchestrator.values.selection import Selection
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 # Units that run for each operator of a model: kernels, their iterators, the tensor itself.
-_COMPUTING = ("aten/src/ATen/native/", "aten/src/ATen/TensorIterator", "c10/core/")
+_COMPUTING = (
+    "aten/src/ATen/native/",
+    "aten/src/ATen/TensorIterator",
+    "c10/core/",
+    "caffe2/perfkernels/",
+)
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
 
@@ -38,6 +43,7 @@ class RuntimeFacts:
     recording    more of them for a tracer
     unlike       units that cannot be compiled with the precompiled header
     included     unit -> header of ours that it is compiled with
+    digests      header of ours that a single unit is compiled with -> digest of its text
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
@@ -50,6 +56,7 @@ class RuntimeFacts:
     languages: Mapping[str, Language]
     unlike: frozenset[str] = frozenset()
     included: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     pch: str = ""
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
@@ -178,18 +185,17 @@ def compilation(
         and precompiled(kernel=kernel, hot=hot, optimize=spec.optimize)
     ):
         pch = precompile(facts, spec, flags)
+    of = {
+        "unit": unit.path,
+        "runtime": facts.identity,
+        "toolchain": spec.toolchain,
+        "flags": flags,
+        "pch": None if pch is None else pch.identity,
+    }
     if included is not None:
         flags = (*flags, "-include", f"$native/{included}")
-    fingerprint_with = fingerprint_but(
-        {
-            "unit": unit.path,
-            "runtime": facts.identity,
-            "toolchain": spec.toolchain,
-            "flags": flags,
-            "pch": None if pch is None else pch.identity,
-        },
-        "projection",
-    )
+        of |= {"flags": flags, "included": facts.digests.get(included)}
+    fingerprint_with = fingerprint_but(of, "projection")
     source = (
         f"$generated/ATen/{unit.path.removeprefix(GENERATED)}"
         if unit.path.startswith(GENERATED)

@@ -69,7 +69,8 @@ class Registration:
     """One kernel or schema registered for `operator` under `key`.
 
     key is a dispatch key (`CPU`), `schema` for a definition, `jit` for an interpreter operator,
-    `promoted` for one that its unit always registers, `fallback:<key>` for a backend fallback.
+    `promoted` for one that its unit always registers, `fallback:<key>` for a backend fallback, and
+    `fallback` where the operator's results carry a dispatch key whose fallback the unit registers.
     targets are the nodes that exist only because of this registration.
     """
 

@@ -49,8 +49,11 @@ def build_index(
     tree: str,
     units: Iterable[UnitFacts],
     objects: Mapping[str, Path],
+    fallbacks: Mapping[str, Iterable[str]] | None = None,
 ) -> RuntimeIndex:
     """The index of `units`, whose objects are at `objects[unit.path]`.
+
+    fallbacks: unit that registers a dispatch key's fallback -> operators whose results carry it
 
     Raises ObjectUnreadableError.
     """
@@ -72,6 +75,8 @@ def build_index(
         reader = _UnitReader(builder, strong, weak, number, unit, facts)
         registrations += reader.read()
         registrations += [Registration(name, "promoted", number, ()) for name in unit.promoted]
+        carried = (fallbacks or {}).get(unit.path, ())
+        registrations += [Registration(name, "fallback", number, ()) for name in carried]
         finished.append(replace(unit, init=reader.init))
     return _finish(pytorch, tree, finished, registrations, builder)
 

@@ -109,6 +109,13 @@ class IncludeRule(_Data):
     why: str
 
 
+class FallbackRule(_Data):
+    """A unit that registers a dispatch key's fallback, and the operators whose results carry it."""
+
+    unit: str
+    operators: Strings
+
+
 class AloneUnit(_Data):
     """A unit that cannot be a member of a unity shard, and why."""
 
@@ -184,6 +191,7 @@ class VersionData(_Data):
     always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
     without_pch: Strings
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
+    fallbacks: Annotated[tuple[FallbackRule, ...], Strict(False)]
     unity: UnityData
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]

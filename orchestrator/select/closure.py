@@ -20,6 +20,7 @@ ALWAYS_KEYS = frozenset(
         "CompositeExplicitAutograd",
         "CatchAll",
         "catchall",
+        "fallback",
         "BackendSelect",
         "jit",
         "promoted",

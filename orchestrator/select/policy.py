@@ -8,7 +8,7 @@ from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy
-from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection, merge_all
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection, merge_all
 from orchestrator.values.trace import Trace
 
 
@@ -33,11 +33,15 @@ def _closed(index: RuntimeIndex, found: Needed, roots: frozenset[str], requester
         operators=dict.fromkeys(sorted(found.operators), who),
         root_operators=roots,
         kernel_dtypes={
-            tag: {ALL_DTYPES: who} for tag in sorted({tag for unit in units for tag in unit.tags})
+            tag: {ALL_DTYPES: who} for tag in sorted({tag for unit in units for tag in _tags(unit)})
         },
         custom_classes={name: who for unit in units for name in _classes(unit)},
         build_features={name: who for unit in units for name in unit.features},
     )
+
+
+def _tags(unit: UnitFacts) -> tuple[str, ...]:
+    return (*unit.tags, ALL_TAGS) if unit.open_tags else unit.tags
 
 
 def _classes(unit: UnitFacts) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 ALL_DTYPES = "*"
+# stands for every kernel tag of the units whose tags are no literals (`open_tags`)
+ALL_TAGS = "*"
 # Among custom classes: all, because a unit computes the names of those that it registers.
 ALL_CLASSES = "*"
 

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import shutil
-import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driving import call, tensor
 from real import orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
@@ -44,26 +41,8 @@ def report(workspace: Path) -> dict[str, Any]:
     return dict(variant)
 
 
-def tensor(*numbers: float) -> dict[str, Any]:
-    data = base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
-    return {"tensor": {"dtype": "float32", "shape": [len(numbers)], "data": data}}
-
-
 def text_list(*words: str) -> dict[str, Any]:
     return {"list": [{"string": word} for word in words], "element": "string"}
-
-
-def call(workspace: Path, method: str, *args: dict[str, Any]) -> dict[str, Any]:
-    """What a method gives in the delivered library, in the driver's JSON."""
-    inputs, output = workspace / "inputs.json", workspace / "output.json"
-    inputs.write_text(json.dumps([{"method": method, "args": args}]))
-    model = workspace / "apps/words/models/words.ptl"
-    driver = workspace / ".orchestrator/variants/words/linux-x86_64/driver"
-    argv = [str(driver), "--model", str(model), "--inputs", str(inputs), "--output", str(output)]
-    library = workspace / "dist/words/linux-x86_64/lib"
-    subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=False)
-    (run,) = json.loads(output.read_text())["runs"]
-    return dict(run)
 
 
 def test_random_outputs_are_told_and_never_just_ok(workspace: Path, report: dict[str, Any]) -> None:
@@ -80,12 +59,16 @@ def test_random_outputs_are_told_and_never_just_ok(workspace: Path, report: dict
 @pytest.mark.usefixtures("report")
 def test_branches_that_no_input_took_run(workspace: Path) -> None:
     words, bias = text_list("b", "a-B"), {"dict": [[{"string": "bias"}, tensor(1, 2)]]}
-    seen = call(workspace, "forward", words, {"double": 0.5}, bias)["output"]["dict"]
+    seen = call(workspace, "words", "forward", words, {"double": 0.5}, bias)["output"]["dict"]
     assert seen[2] == [{"string": "scaled"}, tensor(2.5, 7.5)]
 
-    assert call(workspace, "pick", tensor(1, -2, 3), {"int": 1})["output"] == tensor(3, 1, -2)
-    assert call(workspace, "pick", tensor(1, -2, 3), {"int": 2})["output"] == tensor(1, 0, 3)
-    assert call(workspace, "describe", {"int": 7}, {"string": "n"})["output"] == {
+    assert call(workspace, "words", "pick", tensor(1, -2, 3), {"int": 1})["output"] == tensor(
+        3, 1, -2
+    )
+    assert call(workspace, "words", "pick", tensor(1, -2, 3), {"int": 2})["output"] == tensor(
+        1, 0, 3
+    )
+    assert call(workspace, "words", "describe", {"int": 7}, {"string": "n"})["output"] == {
         "tuple": [
             {"string": "n=7"},
             {"string": "N"},
@@ -98,7 +81,7 @@ def test_branches_that_no_input_took_run(workspace: Path) -> None:
 @pytest.mark.usefixtures("report")
 def test_an_exception_of_the_model_keeps_its_words(workspace: Path) -> None:
     bias = {"dict": [[{"string": "bias"}, tensor(1, 2)]]}
-    run = call(workspace, "forward", text_list(), {"none": True}, bias)
+    run = call(workspace, "words", "forward", text_list(), {"none": True}, bias)
     assert run["output"] is None
     assert run["error"]["code"] == "RUN_FAILED"
     assert "there are no words" in run["error"]["text"]

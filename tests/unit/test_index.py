@@ -295,6 +295,26 @@ def test_tags_are_those_of_the_sources(shipped: RuntimeIndex) -> None:
     assert all(unit.cost >= 0 for unit in shipped.units)
 
 
+def test_fallbacks_come_with_the_operators_whose_results_carry_their_key(
+    shipped: RuntimeIndex,
+) -> None:
+    found = {
+        r.operator: shipped.units[r.unit].path for r in shipped.registrations if r.key == "fallback"
+    }
+    assert found == {
+        "aten::_conj": "aten/src/ATen/ConjugateFallback.cpp",
+        "aten::_neg_view": "aten/src/ATen/native/NegateFallback.cpp",
+        "aten::_efficientzerotensor": "aten/src/ATen/ZeroTensorFallback.cpp",
+    }
+    reached = {shipped.units[n].path for n in closure(shipped, "aten::conj").units}
+    assert "aten/src/ATen/ConjugateFallback.cpp" in reached
+
+
+def test_embedding_bags_have_what_sums_their_rows(shipped: RuntimeIndex) -> None:
+    reached = {shipped.units[n].path for n in closure(shipped, "aten::embedding_bag").units}
+    assert "caffe2/perfkernels/embedding_lookup_idx.cc" in reached
+
+
 def test_units_are_sorted(shipped: RuntimeIndex) -> None:
     paths = [unit.path for unit in shipped.units]
     assert paths == sorted(set(paths))

@@ -10,6 +10,7 @@ from core_toy import compile_file, compile_text
 from orchestrator.runtime.index import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
 from orchestrator.runtime.index_build import build_index
 from orchestrator.runtime.objects import ObjectUnreadableError
+from orchestrator.select.closure import registry
 
 HEADER = """\
 extern "C" int outside(int);
@@ -81,6 +82,19 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def index(objects: dict[str, Path]) -> RuntimeIndex:
     return build_index("0.1.0", "7" * 64, FACTS, objects)
+
+
+def test_a_fallback_is_registered_with_the_operators_whose_results_carry_its_key(
+    objects: dict[str, Path],
+) -> None:
+    fallbacks = {"native/a.cpp": ["aten::_conj", "aten::conj"]}
+    index = build_index("0.1.0", "7" * 64, FACTS, objects, fallbacks)
+    units = {
+        r.operator: index.units[r.unit].path for r in index.registrations if r.key == "fallback"
+    }
+    assert units == {"aten::_conj": "native/a.cpp", "aten::conj": "native/a.cpp"}
+    # it is a registration of every selection with the operator, linked whole
+    assert [r.key for r in registry(index, ["CPU"]).kernels("aten::_conj")] == ["fallback"]
 
 
 def targets(index: RuntimeIndex, name: str) -> set[str]:

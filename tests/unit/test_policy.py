@@ -48,7 +48,8 @@ def test_static_is_the_closure_with_all_dtypes_of_the_reached_units() -> None:
     assert selection == Selection(
         operators={"aten::add.Tensor": M, "aten::linear": M},
         root_operators=frozenset({"aten::linear"}),
-        kernel_dtypes={"linear_tag": {"*": M}, "shared_tag": {"*": M}},
+        # a unit that is reached computes names of tags
+        kernel_dtypes={"*": {"*": M}, "linear_tag": {"*": M}, "shared_tag": {"*": M}},
         custom_classes={"Prepacked": M},
         build_features={"LINEAR_FEATURE": M},
     )

@@ -90,6 +90,18 @@ def test_all_classes_need_no_list() -> None:
     assert "TORCH_SELECTIVE_CLASS" not in text
 
 
+def test_where_no_run_told_the_computed_tags_all_are_selected() -> None:
+    opened = UnitFacts("u.cpp", 1.0, tags=("t",), open_tags=True, operators=("aten::relu",))
+    all_tags = SELECTION.merge(Selection(kernel_dtypes={"*": {"*": M}}))
+    text = projection_text(opened, all_tags)
+    assert text is not None
+    assert "  return true;\n}" in text
+    assert "lta::dispatched" not in text
+    # operators are selected as before, and so are the tags of other units
+    assert "operator_selected" in text
+    assert projection_text(UNIT, all_tags) == projection_text(UNIT, SELECTION)
+
+
 def test_a_tag_without_dtypes_is_not_selected() -> None:
     empty = Selection(kernel_dtypes={"add_stub": {}})
     assert projection_text(UNIT, empty) == projection_text(UNIT, Selection())

@@ -267,6 +267,8 @@ def test_a_header_of_ours_is_read_first() -> None:
     facts = replace(PCH_FACTS, included={ATEN.path: "capi/kept_messages.h"})
     action = compile_unit(facts, Selection(), spec(), ATEN)
     assert action.flags[-2:] == ("-include", "$native/capi/kept_messages.h")
+    other = replace(facts, digests={"capi/kept_messages.h": "d" * 64})
+    assert compile_unit(other, Selection(), spec(), ATEN).fingerprint != action.fingerprint
 
 
 def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:

@@ -1,0 +1,61 @@
+"""Exports `rare`: operators that need more than their own kernel.
+
+Tensors with a dispatch key of their own (conjugate, negative), a kernel tag that no literal in the
+sources names (`triu`, `tril`), and rows of an embedding that code outside of ATen sums.
+
+Run `PYTHONPATH=apps python tests/integration/apps/rare/export.py` with the optional dependency
+group `export`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from export_support.saving import canonical, prepare
+from torch import Tensor, nn
+from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+
+class Rare(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.EmbeddingBag(5, 3, mode="sum")
+        with torch.no_grad():
+            self.rows.weight.copy_(torch.arange(15.0).reshape(5, 3))
+
+    def forward(self, real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
+        z = torch.complex(real, imaginary)
+        return torch.view_as_real(z * z.conj()), torch.imag(z.conj()) + 1
+
+    @torch.jit.export
+    def triangle(self, x: Tensor, upper: bool) -> Tensor:
+        if upper:
+            return torch.triu(x)
+        return torch.tril(x)
+
+    @torch.jit.export
+    def bag(self, ids: Tensor, offsets: Tensor) -> Tensor:
+        return self.rows(ids, offsets)
+
+
+def whole(value: Tensor) -> InflatableArg:
+    """A bundled tensor that stays as it is: random ones are made anew otherwise."""
+    return InflatableArg(value, "{}")
+
+
+def main() -> None:
+    prepare()
+    model = torch.jit.script(Rare().eval())
+    methods = {
+        model.forward: [(whole(torch.tensor([1.0, 2.0])), whole(torch.tensor([3.0, -1.0])))],
+        model.triangle: [(whole(torch.ones(2, 2)), True)],
+        model.bag: [(whole(torch.tensor([0, 1, 4])), whole(torch.tensor([0, 2])))],
+    }
+    saved = bundle_inputs(model, methods)._save_to_buffer_for_lite_interpreter()
+    path = Path(__file__).resolve().parent / "models" / "rare.ptl"
+    path.write_bytes(canonical(saved, "rare"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Calls a delivered library's models with values of the test, through its driver."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_CODES = {"float32": "f", "int64": "q"}
+
+
+def tensor(
+    *values: float, dtype: str = "float32", shape: list[int] | None = None
+) -> dict[str, Any]:
+    """A tensor in the driver's JSON; one-dimensional unless its shape is given."""
+    data = struct.pack(f"<{len(values)}{_CODES[dtype]}", *values)
+    sizes = [len(values)] if shape is None else shape
+    text = base64.b64encode(data).decode()
+    return {"tensor": {"dtype": dtype, "shape": sizes, "data": text}}
+
+
+def numbers(value: dict[str, Any]) -> list[float]:
+    """The elements of a tensor in the driver's JSON."""
+    given = value["tensor"]
+    data = base64.b64decode(given["data"])
+    code = _CODES[given["dtype"]]
+    return list(struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
+
+
+def call(workspace: Path, app: str, method: str, *args: dict[str, Any]) -> dict[str, Any]:
+    """What a method of the app's only model gives in its linux-x86_64 library."""
+    inputs, output = workspace / "inputs.json", workspace / "output.json"
+    inputs.write_text(json.dumps([{"method": method, "args": args}]))
+    (model,) = (workspace / "apps" / app / "models").glob("*.ptl")
+    driver = workspace / ".orchestrator/variants" / app / "linux-x86_64/driver"
+    argv = [str(driver), "--model", str(model), "--inputs", str(inputs), "--output", str(output)]
+    library = workspace / "dist" / app / "linux-x86_64/lib"
+    subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=False)
+    (run,) = json.loads(output.read_text())["runs"]
+    return dict(run)

@@ -1,0 +1,59 @@
+"""Operators that need more than their own kernel, from trace to library.
+
+`apps/rare/export.py` beside this file writes the model; what it must give is worked out by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import call, numbers, tensor
+from real import orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+RARE = Path(__file__).parent / "apps" / "rare"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace whose only app is `rare`, traced, built and proven."""
+    root = workspace_copy(tmp_path_factory.mktemp("rare"))
+    shutil.copytree(RARE, root / "apps" / "rare")
+    traced = orchestrator("trace", "//apps/rare", "--quiet", cwd=root)
+    assert traced.code == 0, traced.err
+    assert "never ran: " in traced.out
+    assert "aten::tril" in traced.out.partition("never ran: ")[2]
+    ran = orchestrator("build", "--json", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    assert variant["verified"] == "ok"
+    return root
+
+
+def given(workspace: Path, method: str, *arguments: dict[str, Any]) -> Any:
+    run = call(workspace, "rare", method, *arguments)
+    assert run["error"] is None, run
+    return run["output"]
+
+
+def test_conjugate_and_negative_tensors(workspace: Path) -> None:
+    squares, negative = given(workspace, "forward", tensor(1, 2), tensor(3, -1))["tuple"]
+    assert numbers(squares) == [10, 0, 5, 0]
+    assert numbers(negative) == [-2, 2]
+
+
+def test_a_kernel_tag_that_no_literal_names(workspace: Path) -> None:
+    x = tensor(1, 2, 3, 4, shape=[2, 2])
+    assert numbers(given(workspace, "triangle", x, {"bool": True})) == [1, 2, 0, 4]
+    # its operator never ran: all dtypes were kept
+    assert numbers(given(workspace, "triangle", x, {"bool": False})) == [1, 0, 3, 4]
+
+
+def test_rows_that_code_outside_of_aten_sums(workspace: Path) -> None:
+    ids, offsets = tensor(0, 1, 4, dtype="int64"), tensor(0, 2, dtype="int64")
+    assert numbers(given(workspace, "bag", ids, offsets)) == [3, 5, 7, 12, 13, 14]
