@@ -6,10 +6,11 @@
 // select is the operator and the key. Only ATen/core/dispatch/OperatorEntry.cpp is compiled with
 // `-include` of this file, and PyTorch's files stay as they are.
 //
-// Trap: the macro names what is in scope where that unit uses it, OperatorEntry::reportError.
+// Trap: the macro names what is in scope where that unit uses it, OperatorEntry::reportError; headers
+// that use it are read before.
 #pragma once
 
-#include <c10/util/Exception.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #ifdef STRIP_ERROR_MESSAGES
 
