@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from orchestrator.codegen.projection import projection_text
@@ -31,7 +31,7 @@ from orchestrator.runtime.entry import (
 )
 from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
 from orchestrator.runtime.index_build import build_index
-from orchestrator.runtime.mentions import mentions_of
+from orchestrator.runtime.mentions import Mentions, mentions_of
 from orchestrator.runtime.units import runtime_units
 from orchestrator.toolchain.resolve import compiler_environment
 from orchestrator.values.action import ActionGraph, Compile
@@ -132,40 +132,42 @@ def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
 def _mentions(
     session: Session, spec: VariantSpec, units: Sequence[UnitFacts]
 ) -> Iterable[UnitFacts]:
-    """The units with what they mention. Raises PreprocessingFailedError."""
+    """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
     session.say("preprocessing the units")
-    env = compiler_environment(session.context.cache, session.context.env)
-    facts = session.runtime.facts
-    actions = [compile_unit(facts, _EVERYTHING, spec, unit) for unit in units]
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        texts = pool.map(lambda action: _preprocess(session, action, env), actions)
-        for unit, text in zip(units, texts, strict=True):
-            found = mentions_of(text)
-            yield UnitFacts(
-                unit.path,
-                unit.cost,
-                tags=found.tags,
-                open_tags=found.open_tags,
-                operators=found.operators,
-                classes=found.classes,
-                open_classes=found.open_classes,
-                features=found.features,
-                promoted=found.promoted,
-            )
+    env = dict(compiler_environment(session.context.cache, session.context.env))
+    found: dict[str, Mentions] = {}
+    # processes: finding names in a few megabytes takes as long as preprocessing them
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        work = {pool.submit(_mentioned, _preprocessor(session, spec, u), env): u for u in units}
+        for done in as_completed(work):
+            mentions = done.result()
+            if isinstance(mentions, str):
+                pool.shutdown(cancel_futures=True)
+                raise PreprocessingFailedError(
+                    f"{work[done].path} cannot be preprocessed",
+                    hint="name what it needs in the version's data, or leave it out: `without`",
+                    details=mentions[:2000],
+                )
+            found[work[done].path] = mentions
+    for unit in units:
+        yield UnitFacts(unit.path, unit.cost, **asdict(found[unit.path]))
 
 
-def _preprocess(session: Session, action: Compile, env: Mapping[str, str]) -> str:
+def _preprocessor(session: Session, spec: VariantSpec, unit: UnitFacts) -> list[str]:
+    """The command that preprocesses a unit as its compilation would."""
+    action = compile_unit(session.runtime.facts, _EVERYTHING, spec, unit)
     toolchain = session.toolchain(action.abi)
     compiler = toolchain.cxx if action.language == "c++" else toolchain.cc
     flags = [session.fill(flag) for flag in action.flags]
-    argv = [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
-    done = subprocess.run(argv, env=dict(env), capture_output=True, check=False)
+    return [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
+
+
+def _mentioned(argv: list[str], env: dict[str, str]) -> Mentions | str:
+    """What a preprocessed unit mentions, or what its compiler says against it."""
+    done = subprocess.run(argv, env=env, capture_output=True, check=False)
     if done.returncode:
-        raise PreprocessingFailedError(
-            f"{action.unit} cannot be preprocessed",
-            details=done.stderr.decode("utf-8", "replace")[:2000],
-        )
-    return done.stdout.decode("utf-8", "replace")
+        return done.stderr.decode("utf-8", "replace")
+    return mentions_of(done.stdout.decode("utf-8", "replace"))
 
 
 def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:

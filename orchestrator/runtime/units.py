@@ -34,6 +34,10 @@ class UnitMissingError(OrchestratorError):
     """A unit that the lists name is not in the source tree."""
 
 
+class UnitOfNoKindError(OrchestratorError):
+    """The version's data has no rule for a unit that it names."""
+
+
 @dataclass(frozen=True, order=True)
 class Unit:
     """One C or C++ file that is compiled to one object.
@@ -68,12 +72,18 @@ class UpstreamUnit:
 def runtime_units(tree: Path, version: VersionData) -> tuple[Unit, ...]:
     """All units that a variant may need, sorted by path.
 
-    Raises `ListsUnreadableError`, `UnitMissingError`.
+    Raises `ListsUnreadableError`, `UnitMissingError`, `UnitOfNoKindError`.
     """
     rules = [(TreeRules((rule.glob,)), rule.kind) for rule in version.kinds]
     units = []
     for path in _paths(tree, version.units):
-        kind = next(kind for glob, kind in rules if glob.counts(path))
+        kind = next((kind for glob, kind in rules if glob.counts(path)), None)
+        if kind is None:
+            raise UnitOfNoKindError(
+                f"no rule tells what kind of unit {path} is",
+                expected="a glob that matches it",
+                hint=f"add one to `kinds` in the data of PyTorch {version.version}",
+            )
         optimisation: Optimisation = "kernel" if kind in version.optimised else "normal"
         units.append(Unit(path, _language(path), kind, optimisation))
     return tuple(units)

@@ -12,6 +12,7 @@ from orchestrator.runtime.units import (
     ListsUnreadableError,
     Unit,
     UnitMissingError,
+    UnitOfNoKindError,
     UpstreamUnit,
     read_lists,
     runtime_units,
@@ -163,6 +164,16 @@ def test_a_unit_that_the_tree_lacks(tmp_path: Path) -> None:
         "error: the source tree lacks files that its own lists name\n"
         "  seen:     c10/c.cpp, c10/x.cpp, torch/b.cpp\n"
         "  do:       fetch the runtime again: orchestrator fetch --verify"
+    )
+
+
+def test_a_unit_that_no_rule_gives_a_kind(tmp_path: Path) -> None:
+    with pytest.raises(UnitOfNoKindError) as caught:
+        runtime_units(tree(tmp_path, "other/a.cpp"), version(files=["other/a.cpp"]))
+    assert caught.value.render() == (
+        "error: no rule tells what kind of unit other/a.cpp is\n"
+        "  expected: a glob that matches it\n"
+        "  do:       add one to `kinds` in the data of PyTorch 1.13.1"
     )
 
 
