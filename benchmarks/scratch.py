@@ -94,7 +94,7 @@ def warm_zig(toolchains: Iterable[ResolvedToolchain], folder: Path, env: Mapping
         for number, flags in enumerate(_LINKS if _brings_library(toolchain) else ()):
             output = folder / f"warm.{toolchain.config.abi}.{number}"
             argv = [str(toolchain.cxx), *flags, *toolchain.link_flags, str(source)]
-            # not in a folder above zig's own: its cache knows zig's library by a relative path there
+            # as ninja: in a folder above zig's own, its cache knows zig by a relative path
             run(
                 [*argv, "-o", str(output)], env=compiler_environment(folder, env), cwd=folder
             ).require("warming zig's cache")
