@@ -104,8 +104,9 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
     }
     for name, include in fetched.third_party.items():
         folders[f"third_party_{name}"] = str(include)
-    # A precompiled header holds the paths of what it was made from.
-    folders["pch"] = str(context.cache / "pch" / fingerprint(folders)[:12])
+    # A precompiled header holds the paths of what it was made from: none is a workspace's own.
+    read = {name: folders[name] for name in sorted(folders) if name != "state"}
+    folders["pch"] = str(context.cache / "pch" / fingerprint(read)[:12])
     library = zig_library()
     if library is not None:
         folders["zig"] = str(library)
