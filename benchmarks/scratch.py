@@ -20,10 +20,11 @@ from orchestrator.execute.folders import ensure_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 
 _SHARED = ("runtime", "generated", "debian")
-# What a library and an executable of ours are linked with: zig builds its libc++ for such flags.
+# What an executable and a library of ours are linked with: zig builds its libc++ for such flags. The
+# library comes last: zig writes both its libc++ to one place, and holds an earlier one to be stale.
 _LINKS: Sequence[tuple[str, ...]] = (
-    ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
     ("-Wl,--gc-sections", "-lpthread", "-ldl"),
+    ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
 )
 _PROGRAM = "#include <iostream>\nint main() { std::cout << 1; }\n"
 
