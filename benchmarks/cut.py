@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     partly = bool(chosen.only)
     names = in_order(chosen.only.split(",") if partly else sorted({*STEPS} - {*ON_REQUEST}))
     output = chosen.output or (None if partly else HERE)
-    bench = _set_up(chosen)
+    bench = _set_up(chosen, ABIS if "everywhere" in names else (ABI,))
     results: dict[str, Any] = {
         "format": FORMAT,
         "first": FIRST,
@@ -82,7 +82,7 @@ def _steps(text: str) -> str:
     return text
 
 
-def _set_up(chosen: argparse.Namespace) -> Bench:
+def _set_up(chosen: argparse.Namespace, abis: Sequence[str]) -> Bench:
     context = make_context(argparse.Namespace(workspace=str(HERE.parent)), os.environ, Path.cwd())
     ensure_folder(context.state, "state")
     folder: Path = (chosen.scratch or context.state / "benchmark").absolute()
@@ -92,7 +92,7 @@ def _set_up(chosen: argparse.Namespace) -> Bench:
     user = Session(context, _say)
     assert user.runtime
     _say("warming zig's cache (not counted)")
-    warm = warm_zig([user.toolchain(abi) for abi in ABIS], folder / "warm", context.env)
+    warm = warm_zig([user.toolchain(abi) for abi in abis], folder / "warm", context.env)
     options = Options(chosen.sample, chosen.rounds, chosen.repeat, chosen.jobs)
     return Bench(user, folder, warm, options)
 

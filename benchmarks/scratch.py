@@ -20,8 +20,8 @@ from orchestrator.execute.folders import ensure_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 
 _SHARED = ("runtime", "generated", "debian")
-# What an executable and a library of ours are linked with: zig builds its libc++ for such flags. The
-# library comes last: zig writes both its libc++ to one place, and holds an earlier one to be stale.
+# What an executable and a library of ours are linked with: zig builds its libc++ for such flags.
+# The library comes last: zig writes both libc++ to one place, and holds the earlier to be stale.
 _LINKS: Sequence[tuple[str, ...]] = (
     ("-Wl,--gc-sections", "-lpthread", "-ldl"),
     ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
