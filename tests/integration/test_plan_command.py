@@ -46,7 +46,8 @@ def test_a_plan_needs_nothing_that_was_built(tmp_path: Path) -> None:
         {"variant": "//apps/scanner:linux-x86_64", "units": camera["shared"]}
     ]
     assert camera["shared"] > 0.9 * camera["units"]
-    assert plan["objects"] == camera["units"] + scanner["units"] - camera["shared"]
+    # units of a unity shard are one object
+    assert plan["objects"] < 0.7 * (camera["units"] + scanner["units"] - camera["shared"])
     (both,) = plan["shared"]
     assert len(both["units"]) == camera["shared"]
     assert 1_000_000 < camera["estimated_bytes"] < scanner["estimated_bytes"] < 3_000_000
