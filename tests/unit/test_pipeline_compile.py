@@ -25,6 +25,7 @@ from orchestrator.pipeline.headers import (
 )
 from orchestrator.pipeline.launching import with_headers
 from orchestrator.pipeline.variants import library_name
+from orchestrator.plan.unity import UnityRules
 from orchestrator.runtime.versions import load_version
 from orchestrator.values.action import ActionGraph, Compile
 
@@ -71,7 +72,7 @@ class Fake:
         self.folders = {"tree": f"{root}/tree"}
         self.context = SimpleNamespace(cache=root / "cache", env=os.environ)
         self.runtime = SimpleNamespace(
-            facts=SimpleNamespace(identity="runtime"),
+            facts=SimpleNamespace(identity="runtime", unity=UnityRules()),
             folders=self.folders,
             version=load_version("1.13.1"),
         )

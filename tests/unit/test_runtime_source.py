@@ -494,13 +494,13 @@ def test_a_file_size_limit(world: World) -> None:
     world.digest = tree_digest(world.source, RULES)
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))
 
     with tarfile.open(world.folder / "a.tar.gz", "w:gz") as tar:
         tar.add(world.source, "top")
     process = start(world, {"path": "a.tar.gz"}, before=limit)
-    out, _ = process.communicate()
-    assert out.startswith("CacheFullError error: the cache folder has too little room")
+    out, said = process.communicate()
+    assert out.startswith("CacheFullError error: the cache folder has too little room"), said
     assert "seen:     File too large" in out
     assert world.left() == NOTHING
 
