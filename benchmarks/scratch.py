@@ -20,11 +20,11 @@ from orchestrator.execute.folders import ensure_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
 
 _SHARED = ("runtime", "generated", "debian")
-# What an executable and a library of ours are linked with: zig builds its libc++ for such flags.
-# The library comes last: zig writes both libc++ to one place, and holds the earlier to be stale.
+# What a library and an executable of ours are linked with, from objects as ours are: zig builds
+# another libc++ for a link that compiles too.
 _LINKS: Sequence[tuple[str, ...]] = (
+    ("-shared", "-Wl,--gc-sections", "-lpthread", "-ldl"),
     ("-Wl,--gc-sections", "-lpthread", "-ldl"),
-    ("-shared", "-fPIC", "-Wl,--gc-sections", "-lpthread", "-ldl"),
 )
 _PROGRAM = "#include <iostream>\nint main() { std::cout << 1; }\n"
 
@@ -91,13 +91,17 @@ def warm_zig(toolchains: Iterable[ResolvedToolchain], folder: Path, env: Mapping
     folder.mkdir(parents=True)
     source = folder / "warm.cpp"
     source.write_text(_PROGRAM)
-    for toolchain in toolchains:
-        for number, flags in enumerate(_LINKS if _brings_library(toolchain) else ()):
-            output = folder / f"warm.{toolchain.config.abi}.{number}"
-            argv = [str(toolchain.cxx), *flags, *toolchain.link_flags, str(source)]
+    for toolchain in filter(_brings_library, toolchains):
+        made = folder / f"warm.{toolchain.config.abi}.o"
+        compiled = ("-fPIC", "-MD", "-MF", f"{made}.d", "-c", str(source), "-o", str(made))
+        commands: list[tuple[str, ...]] = [compiled]
+        for number, flags in enumerate(_LINKS):
+            output = str(folder / f"warm.{toolchain.config.abi}.{number}")
+            commands.append((*flags, str(made), *toolchain.link_flags, "-o", output))
+        for command in commands:
             # as ninja: in a folder above zig's own, its cache knows zig by a relative path
             run(
-                [*argv, "-o", str(output)], env=compiler_environment(folder, env), cwd=folder
+                [str(toolchain.cxx), *command], env=compiler_environment(folder, env), cwd=folder
             ).require("warming zig's cache")
     return folder / "zig"
 
