@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from orchestrator.codegen.units import write_unit
 from orchestrator.emit.ninja import ninja_text
 from orchestrator.execute.limits import limits, this_machine
 from orchestrator.execute.ninja import NinjaResult, run_ninja
@@ -58,9 +59,8 @@ def carry_out(
     """Write `<state>/<name>.ninja` and run it."""
     cache = session.context.cache
     write_projections(cache / "projections", projections)
-    sources = shard_texts(session.runtime.facts.unity, graph.compiles.values())
-    for source in sources:
-        write_if_changed(Path(session.fill(source)), sources[source])
+    for text in shard_texts(session.runtime.facts.unity, graph.compiles.values()):
+        write_unit("unity", text, cache / "unity")
     headers = {c.pch.output for c in graph.compiles.values() if c.pch is not None}
     present = {o for o in (*graph.compiles, *headers) if Path(session.fill(o)).is_file()}
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypedDict
 
 from orchestrator.codegen.projection import projection_text
@@ -99,8 +100,6 @@ class Planner:
         # keyed by identity: the values are kept beside, so that no other takes their place
         self._apps: dict[tuple[object, ...], tuple[_AppNeeds, Registry, Selection]] = {}
         self._units: dict[VariantSpec, _Units] = {}
-        # the backend that every variant has
-        self._host_kernels = registry(index, ("CPU",))
         self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
     def plan(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> VariantPlan:
@@ -167,6 +166,11 @@ class Planner:
                 made[folder] += 1
                 inside = frozenset(self._numbers[member.unit] for member in shard)
                 yield _Shard(inside, shard_compile(rules, shard, f"{folder}-{made[folder]}"))
+
+    @cached_property
+    def _host_kernels(self) -> Registry:
+        """The registrations of the backend that every variant has."""
+        return registry(self.index, ("CPU",))
 
     def _least(self, operators: frozenset[str], spec: VariantSpec) -> frozenset[int]:
         """The units that these operators need, with all cut that can be: however they are chosen,

@@ -8,7 +8,7 @@ members of a shard, or wants one in another way (hot), has them one by one.  Pur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -103,7 +103,6 @@ def shard_text(rules: UnityRules, members: Iterable[Compile]) -> str:
     )
 
 
-def shard_texts(rules: UnityRules, compiles: Iterable[Compile]) -> Mapping[str, str]:
-    """Where the source of every shard among `compiles` is to be -> its text."""
-    shards = (action for action in compiles if action.members)
-    return {action.source: shard_text(rules, action.members) for action in shards}
+def shard_texts(rules: UnityRules, compiles: Iterable[Compile]) -> tuple[str, ...]:
+    """The source of every shard among `compiles`."""
+    return tuple(shard_text(rules, action.members) for action in compiles if action.members)
