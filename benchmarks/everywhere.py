@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import scratch
-from benchmarks.processes import run
 from orchestrator.values.labels import Label
 
 if TYPE_CHECKING:
     from benchmarks.steps import Bench
 
 ABIS: Final = ("linux-x86_64", "linux-arm64", "android-arm64-v8a", "ios-arm64")
-_NOTHING_RUNS: Final = 5
 
 
-def everywhere_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
+def everywhere_step(bench: Bench, first: str) -> dict[str, Any]:
     """All apps for all of ABIS from an empty cache, in two builds: `first` for all of them, then
     the rest; one operator added to `first` for all of them between the two; and again nothing."""
     workspace = _workspace(bench, "everywhere-workspace")
     cache = bench.new_cache("everywhere-cache")
     begun = _build(bench, workspace, cache, f"//apps/{first}")
-    operator = _operator(bench, workspace, cache, first, added)
+    operator = _operator(bench, workspace, cache, first)
     ended = _build(bench, workspace, cache, "//...")
     return {
         "abis": ABIS,
@@ -36,7 +33,7 @@ def everywhere_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
         "wall_seconds": begun["wall_seconds"] + ended["wall_seconds"],
         "peak_bytes": max(begun["peak_bytes"], ended["peak_bytes"]),
         "operator": operator,
-        "nothing": _nothing(bench, workspace, cache),
+        "nothing": bench.nothing(workspace, cache, "//..."),
     }
 
 
@@ -59,21 +56,10 @@ def _build(bench: Bench, workspace: Path, cache: Path, *labels: str) -> dict[str
     }
 
 
-def _operator(
-    bench: Bench, workspace: Path, cache: Path, first: str, added: str
-) -> list[dict[str, Any]]:
+def _operator(bench: Bench, workspace: Path, cache: Path, first: str) -> list[dict[str, Any]]:
     """The cost of one operator more for each ABI; what these builds make is removed again."""
-    changed = bench.folder / "everywhere-operator"
-    shutil.copytree(workspace, changed, symlinks=True)
-    scratch.replace_app(changed, first, added)
+    changed = bench.with_operator(workspace, "everywhere-operator")
     known = scratch.made_files(cache)
     costs = [{"abi": abi, **_build(bench, changed, cache, f"//apps/{first}:{abi}")} for abi in ABIS]
     scratch.forget(cache, known)
     return costs
-
-
-def _nothing(bench: Bench, workspace: Path, cache: Path) -> list[float]:
-    """Wall seconds of `./orchestrate build //...` with nothing changed."""
-    argv = [str(bench.root / "orchestrate"), "build", "//..."]
-    runs = [run(argv, env=bench.env(cache), cwd=workspace) for _ in range(_NOTHING_RUNS)]
-    return [one.require("a build of nothing").wall_seconds for one in runs]

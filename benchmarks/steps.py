@@ -104,6 +104,19 @@ class Bench:
         actions = {"actions_run": report["actions_run"]}
         return {"app": app, **asdict(cost), **actions, **report["variants"][0]}
 
+    def nothing(self, workspace: Path, cache: Path, label: str) -> list[float]:
+        """Wall seconds of builds with nothing changed, through ./orchestrate as a user types it."""
+        argv = [str(self.root / "orchestrate"), "build", label]
+        runs = (run(argv, env=self.env(cache), cwd=workspace) for _ in range(_NOTHING_RUNS))
+        return [one.require("a build of nothing").wall_seconds for one in runs]
+
+    def with_operator(self, workspace: Path, name: str) -> Path:
+        """A copy of a workspace in which one operator is added to the first app's model."""
+        changed = self.folder / name
+        shutil.copytree(workspace, changed, symlinks=True)
+        scratch.replace_app(changed, FIRST, ADDED)
+        return changed
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -137,21 +150,14 @@ def first_step(bench: Bench) -> dict[str, Any]:
 def nothing_step(bench: Bench) -> dict[str, Any]:
     """The same build again, through ./orchestrate as a user types it: wall seconds."""
     again = bench.build(bench.workspace, bench.cache, FIRST)
-    argv = [str(bench.root / "orchestrate"), "build", f"//apps/{FIRST}:{ABI}"]
-    runs = [
-        run(argv, env=bench.env(bench.cache), cwd=bench.workspace).require("a build of nothing")
-        for _ in range(_NOTHING_RUNS)
-    ]
-    walls = [one.wall_seconds for one in runs]
+    walls = bench.nothing(bench.workspace, bench.cache, f"//apps/{FIRST}:{ABI}")
     return {name: again[name] for name in ("actions_run", "peak_bytes")} | {"wall_seconds": walls}
 
 
 def operator_step(bench: Bench) -> dict[str, Any]:
     """One operator added to the first app's model, the app being built already."""
-    workspace = bench.folder / "operator-workspace"
-    shutil.copytree(bench.workspace, workspace, symlinks=True)
-    before = called_operators(workspace / "apps" / FIRST)
-    scratch.replace_app(workspace, FIRST, ADDED)
+    workspace = bench.with_operator(bench.workspace, "operator-workspace")
+    before = called_operators(bench.workspace / "apps" / FIRST)
     after = called_operators(workspace / "apps" / FIRST)
     added = {name: after[name] for name in sorted(set(after) - set(before))}
     known = scratch.made_files(bench.cache)
@@ -248,7 +254,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "size": Step(size_step, "first"),
     "latency": Step(latency_step, "first"),
     "tracer": Step(tracer_step),
-    "everywhere": Step(lambda bench: everywhere_step(bench, FIRST, ADDED)),
+    "everywhere": Step(lambda bench: everywhere_step(bench, FIRST)),
     "all-operators": Step(all_operators_step),
 }
 # Heavy, and its number changes only with the runtime and the flags: done where it is asked for.

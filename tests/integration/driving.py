@@ -5,12 +5,24 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import struct
 import subprocess
 from pathlib import Path
 from typing import Any
 
+from real import orchestrator, workspace_copy
+
 _CODES = {"float32": "f", "int64": "q"}
+
+
+def traced_alone(app: Path, folder: Path) -> tuple[Path, str]:
+    """A workspace in `folder` whose only app is a copy of `app`, traced; what `trace` printed."""
+    root = workspace_copy(folder)
+    shutil.copytree(app, root / "apps" / app.name)
+    traced = orchestrator("trace", f"//apps/{app.name}", "--quiet", cwd=root)
+    assert traced.code == 0, traced.err
+    return root, traced.out
 
 
 def tensor(

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import call, numbers, tensor
-from real import orchestrator, workspace_copy
+from driving import call, numbers, tensor, traced_alone
+from real import orchestrator
 
 pytestmark = pytest.mark.real
 
@@ -22,12 +21,9 @@ RARE = Path(__file__).parent / "apps" / "rare"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `rare`, traced, built and proven."""
-    root = workspace_copy(tmp_path_factory.mktemp("rare"))
-    shutil.copytree(RARE, root / "apps" / "rare")
-    traced = orchestrator("trace", "//apps/rare", "--quiet", cwd=root)
-    assert traced.code == 0, traced.err
-    assert "never ran: " in traced.out
-    assert "aten::tril" in traced.out.partition("never ran: ")[2]
+    root, told = traced_alone(RARE, tmp_path_factory.mktemp("rare"))
+    assert "never ran: " in told
+    assert "aten::tril" in told.partition("never ran: ")[2]
     ran = orchestrator("build", "--json", "--quiet", cwd=root)
     assert ran.code == 0, ran.err
     (variant,) = json.loads(ran.out)["variants"]

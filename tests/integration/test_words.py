@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import call, tensor
-from real import orchestrator, workspace_copy
+from driving import call, tensor, traced_alone
+from real import orchestrator
 
 pytestmark = pytest.mark.real
 
@@ -23,12 +22,9 @@ RANDOM = "dream[0] output[1]"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `words`, traced and built."""
-    root = workspace_copy(tmp_path_factory.mktemp("words"))
-    shutil.copytree(WORDS, root / "apps" / "words")
-    traced = orchestrator("trace", "//apps/words", "--quiet", cwd=root)
-    assert traced.code == 0, traced.err
-    assert traced.out.splitlines()[-1] == f"    compared by kind and shape only: {RANDOM}"
-    never_ran = traced.out.splitlines()[-2].partition("; never ran: ")[2].split(", ")
+    root, told = traced_alone(WORDS, tmp_path_factory.mktemp("words"))
+    assert told.splitlines()[-1] == f"    compared by kind and shape only: {RANDOM}"
+    never_ran = told.splitlines()[-2].partition("; never ran: ")[2].split(", ")
     assert {"aten::cumsum", "aten::sort", "aten::upper"} <= set(never_ran)
     return root
 
