@@ -58,6 +58,12 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     )
 
 
+def index_text() -> str:
+    """The projection header of the units that the runtime index is made from: everything is
+    selected, and each function names the tags that it switches on."""
+    return _render(everything=True, names_tags=True)
+
+
 def _dtypes(requested: object) -> list[str]:
     dtypes = sorted(requested)  # type: ignore[call-overload]
     return [ALL_DTYPES] if ALL_DTYPES in dtypes else list(dtypes)
@@ -74,6 +80,7 @@ def _render(**context: object) -> str:
         "everything": False,
         "conditions": "",
         "late": False,
+        "names_tags": False,
         "lists_operators": False,
         "operators": [],
         "lists_classes": False,

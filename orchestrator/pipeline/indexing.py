@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.projection import index_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja import failure_error
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
@@ -22,7 +22,7 @@ from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.graph import native_compiles
-from orchestrator.plan.variant import VariantSpec, compile_unit
+from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.runtime.entry import (
     Entry,
     entry_path,
@@ -72,7 +72,7 @@ def make_index(
     ]
     # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
     units = list(_mentions(session, spec, bare))
-    compiles = {u.path: compile_unit(runtime.facts, _EVERYTHING, spec, u) for u in units}
+    compiles = {u.path: index_unit(runtime.facts, spec, u) for u in units}
     tracing = replace(spec, purpose="tracer")
     library = native_compiles(runtime.facts, spec, LIBRARY_SOURCES, runtime.native)
     tracer = native_compiles(runtime.facts, tracing, TRACER_SOURCES, runtime.native)
@@ -81,7 +81,7 @@ def make_index(
     carried = carry_out(
         session,
         graph,
-        {text_digest(_all_text()): _all_text()},
+        {text_digest(index_text()): index_text()},
         name="index",
         targets=sorted(graph.compiles),
         jobs=jobs,
@@ -114,12 +114,6 @@ def _spec(session: Session) -> VariantSpec:
         spec_of(session, Wanted("index", HOST, _EVERYTHING, session.kernels, "release", "size")),
         entry=frozenset(),
     )
-
-
-def _all_text() -> str:
-    text = projection_text(UnitFacts("", 0.0, open_tags=True), _EVERYTHING)
-    assert text is not None
-    return text
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
@@ -155,7 +149,7 @@ def _mentions(
 
 def _preprocessor(session: Session, spec: VariantSpec, unit: UnitFacts) -> list[str]:
     """The command that preprocesses a unit as its compilation would."""
-    action = compile_unit(session.runtime.facts, _EVERYTHING, spec, unit)
+    action = index_unit(session.runtime.facts, spec, unit)
     toolchain = session.toolchain(action.abi)
     compiler = toolchain.cxx if action.language == "c++" else toolchain.cc
     flags = [session.fill(flag) for flag in action.flags]

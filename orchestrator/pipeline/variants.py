@@ -249,8 +249,8 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
         kind="shared",
         abi=spec.abi,
         # first, so that the linker takes nothing of the same from libc++'s archive
-        whole=(*(c.object for c in (*objects.runtime_library, *objects.java)), *objects.whole),
-        by_need=objects.by_need,
+        whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
+        by_need=objects.fastest_first,
         flags=(
             *_COLLECT,
             f"-Wl,-soname,lib{name}.so",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import RUNTIME_LIBRARY_FLAGS
+from orchestrator.plan.flags import RUNTIME_LIBRARY_FLAGS, speed_rank
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -57,6 +57,15 @@ class VariantObjects:
     @property
     def by_need(self) -> tuple[str, ...]:
         return tuple(c.object for c in self.plan.by_need)
+
+    @property
+    def fastest_first(self) -> tuple[str, ...]:
+        """All objects of PyTorch's, best optimised first, for a linker that is given them all.
+
+        Of an inline function that several of them have it keeps the first copy.
+        """
+        compiles = (*self.native, *self.registrations, *self.plan.compiles)
+        return tuple(c.object for c in sorted(compiles, key=lambda c: speed_rank(c.flags)))
 
     @property
     def compiles(self) -> tuple[Compile, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.projection import index_text, mentions_selection, projection_text
 from orchestrator.plan.fingerprint import fingerprint, fingerprint_but, text_digest
-from orchestrator.plan.flags import Purpose, precompiled, unit_flags
+from orchestrator.plan.flags import Purpose, unit_flags
 from orchestrator.plan.unity import UnityRules
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.select.closure import GENERATED
@@ -28,6 +28,14 @@ _COMPUTING = (
     "aten/src/ATen/TensorIterator",
     "c10/core/",
     "caffe2/perfkernels/",
+)
+# Units that make the results of nearly all operators, and views of them: as hot as any kernel.
+_MAKING = frozenset(
+    {
+        "aten/src/ATen/EmptyTensor.cpp",
+        "aten/src/ATen/native/TensorFactories.cpp",
+        "aten/src/ATen/native/TensorShape.cpp",
+    }
 )
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
@@ -164,6 +172,12 @@ def compile_unit(
     return compilation(facts, spec, unit)(None if text is None else text_digest(text))
 
 
+def index_unit(facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts) -> Compile:
+    """The compilation of one unit for the runtime index."""
+    bears = mentions_selection(unit) and facts.is_cxx(unit.path)
+    return compilation(facts, spec, unit)(text_digest(index_text()) if bears else None)
+
+
 def compilation(
     facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts
 ) -> Callable[[str | None], Compile]:
@@ -172,7 +186,7 @@ def compilation(
     Of `spec`, what is wanted of the whole variant (`entry`, `cut`, other units' heat) has no part.
     """
     language = facts.languages.get(unit.path, "c++")
-    kernel, hot = unit.path in facts.kernels, unit.path in spec.hot
+    kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in _MAKING
     computes = unit.path.startswith(_COMPUTING)
     flags = flags_of(spec, language=language, kernel=kernel, hot=hot, computes=computes)
     included = facts.included.get(unit.path)
@@ -182,7 +196,6 @@ def compilation(
         and language == "c++"
         and not (unit.features or included)
         and unit.path not in facts.unlike
-        and precompiled(kernel=kernel, hot=hot, optimize=spec.optimize)
     ):
         pch = precompile(facts, spec, flags)
     of = {

@@ -16,6 +16,7 @@ import sys
 from array import array
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import zstandard
 
 from orchestrator.errors import OrchestratorError
 
-FORMAT = 1
+FORMAT = 2
 _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
 COMDAT = -1
 
@@ -48,7 +49,7 @@ class UnitFacts:
     operators   operators it registers by hand (`TORCH_SELECTIVE_NAME`, `TORCH_SELECTIVE_SCHEMA`)
     classes     custom classes it registers; features it asks for
     open_classes  it computes a class's name: it needs all classes of the selection
-    promoted    interpreter operators that it always registers
+    promoted    interpreter operators that it always registers, each with its function's name
     init        nodes of its static initialisers: live as soon as the unit is linked
     """
 
@@ -59,7 +60,7 @@ class UnitFacts:
     operators: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
-    promoted: tuple[str, ...] = ()
+    promoted: tuple[tuple[str, str], ...] = ()
     init: tuple[int, ...] = ()
     open_classes: bool = False
 
@@ -82,7 +83,11 @@ class Registration:
 
 @dataclass(frozen=True)
 class RuntimeIndex:
-    """See the module docstring; indices into `units` and nodes are positions in these tuples."""
+    """See the module docstring; indices into `units` and nodes are positions in these tuples.
+
+    operator_calls  node -> the operator whose typed entry point it is
+    kernel_tags     node -> the kernel tags that its code switches on, sorted
+    """
 
     pytorch: str
     tree: str
@@ -94,7 +99,14 @@ class RuntimeIndex:
     edge_starts: array[int]
     edges: array[int]
     operator_calls: dict[int, str]
+    kernel_tags: dict[int, tuple[str, ...]]
     by_name: dict[str, int] = field(repr=False)
+
+    @cached_property
+    def interpreter_units(self) -> frozenset[int]:
+        """The units that register operators of the interpreter, which bytecode calls by name."""
+        keys = {"jit", "promoted"}
+        return frozenset(r.unit for r in self.registrations if r.key in keys)
 
     def targets(self, node: int) -> array[int]:
         """The nodes that `node` refers to."""
@@ -126,6 +138,7 @@ def save_index(index: RuntimeIndex) -> bytes:
         ],
         "registrations": [[r.operator, r.key, r.unit, r.targets] for r in index.registrations],
         "operator_calls": sorted(index.operator_calls.items()),
+        "kernel_tags": sorted(index.kernel_tags.items()),
         "columns": {name: len(getattr(index, name)) for name in _COLUMNS},
     }
     parts = [json.dumps(header, separators=(",", ":")).encode(), b"\n"]
@@ -166,6 +179,7 @@ def _unit(columns: Mapping[str, Any]) -> UnitFacts:
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in columns.items()
     }
+    fields["promoted"] = tuple(tuple(pair) for pair in fields.get("promoted", ()))
     return UnitFacts(**fields)
 
 
@@ -191,6 +205,7 @@ def _parse(header: dict[str, Any], rest: bytes) -> RuntimeIndex:
         ),
         names=names,
         operator_calls={int(node): name for node, name in header["operator_calls"]},
+        kernel_tags={int(node): tuple(tags) for node, tags in header["kernel_tags"]},
         by_name={name: node for node, name in enumerate(names)},
         **columns,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ class _Node:
     owner: int
     size: int
     edges: set[int]
+    tags: set[str]
 
 
 class _Builder:
@@ -40,7 +41,7 @@ class _Builder:
         number = self.numbers.get(name)
         if number is None:
             number = self.numbers[name] = len(self.nodes)
-            self.nodes.append(_Node(COMDAT, 0, set()))
+            self.nodes.append(_Node(COMDAT, 0, set(), set()))
         return number
 
 
@@ -74,7 +75,7 @@ def build_index(
     for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
         reader = _UnitReader(builder, strong, weak, number, unit, facts)
         registrations += reader.read()
-        registrations += [Registration(name, "promoted", number, ()) for name in unit.promoted]
+        registrations += reader.promoted()
         carried = (fallbacks or {}).get(unit.path, ())
         registrations += [Registration(name, "fallback", number, ()) for name in carried]
         finished.append(replace(unit, init=reader.init))
@@ -106,9 +107,10 @@ class _UnitReader:
         self.strong = strong
         self.weak = weak
         self.number = number
-        self.unit = unit.path
+        self.unit = unit
         # Generated registrations are written again for each selection.
         self.selectable = None if unit.path.startswith(GENERATED) else frozenset(unit.operators)
+        self.tags_of_unit = frozenset(unit.tags)
         self.facts = facts
         self.init: tuple[int, ...] = ()
         by_text = {s.name: s for s in facts.sections.values() if s.name.startswith(".text")}
@@ -138,6 +140,7 @@ class _UnitReader:
             if first_copy or section.index in self.merged_into:
                 entry.size += section.size
             entry.edges.update(self.targets(section, references))
+            entry.tags.update(self.tags(section))
             entry.edges.discard(node)
             if section.init:
                 init.append(node)
@@ -167,32 +170,63 @@ class _UnitReader:
             for one in cut.cuts
         ]
 
+    def promoted(self) -> list[Registration]:
+        """What the unit registers by a table that cannot be selected from."""
+        return [
+            Registration(operator, "promoted", self.number, self.function(name) or self.init)
+            for operator, name in self.unit.promoted
+        ]
+
+    def function(self, name: str) -> tuple[int, ...]:
+        """The nodes of the functions of this name in the unit, whatever their parameters."""
+        mangled = f"{len(name)}{name}E"  # Itanium C++ ABI, 5.1.4: the end of a nested name
+        symbols = self.facts.global_symbols | self.facts.weak_symbols
+        sections = {section for symbol, section in symbols.items() if mangled in symbol}
+        return tuple(self.node_of(self.facts.sections[section]) for section in sorted(sections))
+
     def node_of(self, section: Section) -> int:
-        return self.builder.number(_node_name(self.unit, self.facts, section))
+        return self.builder.number(_node_name(self.unit.path, self.facts, section))
 
-    def targets(self, source: Section, references: Iterable[Reference]) -> Iterable[int]:
-        """The nodes that `references` of `source` mean.
+    def targets(self, source: Section, references: Iterable[Reference]) -> Iterator[int]:
+        """The nodes that `references` of `source` mean."""
+        for reference in self.own(source, references):
+            section = self.facts.sections.get(reference.section)
+            if not reference.section:
+                yield self.elsewhere(reference.symbol)
+            elif section is not None and not section.name.startswith(".rodata.str"):
+                yield self.node_of(self.merged_into.get(section.index, section))
 
-        A COMDAT's edges into its own unit's local sections (jump tables, `static` functions and
-        variables of headers) are left out: they would make every unit with a copy seem needed, and
-        the copy that the linker keeps comes from a unit that is linked anyway. What those sections
-        refer to in turn is the COMDAT's own: at -Oz `static inline` functions are seldom inlined.
+    def tags(self, source: Section) -> Iterator[str]:
+        """The kernel tags that `source` names: see codegen/templates/named_tags.h.j2."""
+        for reference in self.own(source, source.references):
+            text = self.facts.string_at(reference.section, reference.addend)
+            if text in self.tags_of_unit:
+                yield text
+
+    def own(self, source: Section, references: Iterable[Reference]) -> Iterator[Reference]:
+        """`references` of `source`, without a COMDAT's into its own unit's local sections.
+
+        Those (jump tables, `static` functions and variables of headers) would make every unit with
+        a copy seem needed, and the copy that the linker keeps comes from a unit that is linked
+        anyway. What those sections refer to in turn is the COMDAT's own: at -Oz `static inline`
+        functions are seldom inlined.
         """
         waiting, seen = list(references), {source.index}
         while waiting:
             reference = waiting.pop()
-            if not reference.section:
-                yield self.elsewhere(reference.symbol)
-                continue
-            section = self.facts.sections.get(reference.section)
-            if section is None or section.name.startswith(".rodata.str"):
-                continue
-            section = self.merged_into.get(section.index, section)
-            if not source.comdat or section.comdat or section.index in self.shared:
-                yield self.node_of(section)
-            elif section.index not in seen:
-                seen.add(section.index)
-                waiting.extend(section.references)
+            target = self.facts.sections.get(reference.section)
+            target = target and self.merged_into.get(target.index, target)
+            if target is None or not self.is_local(source, target):
+                yield reference
+            elif target.index not in seen:
+                seen.add(target.index)
+                waiting.extend(target.references)
+
+    def is_local(self, source: Section, target: Section) -> bool:
+        """Whether `target` is of the unit alone, and `source` a COMDAT of many."""
+        strings = target.name.startswith(".rodata.str")
+        shared = target.comdat or target.index in self.shared
+        return source.comdat and not shared and not strings
 
     def elsewhere(self, symbol: str) -> int:
         """The node of a symbol that this object does not define.
@@ -251,6 +285,11 @@ def _finish(
         edge_starts=starts,
         edges=edges,
         operator_calls=calls,
+        kernel_tags={
+            new[old]: tuple(sorted(builder.nodes[old].tags))
+            for old in kept
+            if builder.nodes[old].tags
+        },
         by_name={name: number for number, name in enumerate(plain)},
     )
 

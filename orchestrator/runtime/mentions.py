@@ -22,13 +22,14 @@ _CLASS = re.compile(r'\bcustom_class_allowlist_check\(\s*"([^"]+)"')
 _OPEN_CLASS = re.compile(r"\bSelectiveStr<\s*c10::impl::custom_class_allowlist_check\(\s*[^\"\s]")
 _FEATURE = re.compile(r'\bis_build_feature_available\(\s*"([^"]+)"')
 # torch/csrc/jit/mobile/promoted_prim_ops.cpp: a table that cannot be selected from
-_PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"')
+_PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"\s*,\s*(\w+)')
 
 
 @dataclass(frozen=True)
 class Mentions:
     """Sorted names; `open_tags` where a tag's name is not a literal, `open_classes` where a class's
-    is not; `promoted` are operators of the interpreter that the unit always registers."""
+    is not; `promoted` are operators of the interpreter that the unit always registers, each with
+    its function's name."""
 
     tags: tuple[str, ...]
     open_tags: bool
@@ -36,7 +37,7 @@ class Mentions:
     classes: tuple[str, ...]
     open_classes: bool
     features: tuple[str, ...]
-    promoted: tuple[str, ...]
+    promoted: tuple[tuple[str, str], ...]
 
 
 def mentions_of(preprocessed: str) -> Mentions:

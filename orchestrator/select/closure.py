@@ -95,7 +95,10 @@ def reach(
 ) -> Reach:
     """Walk from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
 
-    follow_calls: an operator whose typed entry point is reached is taken as selected too.
+    follow_calls: an operator whose typed entry point is reached is taken as selected too: these are
+    the operators that the roots may call. What the units of the interpreter's operators register at
+    start is then left out: each operator of theirs is called by its name in a model's bytecode, and
+    brings its own registration.
     cut: units that are not entered; a unit that registers a selected operator, or of which data is
     referred to, is entered after all, because only a function can be replaced by a stub.
     """
@@ -171,8 +174,9 @@ class _Walk:
             self.uncuttable.add(unit)
             return
         self.units.add(unit)
-        for node in self.index.units[unit].init:
-            self.add_node(node, parent)
+        if not (self.follow_calls and unit in self.index.interpreter_units):
+            for node in self.index.units[unit].init:
+                self.add_node(node, parent)
 
     def add_operator(self, operator: str, parent: int) -> None:
         if operator in self.operators:

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from orchestrator.runtime.index import RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, is_function
 
-_Kind = Literal["unit", "generated", "operator", "called", "stub", "uncuttable"]
+_Kind = Literal["unit", "generated", "operator", "called", "tag", "stub", "uncuttable"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
 _ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
 
@@ -31,6 +31,7 @@ class Needed:
     generated   indices of generated units of which a node is reached
     operators   the roots' operators; with calls followed, those that they may call too
     called      operators with a live typed entry point (`at::_ops::X::call`)
+    tags        kernel tags that what is reached asks for; with calls followed, and else none
     stubs       functions of cut units that live code refers to: symbols to be stubbed
     bytes       size of all sections that are reached, as the index has it
     """
@@ -39,6 +40,7 @@ class Needed:
     generated: frozenset[int]
     operators: frozenset[str]
     called: frozenset[str]
+    tags: frozenset[str]
     stubs: frozenset[str]
     bytes: int
 
@@ -148,6 +150,7 @@ class _Closures:
                 generated=frozenset(found["generated"]),
                 operators=frozenset(found["operator"]),
                 called=frozenset(found["called"]),
+                tags=frozenset(found["tag"]),
                 stubs=frozenset(found["stub"]),
                 bytes=sum(compress(self.sizes, _selectors(outcome))),
             ),
@@ -204,8 +207,9 @@ class _Closures:
             return self._node_edges(vertex, targets), targets
         if vertex < self._first_operator:
             unit, bits = vertex - self._first_unit, 0
-            for node in self.index.units[unit].init:
-                bits |= self._refer(node, targets)
+            if not (self.follow_calls and unit in self.index.interpreter_units):
+                for node in self.index.units[unit].init:
+                    bits |= self._refer(node, targets)
             return bits | self._bit("unit", unit), targets
         name = self._names[vertex - self._first_operator]
         bits = self._bit("operator", name)
@@ -226,6 +230,9 @@ class _Closures:
             bits |= self._bit("called", operator)
             if self.follow_calls:
                 targets.append(self._operator(operator))
+        if self.follow_calls:
+            for tag in self.index.kernel_tags.get(node, ()):
+                bits |= self._bit("tag", tag)
         owners, cut = self.index.owners, self.cut
         for target in self.index.targets(node):
             if owners[target] in cut:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import Registry
@@ -22,10 +22,9 @@ def static_selection(
 
 
 def _closed(index: RuntimeIndex, found: Needed, roots: frozenset[str], requester: str) -> Selection:
-    """All dtypes of every kernel tag that a reached unit mentions.
+    """All dtypes of every kernel tag that reached code switches on.
 
-    Headers bring a few tags into many units, so that this is a little more than can be reached;
-    the linker drops what nothing refers to.
+    Where a reached unit computes a tag's name, no code tells it: all tags of such units then.
     """
     who = frozenset({requester})
     units = [index.units[number] for number in sorted(found.units)]
@@ -33,15 +32,15 @@ def _closed(index: RuntimeIndex, found: Needed, roots: frozenset[str], requester
         operators=dict.fromkeys(sorted(found.operators), who),
         root_operators=roots,
         kernel_dtypes={
-            tag: {ALL_DTYPES: who} for tag in sorted({tag for unit in units for tag in _tags(unit)})
+            tag: {ALL_DTYPES: who} for tag in sorted(found.tags.union(*_computed(units)))
         },
         custom_classes={name: who for unit in units for name in _classes(unit)},
         build_features={name: who for unit in units for name in unit.features},
     )
 
 
-def _tags(unit: UnitFacts) -> tuple[str, ...]:
-    return (*unit.tags, ALL_TAGS) if unit.open_tags else unit.tags
+def _computed(units: Iterable[UnitFacts]) -> Iterator[tuple[str, ...]]:
+    return ((*unit.tags, ALL_TAGS) for unit in units if unit.open_tags)
 
 
 def _classes(unit: UnitFacts) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from orchestrator.values.trace import Trace, TraceIdentity
 
-# Tags that together hold this share of the kernels' time are hot, most first.
-HOT_SHARE = 0.95
+# A tag that takes this share of a model's time, its calls of operators included, is hot.
+HOT_SHARE = 0.005
 
 
 def trace_from_recording(
@@ -39,21 +39,16 @@ def trace_from_recording(
         kernel_tags={tag: tags[tag] for tag in sorted(tags)},
         custom_classes=tuple(sorted(recording["custom_classes"])),
         build_features=tuple(sorted(recording["build_features"])),
-        hot_tags=hot_tags(recording["tag_nanoseconds"]),
+        hot_tags=hot_tags(
+            recording["tag_nanoseconds"], sum(recording["self_nanoseconds"].values())
+        ),
         outputs=outputs,
     )
 
 
-def hot_tags(nanoseconds: Mapping[str, int]) -> tuple[str, ...]:
-    """The fewest tags that hold `HOT_SHARE` of the time, sorted by name for a quiet lock file."""
-    total = sum(nanoseconds.values())
-    hot: list[str] = []
-    seen = 0
-    for tag in sorted(nanoseconds, key=lambda t: (-nanoseconds[t], t)):
-        if seen >= HOT_SHARE * total:
-            break
-        hot.append(tag)
-        seen += nanoseconds[tag]
+def hot_tags(nanoseconds: Mapping[str, int], total: int) -> tuple[str, ...]:
+    """The tags that hold at least `HOT_SHARE` of `total`, sorted."""
+    hot = (tag for tag, spent in nanoseconds.items() if spent and spent >= HOT_SHARE * total)
     return tuple(sorted(hot))
 
 

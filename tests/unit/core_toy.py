@@ -42,6 +42,11 @@ NODES: Mapping[str, tuple[str | None, int, Sequence[str]]] = {
     "_ZN2at4_ops10add_Tensor4callEv": (OPERATORS, 32, []),
     "capi_needs": (CORE, 10, ["tensor_new"]),
 }
+# node -> the kernel tags that its code switches on
+TAGS: Mapping[str, Sequence[str]] = {
+    "linear_kernel": ["linear_tag", "shared_tag"],
+    "conv_kernel": ["conv_tag", "shared_tag"],
+}
 UNITS = (
     UnitFacts(CORE, 2.0),
     UnitFacts(GUARD, 1.5, init=("guard_init",)),  # type: ignore[arg-type]
@@ -71,6 +76,7 @@ def make_index(
     units: Sequence[UnitFacts] = UNITS,
     registrations: Sequence[tuple[str, str, str, Sequence[str]]] = REGISTRATIONS,
     calls: Mapping[str, str] | None = None,
+    tags: Mapping[str, Sequence[str]] | None = None,
 ) -> RuntimeIndex:
     """An index in its canonical order: units by path, nodes by name."""
     units = sorted(units, key=lambda unit: unit.path)
@@ -102,6 +108,11 @@ def make_index(
         edges=edges,
         operator_calls={
             number[node]: op for node, op in (calls or operator_calls).items() if node in number
+        },
+        kernel_tags={
+            number[node]: tuple(some)
+            for node, some in (TAGS if tags is None else tags).items()
+            if node in number
         },
         by_name=number,
     )

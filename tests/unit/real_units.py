@@ -9,14 +9,14 @@ from types import TracebackType
 
 from core_toy import session
 
-from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.projection import index_text
 from orchestrator.pipeline.compile import carry_out
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import Wanted, spec_of
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.flags import Purpose
 from orchestrator.plan.graph import native_compiles
-from orchestrator.plan.variant import VariantSpec, compile_unit
+from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.selection import Selection
@@ -63,14 +63,11 @@ class RealUnits:
     def units(self, paths: Iterable[str]) -> dict[str, Path]:
         """Units of PyTorch as objects, with all operators and dtypes, by their path."""
         facts, spec = self.session.runtime.facts, self.spec("release")
-        return self._made(
-            compile_unit(facts, EVERYTHING, spec, replace(OPEN, path=path)) for path in paths
-        )
+        return self._made(index_unit(facts, spec, replace(OPEN, path=path)) for path in paths)
 
     def _made(self, actions: Iterable[Compile]) -> dict[str, Path]:
         compiles: Mapping[str, Compile] = {action.object: action for action in actions}
-        text = projection_text(OPEN, EVERYTHING)
-        assert text is not None
+        text = index_text()
         carried = carry_out(
             self.session,
             ActionGraph(compiles),

@@ -207,6 +207,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         java=(entry,),
         whole=(compiles["api"].object, compiles["registrations"].object),
         by_need=(compiles["core"].object,),
+        fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
     session: Any = SimpleNamespace(toolchain=lambda abi: tools)
     links = variant_links(session, "toy", "//apps/toy", objects)

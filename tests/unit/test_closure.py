@@ -118,6 +118,30 @@ def test_a_unit_that_is_reached_by_a_symbol_brings_its_initialisers_too() -> Non
     assert found.parents[index.by_name["b_init"]] == index.by_name["g"]
 
 
+def test_the_interpreters_operators_do_not_call_one_another() -> None:
+    """What a unit of theirs registers at start is called by name, in a model's bytecode."""
+    nodes = {
+        "prims_init": ("prims.cpp", 8, ["to_list"]),
+        "to_list": ("prims.cpp", 8, ["tensor_call"]),
+        "list_length": ("prims.cpp", 8, []),
+        "tensor_call": (CORE, 8, []),
+    }
+    units = [UnitFacts("prims.cpp", 1.0, init=("prims_init",)), UnitFacts(CORE, 1.0)]  # type: ignore[arg-type]
+    registrations = [("aten::len.t", "jit", "prims.cpp", ["list_length"])]
+    index = make_index(nodes, units, registrations)
+    kernels = registry(index, ["CPU"])
+
+    def reached(follow_calls: bool) -> set[str]:
+        found = reach(
+            index, kernels, entry=(), operators=["aten::len.t"], follow_calls=follow_calls
+        )
+        return {index.names[node] for node in found.parents}
+
+    assert reached(follow_calls=True) == {"list_length"}
+    # linked it is all the same, with all that it registers
+    assert reached(follow_calls=False) == set(nodes)
+
+
 def test_parents_give_a_shortest_path() -> None:
     found = walk("aten::linear")
     assert path(found, "tensor_new") == [

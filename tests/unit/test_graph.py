@@ -50,6 +50,16 @@ def units(graph: ActionGraph) -> list[str]:
     return sorted(action.unit for action in graph.compiles.values())
 
 
+def test_objects_are_linked_the_best_optimised_first() -> None:
+    """The linker keeps the first copy of what several have."""
+    hot = frozenset({CONVOLUTION})
+    found = variant(("toy::conv",), how=spec(optimize="balanced", hot=hot))
+    names = {compile.object: compile.unit for compile in found.compiles}
+    first = [names[path] for path in found.fastest_first]
+    assert first[0] == CONVOLUTION
+    assert sorted(first) == sorted(names.values())
+
+
 def test_equal_objects_of_two_apps_are_one_node() -> None:
     one, two = variant(("aten::linear",), digest="1"), variant(("toy::conv",), digest="2")
     graph = action_graph([one, two], [])

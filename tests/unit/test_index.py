@@ -29,6 +29,7 @@ from orchestrator.select.closure import Reach, reach, registry
 from orchestrator.values.operators import OperatorName
 
 INDEX = make_index()
+FMOD = "_ZN2at6native12_GLOBAL__N_111fmod_kernelERNS_18TensorIteratorBaseE"
 
 
 def read(data: bytes, folder: Path) -> RuntimeIndex:
@@ -48,7 +49,7 @@ units = st.builds(
     operators=some,
     classes=some,
     features=some,
-    promoted=some,
+    promoted=st.lists(st.tuples(names, names), max_size=2).map(tuple),
     init=st.lists(st.integers(0, 99), max_size=2).map(tuple),
 )
 
@@ -78,6 +79,7 @@ def test_what_is_saved_is_loaded(
         edge_starts=array("i", [0, *data.draw(column)]),
         edges=array("i", data.draw(st.lists(st.integers(0, 2**31 - 1), max_size=3))),
         operator_calls={7: "aten::a.b", 3: "c::d"},
+        kernel_tags={5: ("abs_cpu", "neg_cpu"), 2: ("copy_",)},
         by_name={name: number for number, name in enumerate(nodes)},
     )
     loaded = read(save_index(index), tmp_path_factory.getbasetemp())
@@ -94,7 +96,7 @@ def refused(data: bytes | None, folder: Path) -> str:
     lines = caught.value.render().splitlines()
     assert lines[:2] + lines[3:] == [
         "error: the runtime index toy.index.zst cannot be read",
-        "  expected: an index of format 1",
+        "  expected: an index of format 2",
         "  do:       run: orchestrator runtime index",
     ]
     return lines[2].removeprefix("  seen:     ")
@@ -121,7 +123,7 @@ def test_a_missing_index(tmp_path: Path) -> None:
         (packed(b"{\n"), "Expecting property name"),
         (packed(b"[]\n\0"), "list indices must be integers"),
         (packed(b"{}\n\0"), "'format'"),
-        (packed(HEAD.replace(b'"format":1', b'"format":2') + b"\n" + REST), "format 2"),
+        (packed(HEAD.replace(b'"format":2', b'"format":3') + b"\n" + REST), "format 3"),
         (packed(HEAD.replace(b'"cost"', b'"price"') + b"\n" + REST), "unexpected keyword"),
         (packed(HEAD + b"\n"), "subsection not found"),
         (packed(RAW[:-4]), "it ends too early, or too late"),
@@ -208,11 +210,34 @@ def test_every_kernel_has_code(shipped: RuntimeIndex) -> None:
     without = {
         r.operator
         for r in shipped.registrations
-        if not r.targets
-        and r.key not in ("schema", "promoted", "catchall")
-        and r.unit not in fallbacks
+        if not r.targets and r.key not in ("schema", "catchall") and r.unit not in fallbacks
     }
     assert without == set()
+
+
+def test_every_tag_is_some_functions(shipped: RuntimeIndex) -> None:
+    """But those of templates in headers that no unit instantiates."""
+    placed = {tag for tags in shipped.kernel_tags.values() for tag in tags}
+    mentioned = {tag for unit in shipped.units for tag in unit.tags}
+    assert placed <= mentioned
+    assert mentioned - placed == {
+        "TensorDataContainer_pretty_print_scalar",
+        "TensorDataContainer_pretty_print_tensor_item",
+    }
+
+
+def test_a_kernel_has_its_own_tags(shipped: RuntimeIndex) -> None:
+    kernels = "aten/src/ATen/native/cpu/BinaryOpsKernel.cpp"
+    (node,) = (n for n, name in enumerate(shipped.names) if name == f"{FMOD}@{kernels}")
+    assert shipped.kernel_tags[node] == ("fmod_cpu",)
+
+
+def test_interpreter_units(shipped: RuntimeIndex) -> None:
+    assert {shipped.units[number].path for number in shipped.interpreter_units} == {
+        "torch/csrc/jit/mobile/promoted_prim_ops.cpp",
+        "torch/csrc/jit/runtime/register_prim_ops.cpp",
+        "torch/csrc/jit/runtime/register_special_ops.cpp",
+    }
 
 
 def test_kernels_of_every_kind(shipped: RuntimeIndex) -> None:

@@ -44,6 +44,24 @@ struct unknown { static int call(int); };
 } }
 int uses(int x) { return at::_ops::add_Tensor::call(x); }
 """,
+    "native/tags.cpp": """
+#define NAMED(tag) asm volatile("" : : "r"(static_cast<const char*>(tag)))
+int in_b(int);
+static __attribute__((noinline)) int local_abs(int x) { NAMED("abs_cpu"); return in_b(x); }
+template <class T> __attribute__((noinline)) T shared_neg(T x) {
+  NAMED("neg_cpu");
+  return local_abs(x) + 2;
+}
+int negated(int x) { return shared_neg(x); }
+int switched(int x) { NAMED("mul_cpu"); NAMED("div_cpu"); return in_b(x); }
+const char* text() { return "no_tag_cpu"; }
+namespace torch { namespace jit {
+void tupleIndex(int&) { in_b(7); }
+inline __attribute__((noinline)) void noop(int&) { in_b(8); }
+void (*kept)(int&) = noop;
+} }
+static int started = in_b(9);
+""",
     "generated/Operators_0.cpp": """
 extern "C" int outside(int);
 namespace at { namespace _ops {
@@ -56,14 +74,24 @@ int unknown::call(int x) { return outside(x); }
 } }
 """,
 }
+TAGS = "native/tags.cpp"
 FACTS = [
-    *(UnitFacts(path, 1.0) for path in UNITS),
+    *(UnitFacts(path, 1.0) for path in UNITS if path != TAGS),
+    UnitFacts(
+        TAGS,
+        1.0,
+        tags=("abs_cpu", "div_cpu", "mul_cpu", "neg_cpu", "of_no_code"),
+        promoted=(
+            ("prim::TupleIndex", "tupleIndex"),
+            ("prim::unchecked_cast", "noop"),
+            ("prim::other", "not_here"),
+        ),
+    ),
     UnitFacts(
         "native/kernels.cpp",
         2.0,
         tags=("t",),
         operators=("aten::add.Tensor",),
-        promoted=("prim::TupleIndex",),
     ),
 ]
 GREW = "_ZN3VecIiE4growEi"
@@ -156,6 +184,25 @@ def test_initialisers_are_live_with_their_unit(index: RuntimeIndex) -> None:
     assert "_ZL7counter@native/b.cpp" in targets(index, *started)
 
 
+def test_a_function_has_the_tags_that_its_code_names(index: RuntimeIndex) -> None:
+    assert {index.names[node]: tags for node, tags in index.kernel_tags.items()} == {
+        f"_ZL9local_absi@{TAGS}": ("abs_cpu",),
+        # a COMDAT has those of the local functions that it calls too: no edge leads to them
+        "_Z10shared_negIiET_S0_": ("abs_cpu", "neg_cpu"),
+        f"_Z8switchedi@{TAGS}": ("div_cpu", "mul_cpu"),
+    }
+
+
+def test_a_promoted_operator_leads_to_its_function(index: RuntimeIndex) -> None:
+    (unit,) = [unit for unit in index.units if unit.path == TAGS]
+    promoted = {r.operator: r.targets for r in index.registrations if r.key == "promoted"}
+    names = {o: {index.names[t] for t in targets} for o, targets in promoted.items()}
+    assert names["prim::TupleIndex"] == {f"_ZN5torch3jit10tupleIndexERi@{TAGS}"}
+    assert names["prim::unchecked_cast"] == {"_ZN5torch3jit4noopERi"}
+    # one whose function is nowhere in the unit brings all that the unit does at start
+    assert promoted["prim::other"] == unit.init != ()
+
+
 def test_registrations_are_cut_out(index: RuntimeIndex) -> None:
     listed = [
         (r.operator, r.key, [index.names[t].partition("@")[0] for t in r.targets])
@@ -165,7 +212,6 @@ def test_registrations_are_cut_out(index: RuntimeIndex) -> None:
     assert ("aten::add.Tensor", "CPU", ["_ZL10add_kernelv"]) in listed
     assert ("aten::relu", "CPU", ["_ZL11relu_kernelv"]) in listed
     assert ("quantized::undone", "schema", []) in listed
-    assert ("prim::TupleIndex", "promoted", []) in listed
     assert [r.operator for r in index.registrations] == sorted(
         r.operator for r in index.registrations
     )
@@ -197,7 +243,7 @@ def test_typed_entry_points_of_registered_operators(index: RuntimeIndex) -> None
 
 
 def test_facts_of_units_are_kept(index: RuntimeIndex) -> None:
-    kernels = index.units[-1]
+    (kernels,) = [unit for unit in index.units if unit.path == "native/kernels.cpp"]
     assert (kernels.path, kernels.tags, kernels.cost) == ("native/kernels.cpp", ("t",), 2.0)
     assert [unit.path for unit in index.units] == sorted(unit.path for unit in index.units)
 

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 from real_units import RealUnits
 
-from orchestrator.plan.variant import compile_unit
+from orchestrator.plan.variant import index_unit
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.runtime.index_build import build_index
 from orchestrator.runtime.mentions import mentions_of
 from orchestrator.runtime.objects import read_object
 from orchestrator.toolchain.resolve import compiler_environment
-from orchestrator.values.selection import Selection
 
 pytestmark = pytest.mark.real
 
@@ -115,9 +114,7 @@ def test_what_a_unit_needs_of_others(
 def test_mentions(path: str, real: RealUnits) -> None:
     here = real.session
     unit = next(one for one in here.runtime.index.units if one.path == path)
-    action = compile_unit(
-        here.runtime.facts, Selection(everything=True), real.spec("release"), unit
-    )
+    action = index_unit(here.runtime.facts, real.spec("release"), unit)
     done = subprocess.run(
         [
             str(here.toolchain(action.abi).cxx),

@@ -75,7 +75,7 @@ def test_classes_features_and_promoted_operators() -> None:
     """
     found = mentions(text)
     assert found.features == ("A", "PROTOBUF")
-    assert found.promoted == ("aten::format",)
+    assert found.promoted == (("aten::format", "f"),)
     assert "Conv2dPacked" in found.classes
 
 

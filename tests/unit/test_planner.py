@@ -31,8 +31,9 @@ from orchestrator.values.selection import Selection
 M = frozenset({"m"})
 
 
-def without_the_way(index: RuntimeIndex, found: Reach) -> Needed:
+def without_the_way(index: RuntimeIndex, found: Reach, follow_calls: bool = False) -> Needed:
     """What a walk found, as `needs` tells it."""
+    tags = {tag for node in found.parents for tag in index.kernel_tags.get(node, ())}
     owners = {index.owners[node] for node in found.parents}
     return Needed(
         units=found.units,
@@ -41,6 +42,7 @@ def without_the_way(index: RuntimeIndex, found: Reach) -> Needed:
         ),
         operators=frozenset(found.operators),
         called=found.called,
+        tags=frozenset(tags if follow_calls else ()),
         stubs=found.stubs,
         bytes=sum(index.sizes[node] for node in found.parents),
     )
@@ -67,13 +69,18 @@ def indices(draw: st.DrawFn) -> RuntimeIndex:
     registrations = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(OPERATORS), st.just("CPU"), st.sampled_from(PATHS), some_names
+                st.sampled_from(OPERATORS),
+                st.sampled_from(("CPU", "jit")),
+                st.sampled_from(PATHS),
+                some_names,
             ),
             max_size=6,
         )
     )
     calls = draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(OPERATORS), max_size=4))
-    return make_index(nodes, units, registrations, calls or {"no such node": "aten::a"})
+    some_tags = st.lists(st.sampled_from(("t", "u", "v")), max_size=2, unique=True)
+    tags = draw(st.dictionaries(st.sampled_from(NAMES), some_tags, max_size=4))
+    return make_index(nodes, units, registrations, calls or {"no such node": "aten::a"}, tags)
 
 
 @settings(max_examples=400, deadline=None)
@@ -92,7 +99,7 @@ def test_needs_are_what_a_walk_finds(index: RuntimeIndex, data: st.DataObject) -
         follow = data.draw(st.booleans())
         expected = reach(index, kernels, **roots, follow_calls=follow)  # type: ignore[arg-type]
         seen = needed(index, kernels, **roots, follow_calls=follow)  # type: ignore[arg-type]
-        assert seen == without_the_way(index, expected)
+        assert seen == without_the_way(index, expected, follow)
 
 
 def test_a_chain_as_long_as_memory_needs_no_recursion() -> None:
@@ -189,7 +196,7 @@ def test_static_closures_of_random_operators_are_those_of_a_walk() -> None:
         roots = source.sample(sorted(kernels.by_operator), source.randint(1, 40))
         walked = reach(index, kernels, entry=(), operators=roots, follow_calls=True)
         seen = needed(index, kernels, entry=(), operators=roots, follow_calls=True)
-        assert seen == without_the_way(index, walked)
+        assert seen == without_the_way(index, walked, follow_calls=True)
 
 
 # --- what a planner remembers ---

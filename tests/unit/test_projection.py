@@ -77,7 +77,7 @@ def test_where_all_is_selected_upstreams_own_switches_stay() -> None:
 
 
 def test_an_op_agnostic_unit_has_no_projection() -> None:
-    agnostic = UnitFacts("u.cpp", 1.0, promoted=("prim::TupleIndex",), init=(4,))
+    agnostic = UnitFacts("u.cpp", 1.0, promoted=(("prim::TupleIndex", "tupleIndex"),), init=(4,))
     assert not mentions_selection(agnostic)
     assert projection_text(agnostic, SELECTION) is None
     assert projection_text(agnostic, Selection(everything=True)) is None

@@ -33,6 +33,7 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
         "custom_classes": [],
         "build_features": [],
         "tag_nanoseconds": {},
+        "self_nanoseconds": {},
     }
     runs = [] if error else [run]
     return DriverRun(0, {"runs": runs, "error": error, "trace": recording})

@@ -30,6 +30,7 @@ from orchestrator.plan.variant import (
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import registry
 from orchestrator.values.action import Compile
+from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
 
 INDEX = make_index()
@@ -215,7 +216,6 @@ PCH_FACTS = replace(FACTS, languages={"aten/c.c": "c"}, kernels=frozenset({"aten
         (ATEN, {"unlike": frozenset({ATEN.path})}, {}),
         (ATEN, {"included": {ATEN.path: "capi/kept_messages.h"}}, {}),
         (ATEN, {}, {"precompile": False}),
-        (ATEN, {}, {"optimize": "balanced", "hot": frozenset({ATEN.path})}),
     ],
 )
 def test_units_without_the_precompiled_header(
@@ -229,6 +229,7 @@ def test_units_without_the_precompiled_header(
     [
         (ATEN, {"optimize": "balanced"}),
         (ATEN, {"optimize": "speed"}),
+        (ATEN, {"optimize": "balanced", "hot": frozenset({ATEN.path})}),
         (UnitFacts("aten/Kernel.cpp", 1.0), {"optimize": "speed"}),
         (
             UnitFacts("aten/Kernel.cpp", 1.0),
@@ -251,6 +252,14 @@ def test_most_units_share_one_precompiled_header() -> None:
     assert actions[0].pch == actions[1].pch
     assert actions[0].pch.flags == actions[0].flags
     assert actions[0].pch.output == f"$pch/{actions[0].pch.identity}.pch"
+
+
+@pytest.mark.parametrize(
+    ("optimize", "level"), [("size", "-Oz"), ("balanced", "-O2"), ("speed", "-O2")]
+)
+def test_what_makes_the_results_of_operators_is_hot(optimize: Optimize, level: str) -> None:
+    unit = UnitFacts("aten/src/ATen/EmptyTensor.cpp", 1.0)
+    assert level in compile_unit(FACTS, Selection(), spec(optimize=optimize), unit).flags
 
 
 @pytest.mark.parametrize(
