@@ -13,11 +13,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.errors import OrchestratorError, Place
@@ -216,16 +216,31 @@ def _sweep(target: Path) -> None:
 
 
 def _fill(stage: Path, files: Iterable[File]) -> None:
-    folders = {stage}
+    folders = {""}
     for file in files:
-        path = stage / PurePosixPath(file.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in _new_folders(file.path, folders):
+            (stage / folder).mkdir()
+            folders.add(folder)
+        path = stage / file.path
         file.write(path)
         _settle(path, 0o755 if file.executable else 0o644)
-        folders.update(p for p in path.parents if p.is_relative_to(stage))
     # Deepest first: a folder's time changes when something is put into it.
-    for folder in sorted(folders, key=lambda p: (-len(p.parts), p)):
-        _settle(folder, 0o755)
+    for folder in sorted(folders, key=_depth, reverse=True):
+        _settle(stage / folder, 0o755)
+
+
+def _depth(folder: str) -> tuple[int, str]:
+    return (folder.count("/") + 1 if folder else 0, folder)
+
+
+def _new_folders(path: str, known: Container[str]) -> list[str]:
+    """The folders above a file that are not among `known`, outermost first."""
+    missing = []
+    folder = path.rpartition("/")[0]
+    while folder not in known:
+        missing.append(folder)
+        folder = folder.rpartition("/")[0]
+    return missing[::-1]
 
 
 def _settle(path: Path, mode: int) -> None:
