@@ -43,7 +43,7 @@ def test_traced_is_what_ran_and_what_the_loader_wants() -> None:
     assert select(INDEX, KERNELS, [unrun], "traced") == expected
 
 
-def test_static_is_the_closure_with_all_dtypes_of_the_reached_units() -> None:
+def test_static_is_the_closure_with_all_dtypes_of_the_reached_code() -> None:
     selection = static_selection(INDEX, KERNELS, ["aten::linear"], "m")
     assert selection == Selection(
         operators={"aten::add.Tensor": M, "aten::linear": M},
