@@ -18,7 +18,7 @@ from orchestrator.plan.variant import (
     precompile,
 )
 from orchestrator.toolchain.driver import CxxSource
-from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
+from orchestrator.values.action import ActionGraph, Compile, Language, Link, Precompile
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
 _REGISTRATION_COST = 5.0
@@ -84,24 +84,15 @@ def registration_compiles(
     """The compilations of an app's generated registrations."""
     flags = flags_of(spec)
     pch = precompile(facts, spec, flags)
+    of = {"runtime": facts.identity, "pch": None if pch is None else pch.identity}
     return tuple(
-        Compile(
-            unit=f"generated/{unit.name}.cpp",
-            source=f"$cache/{unit.path.relative_to(cache).as_posix()}",
-            language="c++",
-            abi=spec.abi,
-            flags=flags,
-            projection=None,
-            fingerprint=fingerprint(
-                {
-                    "unit": unit.digest,
-                    "runtime": facts.identity,
-                    "toolchain": spec.toolchain,
-                    "flags": flags,
-                    "pch": None if pch is None else pch.identity,
-                }
-            ),
-            cost=_REGISTRATION_COST,
+        _compile(
+            spec,
+            f"generated/{unit.name}.cpp",
+            f"$cache/{unit.path.relative_to(cache).as_posix()}",
+            flags,
+            {"unit": unit.digest, **of},
+            _REGISTRATION_COST,
             pch=pch,
         )
         for unit in units
@@ -124,34 +115,14 @@ def _native_compiles(
     native: str,
     pch: Precompile | None,
 ) -> tuple[Compile, ...]:
-    flags = (
-        *flags_of(spec),
-        "-I$native/capi",
-        "-I$native/driver",
-    )
-    return tuple(
-        Compile(
-            unit=f"native/{source}",
-            source=f"$native/{source}",
-            language="c++",
-            abi=spec.abi,
-            flags=flags,
-            projection=None,
-            fingerprint=fingerprint(
-                {
-                    "unit": source,
-                    "native": native,
-                    "runtime": runtime,
-                    "toolchain": spec.toolchain,
-                    "flags": flags,
-                    "pch": pch.identity if pch and source in _PRECOMPILED else None,
-                }
-            ),
-            cost=_NATIVE_COST,
-            pch=pch if source in _PRECOMPILED else None,
-        )
-        for source in sources
-    )
+    flags = (*flags_of(spec), "-I$native/capi", "-I$native/driver")
+
+    def compile_one(source: str) -> Compile:
+        own = pch if source in _PRECOMPILED else None
+        of = {"native": native, "runtime": runtime, "pch": own.identity if own else None}
+        return _native(spec, source, flags, of, _NATIVE_COST, pch=own)
+
+    return tuple(map(compile_one, sources))
 
 
 def runtime_library_compiles(
@@ -165,22 +136,8 @@ def runtime_library_compiles(
 def _runtime_library_compiles(
     spec: VariantSpec, sources: tuple[str, ...], native: str
 ) -> tuple[Compile, ...]:
-    flags = (*spec.compile_flags, *RUNTIME_LIBRARY_FLAGS)
-    return tuple(
-        Compile(
-            unit=f"native/{source}",
-            source=f"$native/{source}",
-            language="c++",
-            abi=spec.abi,
-            flags=flags,
-            projection=None,
-            fingerprint=fingerprint(
-                {"unit": source, "native": native, "toolchain": spec.toolchain, "flags": flags}
-            ),
-            cost=_RUNTIME_LIBRARY_COST,
-        )
-        for source in sources
-    )
+    flags, of = (*spec.compile_flags, *RUNTIME_LIBRARY_FLAGS), {"native": native}
+    return tuple(_native(spec, source, flags, of, _RUNTIME_LIBRARY_COST) for source in sources)
 
 
 def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile, ...]:
@@ -188,49 +145,68 @@ def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile
 
     package  the app's Java package, with `/`: all that differs between apps, and in one unit
     """
-    sources = {
-        "jni/natives.cpp": (),
-        "jni/on_load.cpp": (f'-DLTA_JNI_PACKAGE="{package}"',),
-    }
-    common = (*spec.compile_flags, *_JAVA_FLAGS)
-    return tuple(
-        Compile(
-            unit=f"native/{source}",
-            source=f"$native/{source}",
-            language="c++",
-            abi=spec.abi,
-            flags=(*common, *own),
-            projection=None,
-            fingerprint=fingerprint(
-                {
-                    "unit": source,
-                    "native": native,
-                    "toolchain": spec.toolchain,
-                    "flags": (*common, *own),
-                }
-            ),
-            cost=_JAVA_COST,
-        )
-        for source, own in sources.items()
+    named = f'-DLTA_JNI_PACKAGE="{package}"'
+    common, of = (*spec.compile_flags, *_JAVA_FLAGS), {"native": native}
+    return (
+        _native(spec, "jni/natives.cpp", common, of, _JAVA_COST),
+        _native(spec, "jni/on_load.cpp", (*common, named), of, _JAVA_COST),
     )
 
 
 def cxx_library_compiles(spec: VariantSpec, sources: Iterable[CxxSource]) -> tuple[Compile, ...]:
     """The compilations of a toolchain's whole C++ library, where its linker has none."""
     return tuple(
-        Compile(
-            unit=source.unit,
-            source=f"$zig/{source.unit}",
+        _compile(
+            spec,
+            source.unit,
+            f"$zig/{source.unit}",
+            source.flags,
+            {"unit": source.unit},
+            _CXX_LIBRARY_COST,
             language=source.language,
-            abi=spec.abi,
-            flags=source.flags,
-            projection=None,
-            fingerprint=fingerprint(
-                {"unit": source.unit, "toolchain": spec.toolchain, "flags": source.flags}
-            ),
-            cost=_CXX_LIBRARY_COST,
         )
         for source in sources
+    )
+
+
+def _native(
+    spec: VariantSpec,
+    source: str,
+    flags: tuple[str, ...],
+    of: Mapping[str, object],
+    cost: float,
+    pch: Precompile | None = None,
+) -> Compile:
+    """The compilation of a source of ours."""
+    of = {"unit": source, **of}
+    return _compile(spec, f"native/{source}", f"$native/{source}", flags, of, cost, pch=pch)
+
+
+def _compile(
+    spec: VariantSpec,
+    unit: str,
+    source: str,
+    flags: tuple[str, ...],
+    of: Mapping[str, object],
+    cost: float,
+    *,
+    pch: Precompile | None = None,
+    language: Language = "c++",
+) -> Compile:
+    """The compilation of what is no unit of the runtime, and so has no projection.
+
+    of: what its object depends on besides toolchain and flags
+    """
+    return Compile(
+        unit=unit,
+        source=source,
+        language=language,
+        abi=spec.abi,
+        flags=flags,
+        projection=None,
+        fingerprint=fingerprint({**of, "toolchain": spec.toolchain, "flags": flags}),
+        cost=cost,
+        pch=pch,
     )
 
 
