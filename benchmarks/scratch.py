@@ -27,6 +27,9 @@ _LINKS: Sequence[tuple[str, ...]] = (
     ("-Wl,--gc-sections", "-lpthread", "-ldl"),
 )
 _PROGRAM = "#include <iostream>\nint main() { std::cout << 1; }\n"
+# Where zig brings no libc++ it still builds its compiler-rt, for a library.
+_BARE_LINKS = (("-shared", "-nostdlib++"),)
+_BARE_PROGRAM = 'extern "C" int one() { return 1; }\n'
 
 
 def copy_workspace(root: Path, into: Path) -> Path:
@@ -83,19 +86,20 @@ def forget(cache: Path, known: frozenset[Path]) -> None:
 
 
 def warm_zig(toolchains: Iterable[ResolvedToolchain], folder: Path, env: Mapping[str, str]) -> Path:
-    """zig's cache folder after it has built libc++ and start files for our links (about 60 s for
-    each toolchain whose linker brings them).
+    """zig's cache folder after it has built what our links are given by it: libc++, start files and
+    compiler-rt (about 60 s for each toolchain).
 
     Raises CommandFailedError.
     """
     folder.mkdir(parents=True)
-    source = folder / "warm.cpp"
-    source.write_text(_PROGRAM)
-    for toolchain in filter(_brings_library, toolchains):
+    for toolchain in (one for one in toolchains if one.links_shared):
+        whole = _brings_library(toolchain)
+        source = folder / f"warm.{toolchain.config.abi}.cpp"
+        source.write_text(_PROGRAM if whole else _BARE_PROGRAM)
         made = folder / f"warm.{toolchain.config.abi}.o"
         compiled = ("-fPIC", "-MD", "-MF", f"{made}.d", "-c", str(source), "-o", str(made))
         commands: list[tuple[str, ...]] = [compiled]
-        for number, flags in enumerate(_LINKS):
+        for number, flags in enumerate(_LINKS if whole else _BARE_LINKS):
             output = str(folder / f"warm.{toolchain.config.abi}.{number}")
             commands.append((*flags, str(made), *toolchain.link_flags, "-o", output))
         for command in commands:
