@@ -136,9 +136,12 @@ def _units(
         return _files_digest(files) if written else f"of request {folder.name}, {files[0].name}"
 
     shared = ["Schema", "BackendSelect", *request.shared_keys]
-    texts = [folder / "registrations.cpp", folder / "Operators.cpp"]
+    texts = [folder / "registrations.cpp"]
     texts += [folder / f"Register{key}.cpp" for key in shared]
     units = [GeneratedUnit("registrations", texts[0], digest(texts))]
+    # typed entry points: the same for many selections, as kernels seldom call what models name
+    entries = folder / "Operators.cpp"
+    units.append(GeneratedUnit("operators", entries, digest([entries])))
     for key in request.own_keys:
         path = folder / f"Register{key}.cpp"
         units.append(GeneratedUnit(f"registrations-{key}", path, digest([path])))

@@ -30,6 +30,7 @@ TOOLS = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ""}}
 UNARY = "aten/src/ATen/native/cpu/UnaryOpsKernel.cpp"
 CROSS = "aten/src/ATen/native/Cross.cpp"
 REGISTRATIONS = "generated/registrations.cpp"
+ENTRY_POINTS = "generated/operators.cpp"
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ def with_operator(root: Path, app: str, model: str, operator: str, tags: tuple[s
     [
         # in a unit that the app has already, which mentions the new tag
         ("aten::sin", ("sin_vml_cpu",), {REGISTRATIONS, UNARY}),
-        # in a unit that the app did not have
-        ("aten::cross", (), {REGISTRATIONS, CROSS}),
+        # in a unit that the app did not have, whose kernel calls another operator
+        ("aten::cross", (), {REGISTRATIONS, ENTRY_POINTS, CROSS}),
         # of which nothing but its registration is new
         ("aten::trace", (), {REGISTRATIONS}),
     ],

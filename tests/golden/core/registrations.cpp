@@ -1,7 +1,6 @@
 // Registrations selected for one app; written by the orchestrator from torchgen's output.
 #include "RegisterSchema.cpp"
 #undef TORCH_ASSERT_ONLY_METHOD_OPERATORS
-#include "Operators.cpp"
 #include "RegisterBackendSelect.cpp"
 #undef create_out
 #define create_out create_out_CPU
