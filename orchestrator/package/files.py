@@ -224,13 +224,9 @@ def _fill(stage: Path, files: Iterable[File]) -> None:
         path = stage / file.path
         file.write(path)
         _settle(path, 0o755 if file.executable else 0o644)
-    # Deepest first: a folder's time changes when something is put into it.
-    for folder in sorted(folders, key=_depth, reverse=True):
+    # Inner ones first: a folder's time changes when something is put into it.
+    for folder in sorted(folders, reverse=True):
         _settle(stage / folder, 0o755)
-
-
-def _depth(folder: str) -> tuple[int, str]:
-    return (folder.count("/") + 1 if folder else 0, folder)
 
 
 def _new_folders(path: str, known: Container[str]) -> list[str]:

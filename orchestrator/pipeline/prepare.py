@@ -126,6 +126,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
         languages={u.path: u.language for u in units},
         unlike=frozenset(version.without_pch),
+        making=frozenset(version.making),
         included={rule.unit: rule.header for rule in version.include},
         digests={
             rule.header: text_digest((NATIVE / rule.header).read_text()) for rule in version.include

@@ -29,14 +29,6 @@ _COMPUTING = (
     "c10/core/",
     "caffe2/perfkernels/",
 )
-# Units that make the results of nearly all operators, and views of them: as hot as any kernel.
-_MAKING = frozenset(
-    {
-        "aten/src/ATen/EmptyTensor.cpp",
-        "aten/src/ATen/native/TensorFactories.cpp",
-        "aten/src/ATen/native/TensorShape.cpp",
-    }
-)
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
 
@@ -50,6 +42,7 @@ class RuntimeFacts:
     always       units whose static initialisers the runtime cannot do without
     recording    more of them for a tracer
     unlike       units that cannot be compiled with the precompiled header
+    making       units that make the results of nearly all operators: as hot as any kernel
     included     unit -> header of ours that it is compiled with
     digests      header of ours that a single unit is compiled with -> digest of its text
     pch          digest of the precompiled header's text
@@ -63,6 +56,7 @@ class RuntimeFacts:
     recording: frozenset[str]
     languages: Mapping[str, Language]
     unlike: frozenset[str] = frozenset()
+    making: frozenset[str] = frozenset()
     included: Mapping[str, str] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     pch: str = ""
@@ -186,7 +180,7 @@ def compilation(
     Of `spec`, what is wanted of the whole variant (`entry`, `cut`, other units' heat) has no part.
     """
     language = facts.languages.get(unit.path, "c++")
-    kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in _MAKING
+    kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
     computes = unit.path.startswith(_COMPUTING)
     flags = flags_of(spec, language=language, kernel=kernel, hot=hot, computes=computes)
     included = facts.included.get(unit.path)

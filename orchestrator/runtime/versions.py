@@ -190,6 +190,7 @@ class VersionData(_Data):
     configure: ConfigureData
     always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
     without_pch: Strings
+    making: Strings
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
     fallbacks: Annotated[tuple[FallbackRule, ...], Strict(False)]
     unity: UnityData

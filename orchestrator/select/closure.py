@@ -96,9 +96,7 @@ def reach(
     """Walk from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
 
     follow_calls: an operator whose typed entry point is reached is taken as selected too: these are
-    the operators that the roots may call. What the units of the interpreter's operators register at
-    start is then left out: each operator of theirs is called by its name in a model's bytecode, and
-    brings its own registration.
+    the operators that the roots may call.
     cut: units that are not entered; a unit that registers a selected operator, or of which data is
     referred to, is entered after all, because only a function can be replaced by a stub.
     """
@@ -115,6 +113,18 @@ def reach(
         frozenset(walk.called),
         frozenset(walk.stubs),
     )
+
+
+def initialisers(index: RuntimeIndex, unit: int, *, follow_calls: bool) -> tuple[int, ...]:
+    """The nodes that are reached because `unit` is.
+
+    What the units of the interpreter's operators register at start is none of what a root may call:
+    each operator of theirs is called by its name in a model's bytecode, and brings its own
+    registration.
+    """
+    if follow_calls and unit in index.interpreter_units:
+        return ()
+    return index.units[unit].init
 
 
 def _walk(
@@ -174,9 +184,8 @@ class _Walk:
             self.uncuttable.add(unit)
             return
         self.units.add(unit)
-        if not (self.follow_calls and unit in self.index.interpreter_units):
-            for node in self.index.units[unit].init:
-                self.add_node(node, parent)
+        for node in initialisers(self.index, unit, follow_calls=self.follow_calls):
+            self.add_node(node, parent)
 
     def add_operator(self, operator: str, parent: int) -> None:
         if operator in self.operators:

@@ -16,7 +16,7 @@ from itertools import compress
 from typing import Any, Literal, get_args
 
 from orchestrator.runtime.index import RuntimeIndex
-from orchestrator.select.closure import GENERATED, Registry, is_function
+from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
 
 _Kind = Literal["unit", "generated", "operator", "called", "tag", "stub", "uncuttable"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
@@ -207,9 +207,8 @@ class _Closures:
             return self._node_edges(vertex, targets), targets
         if vertex < self._first_operator:
             unit, bits = vertex - self._first_unit, 0
-            if not (self.follow_calls and unit in self.index.interpreter_units):
-                for node in self.index.units[unit].init:
-                    bits |= self._refer(node, targets)
+            for node in initialisers(self.index, unit, follow_calls=self.follow_calls):
+                bits |= self._refer(node, targets)
             return bits | self._bit("unit", unit), targets
         name = self._names[vertex - self._first_operator]
         bits = self._bit("operator", name)

@@ -42,6 +42,7 @@ def shipped_facts() -> RuntimeFacts:
         recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
         languages={unit.path: "c" for unit in units if unit.path.endswith(".c")},
         unlike=frozenset(version.without_pch),
+        making=frozenset(version.making),
         included={rule.unit: rule.header for rule in version.include},
         pch="p" * 64,
         cuttable=frozenset(rule.unit for rule in version.cuts),

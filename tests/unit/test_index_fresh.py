@@ -48,7 +48,8 @@ def objects(real: RealUnits) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def fresh(real: RealUnits, objects: dict[str, Path]) -> RuntimeIndex:
-    units = [UnitFacts(path, 0.0) for path in SAMPLE]
+    tags = {unit.path: unit.tags for unit in real.session.runtime.index.units}
+    units = [UnitFacts(path, 0.0, tags=tags[path]) for path in SAMPLE]
     return build_index("1.13.1", real.session.runtime.fetched.digest, units, objects)
 
 
@@ -81,6 +82,13 @@ def test_edges(path: str, real: RealUnits, fresh: RuntimeIndex) -> None:
         # a sample knows nothing of other units: their symbols are looked at below
         inside = {t for t in targets(shipped, name) if t in fresh.by_name}
         assert targets(fresh, name) == inside, name
+
+
+def test_tags_of_functions(real: RealUnits, fresh: RuntimeIndex) -> None:
+    shipped = real.session.runtime.index
+    found = {fresh.names[node]: tags for node, tags in fresh.kernel_tags.items()}
+    assert set(found.values()) == {("fill_cpu",)}
+    assert found == {name: shipped.kernel_tags[shipped.by_name[name]] for name in found}
 
 
 @pytest.mark.parametrize("path", SAMPLE)
