@@ -15,6 +15,9 @@ from ninja import ninja_syntax
 
 from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
 
+# Kinds of links that run a step of ours.
+_OWN_STEPS = frozenset({"left_out", "code_archive"})
+
 
 def ninja_text(
     graph: ActionGraph,
@@ -43,7 +46,7 @@ def ninja_text(
     writer.variable("ninja_required_version", "1.10")
     for name in sorted(folders):
         writer.variable(name, ninja_syntax.escape(folders[name]))
-    if any(link.kind == "left_out" for link in graph.links):
+    if any(link.kind in _OWN_STEPS for link in graph.links):
         writer.variable("python", ninja_syntax.escape(shlex.quote(python)))
     writer.variable("builddir", "$state")
     for abi in sorted(launchers or {}):
@@ -55,8 +58,11 @@ def ninja_text(
     writer.pool("heavy", heavy_jobs)
     for abi in sorted(toolchains):
         _rules(writer, abi, toolchains[abi]["link"], launched=abi in (launchers or {}))
-        if any(link.kind == "relocatable" and link.abi == abi for link in graph.links):
+        kinds = {link.kind for link in graph.links if link.abi == abi}
+        if "relocatable" in kinds:
             _static_rules(writer, abi)
+        if "code_archive" in kinds:
+            _code_archive_rule(writer, abi)
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
     for header in sorted({c.pch for c in todo if c.pch}, key=lambda pch: pch.output):
         if header.output not in present:
@@ -112,6 +118,20 @@ def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
         f"archive_{abi}",
         # `D`: no times and no owners, so that equal objects make equal archives
         command=f"rm -f $out && ${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
+        rspfile="$out.rsp",
+        rspfile_content="$in_newline",
+        description="archive $out",
+    )
+
+
+def _code_archive_rule(writer: Any, abi: str) -> None:
+    part = "$out.$$$$.part"
+    writer.rule(
+        f"code_archive_{abi}",
+        command=(
+            f"rm -rf $out {part}.d && $python -m orchestrator.package.bitcode $out.rsp {part}.d && "
+            f"${{ar_{abi}}} rcsD {part} @{part}.d/members && rm -r {part}.d && mv {part} $out"
+        ),
         rspfile="$out.rsp",
         rspfile_content="$in_newline",
         description="archive $out",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from orchestrator.codegen.registrations import generate_registrations, planned_registrations
 from orchestrator.codegen.stubs import generate_stubs
@@ -164,7 +165,15 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         cut=wanted.cut,
         system=toolchain.config.system,
         unity=session.workspace.config.unity_shards,
+        lto=_lto(wanted, toolchain),
     )
+
+
+def _lto(wanted: Wanted, toolchain: ResolvedToolchain) -> bool:
+    """Whether a link optimises all units together: ten CPU seconds at every link, so where size is
+    all that counts."""
+    small = wanted.optimize == "size" and wanted.purpose == "release"
+    return small and toolchain.links_shared and toolchain.abilities.lto
 
 
 def identity_with_headers(toolchain: ResolvedToolchain) -> str:
@@ -260,6 +269,7 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
             *_smaller(session.toolchain(spec.abi)),
+            *(session.toolchain(spec.abi).driver.lto_flags if spec.lto else ()),
             *SYSTEM_LIBRARIES[spec.system],
         ),
         inputs=(exports,),
@@ -269,10 +279,10 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
     driver = _driver(session, spec)
     return VariantLinks(
         shared=shared,
-        registrations=_archive(f"{folder}/lib{name}_registrations.a", spec.abi, registering),
+        registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
         core=_archive(
             f"{folder}/lib{name}_core.a",
-            spec.abi,
+            spec,
             (*(c.object for c in objects.native), *objects.by_need),
         ),
         driver=Link(
@@ -304,8 +314,10 @@ def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     return native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
 
 
-def _archive(output: str, abi: str, objects: tuple[str, ...]) -> Link:
-    return Link(output=output, kind="archive", abi=abi, whole=objects, by_need=())
+def _archive(output: str, spec: VariantSpec, objects: tuple[str, ...]) -> Link:
+    # bitcode is for one release of one compiler, a consumer has his own
+    kind: Literal["archive", "code_archive"] = "code_archive" if spec.lto else "archive"
+    return Link(output=output, kind=kind, abi=spec.abi, whole=objects, by_need=())
 
 
 def hot_units(session: Session, tags: Iterable[str]) -> frozenset[str]:

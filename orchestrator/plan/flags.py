@@ -13,6 +13,9 @@ from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
 
+# Code, and beside it the bitcode that a link may optimise together (LLVM, docs/FatLTO.rst).
+LTO_FLAGS = ("-flto", "-ffat-lto-objects")
+
 # Order matters: the shared selection header must hide upstream's generated one.
 INCLUDE_FOLDERS = (
     "$native/selection",
@@ -104,15 +107,16 @@ def unit_flags(
     optimize: Optimize,
     purpose: Purpose,
     computes: bool = False,
+    lto: bool = False,
     system: System = "linux",
 ) -> tuple[str, ...]:
     """The flags of one unit.
 
     kernel: upstream compiles it at -O3.  hot: a trace shows that its kernels take the time.
-    computes: it runs for each operator of a model.
+    computes: it runs for each operator of a model.  lto: its link optimises all units together.
     """
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
-    flags = [level, *_COMMON]
+    flags = [level, *(LTO_FLAGS if lto else ()), *_COMMON]
     if language == "c++":
         flags += [flag for flag in _CXX if flag not in _LACKS.get(system, ())]
         flags += _PURPOSE[purpose]

@@ -79,6 +79,7 @@ class VariantSpec:
     entry   symbols of the runtime that our own native code refers to
     precompile  whether units share a precompiled header
     unity   whether units that every variant has are compiled together
+    lto     whether its shared library is optimised as a whole, at the link
     cut     units that the models cannot enter: their functions become stubs
     hot     units whose kernels take the time (from the trace)
     system  the toolchain's: its C library decides on some flags
@@ -95,6 +96,7 @@ class VariantSpec:
     cut: frozenset[str] = frozenset()
     system: System = "linux"
     unity: bool = True
+    lto: bool = False
 
     @property
     def level(self) -> VariantSpec:
@@ -243,6 +245,7 @@ def flags_of(
             optimize=spec.optimize,
             purpose=spec.purpose,
             computes=computes,
+            lto=spec.lto,
             system=spec.system,
         ),
     )

@@ -41,7 +41,8 @@ class Abilities:
     pack_relocations its linker packs relocations as bionic reads them (`--pack-dyn-relocs`)
     map_file         its linker writes a map (`-Map`)
     exclude_libs     its linker hides the symbols of archives (`--exclude-libs`)
-    lto              it compiles and links with `-flto`
+    lto              its objects hold bitcode beside their code, and it links either (LLVM's
+                     `-ffat-lto-objects`; gcc's objects are another thing)
     precompile       it makes precompiled headers that need no times of files (clang's)
     """
 
@@ -81,7 +82,7 @@ def probe(
     Raises CompilerBrokenError, LinkerBrokenError.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-probe-") as folder:
-        bench = probes.Bench(config, tools, Path(folder))
+        bench = probes.Bench(config, tools, Path(folder), driver.lto_flags)
         _require_compiled(bench.compile("twins.c"), config, place)
         modern = bench.compile("plain.cpp", "-std=gnu++17", "-Oz")
         _require_compiled(modern, config, place)
@@ -150,7 +151,7 @@ def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
     parts = {
         "probes": Path(probes.__file__).read_text(encoding="utf-8"),
         "flags": [config.compile_flags, config.link_flags],
-        "links": [links_shared, driver.zig is None],
+        "links": [links_shared, driver.zig is None, driver.lto_flags],
     }
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

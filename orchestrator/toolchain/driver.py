@@ -85,6 +85,7 @@ class Driver:
     cxx_library  what its C++ objects need
     c_library    on Linux: the C library that binaries need
     links_cxx_library  whether binaries hold the C++ library; else they need the machine's
+    lto_flags    flags of a link that optimises all its objects together
     brings_cxx_sources  whether `<../src/...>` finds the C++ library's own sources
     link_flags   flags of every link, besides those that its commands carry
     cxx_sources  the C++ library where a link does not bring one: compiled with every variant
@@ -104,6 +105,7 @@ class Driver:
     links_cxx_library: bool = True
     zig: str | None = None
     smallest: tuple[str, ...] = ()
+    lto_flags: tuple[str, ...] = ("-flto", "-ffat-lto-objects", "-Wl,--no-warnings")
     brings_cxx_sources: bool = False
     kind: str = ""
     link_flags: tuple[str, ...] = ()

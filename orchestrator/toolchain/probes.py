@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator.plan.flags import LTO_FLAGS
 from orchestrator.toolchain.driver import SYSTEM_LIBRARIES, Tools
 from orchestrator.values.config import ToolchainConfig
 
@@ -19,9 +20,12 @@ from orchestrator.values.config import ToolchainConfig
 class Bench:
     """One folder of small sources, and a toolchain at work in it."""
 
-    def __init__(self, config: ToolchainConfig, tools: Tools, folder: Path) -> None:
+    def __init__(
+        self, config: ToolchainConfig, tools: Tools, folder: Path, lto_flags: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self._tools = tools
+        self.lto_flags = lto_flags
         # folders of ours (`$native/...`) are filled in by ninja; the probes include nothing
         self._flags = [f for f in config.compile_flags if "$" not in f]
         self._libraries = SYSTEM_LIBRARIES[config.system]
@@ -101,6 +105,7 @@ int lta_other(int x) { return x; }
     "before.hpp": "struct Before { int x; };\n",
     "behind.cpp": "int lta_behind(Before b) { return b.x; }\n",
     "names.map": "{ global: lta_both; local: *; };\n",
+    "user.map": "{ global: lta_user; local: *; };\n",
 }
 
 
@@ -148,10 +153,20 @@ def _exclude_libs(bench: Bench) -> bool:
 
 
 def _lto(bench: Bench) -> bool:
-    if bench.compile("twins.c", "-flto", output="late.o").returncode:
+    for source in ("user.c", "member.c"):
+        if bench.compile(source, *LTO_FLAGS, output=f"late-{source}.o").returncode:
+            return False
+    # the section that lld reads (LLVM, docs/FatLTO.rst)
+    if b".llvm.lto" not in (bench.folder / "late-user.c.o").read_bytes():
         return False
-    done = bench.link("late.so", "late.o", "-flto")
-    return done.returncode == 0 and "lta_both" in bench.symbols("late.so", ".dynsym")
+    script = "-Wl,--version-script=user.map"
+    inputs = ("late-user.c.o", "late-member.c.o", script)
+    if bench.link("early.so", *inputs).returncode:
+        return False
+    if bench.link("late.so", *inputs, *bench.lto_flags).returncode:
+        return False
+    inlined = "lta_member" not in bench.symbols("late.so", ".symtab")
+    return inlined and "lta_user" in bench.symbols("late.so", ".dynsym")
 
 
 def _precompile(bench: Bench) -> bool:

@@ -21,7 +21,7 @@ from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.toolchain.driver import AndroidFacts, CxxSource, Driver
-from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_SMALLEST, zig_program
+from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, zig_program
 from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.values.config import NdkCompiler, Processor
 
@@ -152,6 +152,7 @@ def find_shim(
         cxx_library="libc++",
         zig=zig,
         smallest=ZIG_SMALLEST,
+        lto_flags=ZIG_LTO,
         cxx_sources=_cxx_sources(library),
         link_flags=_LINK,
         android=AndroidFacts(declared.api, None, "c++_static"),

@@ -22,6 +22,10 @@ ZIG_FLAGS = (
 # call with its unwinding entry (clang's limit of 5 makes the library larger, not smaller).
 ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
 
+# Links the bitcode in objects, not their code: for zig's linker, zig's own `-flto` would make its
+# libraries again. It warns of each loop that was not unrolled as PyTorch wishes.
+ZIG_LTO = ("-Wl,--fat-lto-objects", "-Wl,--no-warnings")
+
 
 def find_zig(declared: ZigCompiler, place: Place) -> Driver:
     """zig for the declared target. Raises CompilerMissingError."""
@@ -40,6 +44,7 @@ def find_zig(declared: ZigCompiler, place: Place) -> Driver:
         c_library="musl" if "-musl" in declared.target else "gnu",
         zig=zig,
         smallest=ZIG_SMALLEST,
+        lto_flags=ZIG_LTO,
         brings_cxx_sources=True,
         linked=zig_parts(zig, declared.target),
     )

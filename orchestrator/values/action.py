@@ -79,14 +79,17 @@ class Link:
     """Objects to one file.
 
     kind      `shared` and `executable` are linked with sections collected; `archive` is not;
-              `relocatable` is one object made of several; `left_out` is the source of stand-ins
-              for what such an object misses, and `object` a source compiled beside it
+              `code_archive` has its objects without bitcode; `relocatable` is one object made
+              of several; `left_out` is the source of stand-ins for what such an object misses,
+              and `object` a source compiled beside it
     whole     objects that are linked whatever refers to them (registrations)
     by_need   objects of which the linker takes what is referred to
     """
 
     output: str
-    kind: Literal["shared", "executable", "archive", "relocatable", "left_out", "object"]
+    kind: Literal[
+        "shared", "executable", "archive", "code_archive", "relocatable", "left_out", "object"
+    ]
     abi: str
     whole: tuple[str, ...]
     by_need: tuple[str, ...]

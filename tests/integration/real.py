@@ -12,6 +12,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[2]
+TOOLS = Path(sys.executable).parent
+CONSUMERS = Path(__file__).parent / "consumers"
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,21 @@ def workspace_copy(tmp_path: Path, *apps: str) -> Path:
     for app in apps:
         shutil.copytree(ROOT / "apps" / app, root / "apps" / app)
     return root
+
+
+def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: str) -> str:
+    """Configure, build and run a CMake consumer of a delivered app, which was moved; its output."""
+    prefix, build = folder / "moved", folder / "build"
+    shutil.copytree(delivered, prefix)
+    configure = [str(TOOLS / "cmake"), "-G", "Ninja", "-S", str(CONSUMERS / consumer)]
+    configure += ["-B", str(build), f"-DAPP={app}", f"-DCMAKE_PREFIX_PATH={prefix}", *options]
+    env = {**os.environ, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
+    for argv in (configure, [str(TOOLS / "cmake"), "--build", str(build)]):
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (program,) = (p for p in build.iterdir() if p.is_file() and os.access(p, os.X_OK))
+    done = subprocess.run(
+        [str(program), str(models_of(app)[0])], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from real import ROOT, models_of, orchestrator, workspace_copy
+from real import ROOT, consume, orchestrator, workspace_copy
 
 from orchestrator.package.elf import exported_symbols
 
 pytestmark = pytest.mark.real
 
-CONSUMERS = Path(__file__).parent / "consumers"
 APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
-CMAKE = str(Path(sys.executable).with_name("cmake"))
 NINJA = str(Path(sys.executable).with_name("ninja"))
-CTEST_ENV = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -61,37 +56,22 @@ def test_verify_alone(built: Path) -> None:
     )
 
 
-def consume(tmp_path: Path, consumer: str, app: str, *options: str) -> str:
-    """Configure, build and run a CMake consumer of a delivered app; its output."""
-    prefix = tmp_path / "moved"
-    shutil.copytree(ROOT / "dist" / app / "linux-x86_64", prefix)
-    build = tmp_path / "build"
-    configure = [CMAKE, "-G", "Ninja", "-S", str(CONSUMERS / consumer), "-B", str(build)]
-    configure += [f"-DAPP={app}", f"-DCMAKE_PREFIX_PATH={prefix}", *options]
-    for argv in (configure, [CMAKE, "--build", str(build)]):
-        done = subprocess.run(argv, env=CTEST_ENV, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    (program,) = (p for p in build.iterdir() if p.is_file() and os.access(p, os.X_OK))
-    done = subprocess.run(
-        [str(program), str(models_of(app)[0])], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_c_consumer_of_the_shared_library(built: Path, tmp_path: Path) -> None:
-    output = consume(tmp_path, "c_shared", "camera")
+    output = consume(tmp_path, "c_shared", "camera", built / "camera/linux-x86_64")
     assert "[1, 10]" in output or "1 x 10" in output or "1, 10" in output
 
 
 def test_the_whole_c_api_holds_what_its_header_says(built: Path, tmp_path: Path) -> None:
-    assert consume(tmp_path, "c_api_check", "camera").endswith("ok\n")
+    assert consume(tmp_path, "c_api_check", "camera", built / "camera/linux-x86_64").endswith(
+        "ok\n"
+    )
 
 
 def test_cpp_consumer_of_the_static_libraries(built: Path, tmp_path: Path) -> None:
-    toolchain = built / "camera/linux-x86_64/lib/cmake/camera_libtorch/toolchain.cmake"
-    output = consume(tmp_path, "cpp_static", "camera", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
-    assert output
+    delivered = built / "camera/linux-x86_64"
+    toolchain = delivered / "lib/cmake/camera_libtorch/toolchain.cmake"
+    define = f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"
+    assert consume(tmp_path, "cpp_static", "camera", delivered, define)
 
 
 def test_a_second_workspace_reuses_every_object(built: Path, tmp_path: Path) -> None:

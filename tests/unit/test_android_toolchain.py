@@ -199,7 +199,9 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
     entry = replace(_compile(tools.abi, "entry"), source="$cache/../entry.cpp")
     objects: Any = SimpleNamespace(
         plan=SimpleNamespace(
-            spec=SimpleNamespace(abi=tools.abi, system="android"), whole=(), by_need=()
+            spec=SimpleNamespace(abi=tools.abi, system="android", lto=False),
+            whole=(),
+            by_need=(),
         ),
         runtime_library=(),
         registrations=(compiles["registrations"],),

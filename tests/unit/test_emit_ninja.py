@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from core_toy import CORE, FACTS, GOLDEN, make_index, spec
+from test_bitcode import compiled
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.emit.ninja import ninja_text, projection_path
+from orchestrator.errors import Place
 from orchestrator.execute.ninja import ninja_binary
+from orchestrator.package.bitcode import without_bitcode
+from orchestrator.plan.flags import LTO_FLAGS
 from orchestrator.plan.graph import (
     VariantObjects,
     action_graph,
@@ -21,6 +26,7 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.planner import Planner
 from orchestrator.select.closure import registry
+from orchestrator.toolchain.zig import zig_program
 from orchestrator.values.action import ActionGraph, Compile, Link
 from orchestrator.values.selection import Selection
 
@@ -70,6 +76,7 @@ def toy_graph() -> ActionGraph:
             inputs=("$native/capi/libtorch_app.map",),
         ),
         Link("$state/variants/toy/libtoy_core.a", "archive", "linux-x86_64", objects.by_need, ()),
+        Link("$state/lto/libtoy_core.a", "code_archive", "linux-x86_64", objects.by_need, ()),
         Link("$state/tracers/toy", "executable", "linux-x86_64", objects.whole, ()),
     ]
     # the text shows the shape of commands; all flags are in golden/core/flags
@@ -229,4 +236,32 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
     # quoted for the archiver, whose response files follow the shell's rules
     assert shlex.split((home / "state/x.a").read_text()) == [str(written)]
     assert list(home.rglob("*.part")) == []
+    assert ninja(file) == (0, ["ninja: no work to do."])
+
+
+@pytest.mark.parametrize("where", ["plain", "a b"])
+def test_an_archive_of_code_alone(where: str, tmp_path: Path) -> None:
+    """By our own step and a real archiver, from a real object."""
+    home = tmp_path / where
+    made = compiled(home / "cache", "x86_64-linux-gnu", *LTO_FLAGS)
+    folders = {name: str(home / name) for name in FOLDERS}
+    (home / "state").mkdir()
+    ar = home / "ar"
+    ar.write_text(f'#!/bin/sh\nexec {zig_program(Place("x"))[0]} ar "$@"\n')
+    ar.chmod(0o755)
+    tool = {"cxx": "no", "cc": "no", "ar": str(ar), "link": ""}
+    link = Link("$state/x.a", "code_archive", "linux-x86_64", ("$cache/unit.o",), ())
+    file = home / "build.ninja"
+    tools = {"linux-x86_64": tool}
+    file.write_text(
+        text(ActionGraph({}, (link,)), folders=folders, toolchains=tools, python=sys.executable)
+    )
+    assert ninja(file) == (0, ["x.a"])
+    subprocess.run(["ar", "x", str(home / "state/x.a")], cwd=tmp_path, check=True)
+    assert (tmp_path / "unit.o").read_bytes() == without_bitcode(made.read_bytes(), made)
+    assert sorted(p.name for p in (home / "state").iterdir()) == [
+        ".ninja_deps",
+        ".ninja_log",
+        "x.a",
+    ]
     assert ninja(file) == (0, ["ninja: no work to do."])

@@ -52,6 +52,17 @@ def test_the_exact_flags(language: str, purpose: str) -> None:
     assert "\n".join(flags) + "\n" == (GOLDEN / "flags" / f"{name}.txt").read_text()
 
 
+def test_a_unit_that_is_optimised_at_the_link_has_code_and_bitcode() -> None:
+    flags = {
+        lto: unit_flags(
+            language="c++", kernel=False, hot=False, optimize="size", purpose="release", lto=lto
+        )
+        for lto in (False, True)
+    }
+    assert [f for f in flags[True] if f not in flags[False]] == ["-flto", "-ffat-lto-objects"]
+    assert len(flags[True]) == len(flags[False]) + 2
+
+
 def test_no_flag_names_a_folder_of_this_machine() -> None:
     flags = unit_flags(language="c++", kernel=True, hot=True, optimize="speed", purpose="tracer")
     folders = [flag[2:] for flag in flags if flag.startswith("-I")]

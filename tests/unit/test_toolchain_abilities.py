@@ -38,8 +38,8 @@ GNU = Abilities(
     pack_relocations=False,
     map_file=True,
     exclude_libs=True,
-    lto=True,
-    # gcc's precompiled headers are another thing
+    # gcc's objects of this kind and its precompiled headers are other things
+    lto=False,
     precompile=False,
 )
 

@@ -14,8 +14,8 @@ for argument in "$@"; do
     *.i) set -- -x c "$@" && sent=$argument ;;
     # zig takes -Oz for -Os
     -Oz) set -- -Xclang -Oz -mllvm -inline-threshold=35 "$@" ;;
-    # zig refuses what its linker can: to fold equal functions, to pack relocations
-    -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags)
+    # zig refuses what its linker can: fold equal functions, pack relocations, optimise together
+    -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--no-warnings)
       again="$again ${argument#-Wl,}"
       ;;
   esac
@@ -49,7 +49,7 @@ if [ -n "$again" ]; then
     argument=$1
     shift
     case "$argument" in
-      -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags) ;;
+      -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--no-warnings) ;;
       *[[:space:]]*) again= && set -- "$@" "$argument" ;;
       *) set -- "$@" "$argument" ;;
     esac

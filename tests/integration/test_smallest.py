@@ -1,0 +1,51 @@
+"""`optimize: size`: a library optimised as a whole, and static ones for any compiler."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from real import consume, orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+MEMBERS = 50
+
+
+@pytest.fixture(scope="module")
+def smallest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace in which camera is as small as it can be, built for the host."""
+    root = workspace_copy(tmp_path_factory.mktemp("smallest"), "camera")
+    declared = root / "apps/camera/app.yaml"
+    declared.write_text(declared.read_text() + "optimize: size\n")
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--json", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    assert variant["verified"] == "ok"
+    assert variant["stripped_bytes"] < 1_250_000
+    return root
+
+
+def test_static_libraries_hold_code_and_no_bitcode(smallest: Path, tmp_path: Path) -> None:
+    delivered = smallest / "dist/camera/linux-x86_64"
+    core = delivered / "lib/libcamera_torch_core.a"
+    subprocess.run(["ar", "x", str(core)], cwd=tmp_path, check=True)
+    objects = sorted(tmp_path.glob("*.o"))
+    assert len(objects) > MEMBERS
+    for path in objects:
+        with path.open("rb") as file:
+            section = ELFFile(file).get_section_by_name(".llvm.lto")
+            assert section is None or section["sh_size"] == 0, path.name
+    toolchain = delivered / "lib/cmake/camera_libtorch/toolchain.cmake"
+    define = f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"
+    assert consume(tmp_path / "out", "cpp_static", "camera", delivered, define)
+
+
+def test_nothing_changed_is_told_again(smallest: Path) -> None:
+    (smallest / ".orchestrator/last-build.json").unlink()
+    again = orchestrator("build", "//apps/camera:linux-x86_64", "--json", "--quiet", cwd=smallest)
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["actions_run"] == 0
