@@ -1,4 +1,4 @@
-"""The library of all operators, all dtypes, at -Os: what every variant's size is compared with.
+"""The library of all operators, all dtypes, at `optimize: size`: what sizes are compared with.
 
     .venv/bin/python -m benchmarks.all_operators [--abi linux-x86_64] [--jobs N]
 

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         "format": FORMAT,
         "first": FIRST,
         "machine": machine_facts(compiler_name(bench.user.toolchain(ABI))),
-        "all_operators_bytes": bench.user.runtime.version.all_operators_bytes.get(ABI),
+        "all_operators_bytes": bench.user.runtime.version.all_operators_bytes[ABI]["size"],
         "steps": {},
     }
     for name in names:

@@ -138,6 +138,7 @@ def _finish(
     statuses = {result.status for result in results}
     made_as = _made_as(session, variant, variants) if statuses == {"not run here"} else None
     mark_proven(session, variant.label)
+    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
     compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
     return VariantReport(
         app=variant.label.app,
@@ -146,7 +147,7 @@ def _finish(
         units_compiled=compiled,
         units_reused=count_units(variant.objects.compiles) - compiled,
         stripped_bytes=delivered.stripped_bytes,
-        all_operators_bytes=session.runtime.version.all_operators_bytes.get(abi_of(variant.label)),
+        all_operators_bytes=whole.get(variant.app.optimize),
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
         made_as=made_as,
         for_release=delivered.manifest.for_release,

@@ -65,6 +65,7 @@ def plan_variants(
                 purpose="release",
                 optimize=session.workspace.apps[label.app].optimize,
                 hot=hot[label.app],
+                lean=session.lean_units(roots[label.app]),
                 cut=session.cut_units(roots[label.app]),
                 app=label.app,
             )

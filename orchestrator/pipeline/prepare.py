@@ -128,6 +128,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
         included={rule.unit: rule.header for rule in version.include},
+        leaner=frozenset(rule.unit for rule in version.include if rule.unless),
         digests={
             rule.header: text_digest((NATIVE / rule.header).read_text()) for rule in version.include
         },

@@ -101,6 +101,12 @@ class Session:
         kinds = tensor_kinds(root_operators)
         return frozenset(r.unit for r in self.runtime.version.cuts if r.unless not in kinds)
 
+    def lean_units(self, root_operators: Iterable[str]) -> frozenset[str]:
+        """The units of which models with these root operators need less: see `include`."""
+        roots = frozenset(root_operators)
+        rules = self.runtime.version.include
+        return frozenset(r.unit for r in rules if r.unless and roots.isdisjoint(r.unless))
+
     def toolchain(self, abi: str) -> ResolvedToolchain:
         """The resolved toolchain of an ABI."""
         if abi not in self._toolchains:

@@ -54,7 +54,8 @@ _COLLECT = ("-Wl,--gc-sections",)
 class Wanted:
     """A variant to plan: its label for people, what is selected, and how it is built.
 
-    kernels are the registrations that its models can reach, cut the units that they cannot.
+    kernels are the registrations that its models can reach, cut the units that they cannot, lean
+    those of which they need less.
     app is whose release variant it is: on Android its library carries the app's Java methods.
     """
 
@@ -65,6 +66,7 @@ class Wanted:
     purpose: Purpose
     optimize: Optimize
     hot: frozenset[str] = frozenset()
+    lean: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
     app: str | None = None
 
@@ -162,6 +164,7 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         precompile=precompiles(session, toolchain),
         entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
         hot=wanted.hot,
+        lean=wanted.lean,
         cut=wanted.cut,
         system=toolchain.config.system,
         unity=session.workspace.config.unity_shards,

@@ -13,8 +13,12 @@ from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
 
-# Code, and beside it the bitcode that a link may optimise together (LLVM, docs/FatLTO.rst).
-LTO_FLAGS = ("-flto", "-ffat-lto-objects")
+# Code, and beside it the bitcode that a link may optimise together (LLVM, docs/FatLTO.rst), with
+# what it may know of classes (clang, docs/LTOVisibility.rst).
+LTO_FLAGS = ("-flto", "-ffat-lto-objects", "-fwhole-program-vtables")
+# clang's own limit at -Oz, whatever a wrapper makes of it: what is good for units one by one
+# (toolchain/zig.py) makes a library that is optimised as a whole 27 KB larger.
+_INLINE_LESS = ("-mllvm", "-inline-threshold=5")
 
 # Order matters: the shared selection header must hide upstream's generated one.
 INCLUDE_FOLDERS = (
@@ -116,12 +120,17 @@ def unit_flags(
     computes: it runs for each operator of a model.  lto: its link optimises all units together.
     """
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
-    flags = [level, *(LTO_FLAGS if lto else ()), *_COMMON]
+    flags = [level, *_COMMON]
     if language == "c++":
         flags += [flag for flag in _CXX if flag not in _LACKS.get(system, ())]
         flags += _PURPOSE[purpose]
         flags += [f"-I{folder}" for folder in INCLUDE_FOLDERS]
-    return tuple(flags)
+    return together(flags) if lto else tuple(flags)
+
+
+def together(flags: Iterable[str]) -> tuple[str, ...]:
+    """The flags of a unit that is optimised with all others of its library, at the link."""
+    return (*flags, *LTO_FLAGS, *_INLINE_LESS)
 
 
 # Best optimised first.

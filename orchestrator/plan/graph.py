@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import LTO_FLAGS, RUNTIME_LIBRARY_FLAGS, speed_rank
+from orchestrator.plan.flags import RUNTIME_LIBRARY_FLAGS, speed_rank, together
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -136,8 +136,8 @@ def runtime_library_compiles(
 def _runtime_library_compiles(
     spec: VariantSpec, sources: tuple[str, ...], native: str
 ) -> tuple[Compile, ...]:
-    late = LTO_FLAGS if spec.lto else ()
-    flags, of = (*spec.compile_flags, *RUNTIME_LIBRARY_FLAGS, *late), {"native": native}
+    own = together(RUNTIME_LIBRARY_FLAGS) if spec.lto else RUNTIME_LIBRARY_FLAGS
+    flags, of = (*spec.compile_flags, *own), {"native": native}
     return tuple(_native(spec, source, flags, of, _RUNTIME_LIBRARY_COST) for source in sources)
 
 

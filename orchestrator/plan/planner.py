@@ -109,10 +109,16 @@ class Planner:
         if level not in self._units:
             self._units[level] = _Units(self.index, self.facts, level)
         units = self._units[level]
-        hot = {self._numbers[path] for path in spec.hot if path in self._numbers}
+        hot, lean = (
+            {self._numbers[path] for path in paths if path in self._numbers}
+            for paths in (spec.hot, spec.lean)
+        )
 
         def compiles(numbers: Iterable[int]) -> tuple[Compile, ...]:
-            return tuple(units.compile(n, n in hot, app.projections.get(n)) for n in numbers)
+            return tuple(
+                units.compile(n, app.projections.get(n), hot=n in hot, lean=n in lean)
+                for n in numbers
+            )
 
         together, alone = self._together(spec, units, app.by_need, hot)
         return VariantPlan(
@@ -161,7 +167,7 @@ class Planner:
             found = self._least(operators, spec) - taken
             taken |= found
             members = (n for n in sorted(found) if can_share(rules, self.index.units[n]))
-            for shard in shards(rules, (units.compile(n, False, None) for n in members)):
+            for shard in shards(rules, (units.compile(n, None) for n in members)):
                 folder = shard[0].unit.partition("/")[0]
                 made[folder] += 1
                 inside = frozenset(self._numbers[member.unit] for member in shard)
@@ -243,23 +249,26 @@ class _Units:
         self.index = index
         self.facts = facts
         self.level = level
-        self._compilations: dict[tuple[int, bool], Callable[[str | None], Compile]] = {}
-        self._compiles: dict[tuple[int, bool, str | None], Compile] = {}
+        self._compilations: dict[tuple[int, bool, bool], Callable[[str | None], Compile]] = {}
+        self._compiles: dict[tuple[int, bool, bool, str | None], Compile] = {}
 
-    def compile(self, number: int, hot: bool, projection: str | None) -> Compile:
-        """The compilation of one unit, hot or not, with a projection or without."""
-        found = self._compiles.get((number, hot, projection))
+    def compile(
+        self, number: int, projection: str | None, *, hot: bool = False, lean: bool = False
+    ) -> Compile:
+        """The compilation of one unit, with a projection or without."""
+        found = self._compiles.get((number, hot, lean, projection))
         if found is None:
-            found = self._compilation(number, hot)(projection)
-            self._compiles[number, hot, projection] = found
+            found = self._compilation(number, hot, lean)(projection)
+            self._compiles[number, hot, lean, projection] = found
         return found
 
-    def _compilation(self, number: int, hot: bool) -> Callable[[str | None], Compile]:
-        if (number, hot) not in self._compilations:
+    def _compilation(self, number: int, hot: bool, lean: bool) -> Callable[[str | None], Compile]:
+        if (number, hot, lean) not in self._compilations:
             unit = self.index.units[number]
-            spec = replace(self.level, hot=frozenset({unit.path})) if hot else self.level
-            self._compilations[number, hot] = compilation(self.facts, spec, unit)
-        return self._compilations[number, hot]
+            own, none = frozenset({unit.path}), frozenset[str]()
+            spec = replace(self.level, hot=own if hot else none, lean=own if lean else none)
+            self._compilations[number, hot, lean] = compilation(self.facts, spec, unit)
+        return self._compilations[number, hot, lean]
 
 
 def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:

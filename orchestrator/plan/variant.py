@@ -44,6 +44,7 @@ class RuntimeFacts:
     unlike       units that cannot be compiled with the precompiled header
     making       units that make the results of nearly all operators: as hot as any kernel
     included     unit -> header of ours that it is compiled with
+    leaner       units of `included` for which that is so in some variants only
     digests      header of ours that a single unit is compiled with -> digest of its text
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
@@ -58,6 +59,7 @@ class RuntimeFacts:
     unlike: frozenset[str] = frozenset()
     making: frozenset[str] = frozenset()
     included: Mapping[str, str] = field(default_factory=dict)
+    leaner: frozenset[str] = frozenset()
     digests: Mapping[str, str] = field(default_factory=dict)
     pch: str = ""
     cuttable: frozenset[str] = frozenset()
@@ -82,6 +84,7 @@ class VariantSpec:
     lto     whether its shared library is optimised as a whole, at the link
     cut     units that the models cannot enter: their functions become stubs
     hot     units whose kernels take the time (from the trace)
+    lean    units of which the models need less: compiled with a header of ours
     system  the toolchain's: its C library decides on some flags
     """
 
@@ -93,6 +96,7 @@ class VariantSpec:
     entry: frozenset[str]
     precompile: bool = True
     hot: frozenset[str] = frozenset()
+    lean: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
     system: System = "linux"
     unity: bool = True
@@ -101,7 +105,8 @@ class VariantSpec:
     @property
     def level(self) -> VariantSpec:
         """Itself without what is an app's own: how an ABI's units are compiled."""
-        return replace(self, entry=frozenset(), hot=frozenset(), cut=frozenset())
+        none = frozenset[str]()
+        return replace(self, entry=none, hot=none, lean=none, cut=none)
 
 
 @dataclass(frozen=True)
@@ -179,13 +184,14 @@ def compilation(
 ) -> Callable[[str | None], Compile]:
     """The compilation of one unit, as a function of its projection's digest.
 
-    Of `spec`, what is wanted of the whole variant (`entry`, `cut`, other units' heat) has no part.
+    Of `spec`, what is wanted of the whole variant or of other units has no part.
     """
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
     computes = unit.path.startswith(_COMPUTING)
     flags = flags_of(spec, language=language, kernel=kernel, hot=hot, computes=computes)
-    included = facts.included.get(unit.path)
+    whole = unit.path in facts.leaner and unit.path not in spec.lean
+    included = None if whole else facts.included.get(unit.path)
     pch = None
     if (
         unit.path.startswith(_PRECOMPILED)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.runtime.tree import TreeRules
+from orchestrator.values.config import Optimize
 
 Kind = Literal[
     "c10",
@@ -102,11 +103,15 @@ class AlwaysUnit(_Data):
 
 
 class IncludeRule(_Data):
-    """A header of ours that one unit is compiled with (`-include`), and why."""
+    """A header of ours that one unit is compiled with (`-include`), and why.
+
+    unless: root operators of models whose variants have the unit as it is.
+    """
 
     unit: str
     header: str
     why: str
+    unless: Strings = ()
 
 
 class FallbackRule(_Data):
@@ -199,7 +204,7 @@ class VersionData(_Data):
     memory: MemoryData
     random: Strings
     custom_classes: Strings
-    all_operators_bytes: Mapping[str, int]
+    all_operators_bytes: Mapping[str, Mapping[Optimize, int]]
 
 
 def supported_versions(folder: Path = DATA) -> tuple[str, ...]:

@@ -23,6 +23,16 @@ class CompilerMissingError(OrchestratorError):
     """A toolchain's compiler is not on this machine."""
 
 
+# What lld is told of a link that optimises all its objects together: to merge equal functions and
+# to inline only where it makes less code. It would warn of each loop that is not unrolled as
+# PyTorch wishes.
+LTO_LINK: Final = (
+    "-Wl,--mllvm=-enable-merge-functions",
+    "-Wl,--mllvm=-inline-threshold=0",
+    "-Wl,--no-warnings",
+)
+
+
 @dataclass(frozen=True)
 class LinkedPart:
     """A library that the compiler's linker puts into binaries, with its licence.
@@ -105,7 +115,7 @@ class Driver:
     links_cxx_library: bool = True
     zig: str | None = None
     smallest: tuple[str, ...] = ()
-    lto_flags: tuple[str, ...] = ("-flto", "-ffat-lto-objects", "-Wl,--no-warnings")
+    lto_flags: tuple[str, ...] = ("-flto", "-ffat-lto-objects", *LTO_LINK)
     brings_cxx_sources: bool = False
     kind: str = ""
     link_flags: tuple[str, ...] = ()

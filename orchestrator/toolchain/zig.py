@@ -6,7 +6,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from orchestrator.errors import Place
-from orchestrator.toolchain.driver import CompilerMissingError, Driver
+from orchestrator.toolchain.driver import LTO_LINK, CompilerMissingError, Driver
 from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.values.config import ZigCompiler
 
@@ -22,9 +22,8 @@ ZIG_FLAGS = (
 # call with its unwinding entry (clang's limit of 5 makes the library larger, not smaller).
 ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
 
-# Links the bitcode in objects, not their code: for zig's linker, zig's own `-flto` would make its
-# libraries again. It warns of each loop that was not unrolled as PyTorch wishes.
-ZIG_LTO = ("-Wl,--fat-lto-objects", "-Wl,--no-warnings")
+# Links the bitcode in objects, not their code: zig's own `-flto` would make its libraries again.
+ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
 
 
 def find_zig(declared: ZigCompiler, place: Place) -> Driver:

@@ -218,7 +218,7 @@ class Defaults(Declared):
     optimize: Optimize = Field(
         "balanced",
         description=(
-            "`size`: -Os everywhere. `speed`: -O2, kernels -O3."
+            "`size`: -Oz, optimised as a whole at each link. `speed`: -O2, kernels -O3."
             " `balanced`: speed for the kernels that the trace shows hot, size for the rest."
         ),
     )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from real import consume, orchestrator, workspace_copy
+from real import ROOT, consume, orchestrator, workspace_copy
+
+from orchestrator.cli import make_context
+from orchestrator.pipeline.session import Session
 
 pytestmark = pytest.mark.real
 
@@ -49,3 +55,17 @@ def test_nothing_changed_is_told_again(smallest: Path) -> None:
     again = orchestrator("build", "//apps/camera:linux-x86_64", "--json", "--quiet", cwd=smallest)
     assert again.code == 0, again.err
     assert json.loads(again.out)["actions_run"] == 0
+
+
+def test_upgraders_are_left_out_for_no_operator_that_has_one() -> None:
+    """The operators that a version's data names are those of its own map."""
+    context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
+    session = Session(context, print)
+    unit = "torch/csrc/jit/mobile/upgrader_mobile.cpp"
+    text = (session.runtime.fetched.tree / unit).read_text()
+    of_map, _, _ = text.partition("getUpgraderBytecodeList")
+    (rule,) = (r for r in session.runtime.version.include if r.unless)
+    assert rule.unit == unit
+    assert sorted(rule.unless) == sorted(re.findall(r'string\("(aten::[^"]+)"\)', of_map))
+    assert session.lean_units(["aten::add.Tensor"]) == {unit}
+    assert session.lean_units(["aten::add.Tensor", "aten::gelu"]) == set()

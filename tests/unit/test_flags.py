@@ -59,8 +59,8 @@ def test_a_unit_that_is_optimised_at_the_link_has_code_and_bitcode() -> None:
         )
         for lto in (False, True)
     }
-    assert [f for f in flags[True] if f not in flags[False]] == ["-flto", "-ffat-lto-objects"]
-    assert len(flags[True]) == len(flags[False]) + 2
+    bitcode = ("-flto", "-ffat-lto-objects", "-fwhole-program-vtables")
+    assert flags[True] == (*flags[False], *bitcode, "-mllvm", "-inline-threshold=5")
 
 
 def test_no_flag_names_a_folder_of_this_machine() -> None:

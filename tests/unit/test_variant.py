@@ -280,6 +280,28 @@ def test_a_header_of_ours_is_read_first() -> None:
     assert compile_unit(other, Selection(), spec(), ATEN).fingerprint != action.fingerprint
 
 
+def test_a_header_of_ours_for_models_that_need_less_of_a_unit() -> None:
+    facts = replace(
+        PCH_FACTS, included={ATEN.path: "lean.h"}, leaner=frozenset({ATEN.path}), digests={}
+    )
+    whole = compile_unit(facts, Selection(), spec(), ATEN)
+    assert "-include" not in whole.flags
+    assert whole.fingerprint == compile_unit(PCH_FACTS, Selection(), spec(), ATEN).fingerprint
+    lean = compile_unit(facts, Selection(), spec(lean=frozenset({ATEN.path})), ATEN)
+    assert lean.flags[-2:] == ("-include", "$native/lean.h")
+    assert lean.fingerprint != whole.fingerprint
+    # what is said of other units changes nothing
+    assert compile_unit(facts, Selection(), spec(lean=frozenset({"other"})), ATEN) == whole
+
+
+def test_a_variant_has_the_lean_units_of_its_models() -> None:
+    facts = replace(FACTS, included={CORE: "lean.h"}, leaner=frozenset({CORE}))
+    for lean in (frozenset[str](), frozenset({CORE})):
+        planned = plan(Selection(), spec(lean=lean), facts)
+        (core,) = (c for c in planned.compiles if c.unit == CORE)
+        assert ("$native/lean.h" in core.flags) == bool(lean)
+
+
 def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:
     nodes = {"f@a.cpp": (None, 1, []), "f2": (None, 1, []), "g": (None, 1, [])}
     index = make_index(nodes, [], [])

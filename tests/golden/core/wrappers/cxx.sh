@@ -15,7 +15,7 @@ for argument in "$@"; do
     # zig takes -Oz for -Os
     -Oz) set -- -Xclang -Oz -mllvm -inline-threshold=35 "$@" ;;
     # zig refuses what its linker can: fold equal functions, pack relocations, optimise together
-    -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--no-warnings)
+    -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--mllvm=* | -Wl,--no-warnings)
       again="$again ${argument#-Wl,}"
       ;;
   esac
@@ -49,7 +49,7 @@ if [ -n "$again" ]; then
     argument=$1
     shift
     case "$argument" in
-      -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--no-warnings) ;;
+      -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--mllvm=* | -Wl,--no-warnings) ;;
       *[[:space:]]*) again= && set -- "$@" "$argument" ;;
       *) set -- "$@" "$argument" ;;
     esac
