@@ -8,7 +8,8 @@ projection redefines, are expanded nowhere but in calls with the mentioned names
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Container, Hashable, Iterable
+from functools import cache, lru_cache
 
 from orchestrator.codegen.render import render
 from orchestrator.runtime.index import UnitFacts
@@ -49,12 +50,12 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
         # where all is selected upstream's own switches compile quicker
         late=not every_tag and (unit.open_tags or not set(unit.tags) <= whole),
         lists_operators=bool(unit.operators),
-        operators=[o for o in sorted(unit.operators) if o in selection.operators] or [NOTHING],
+        operators=_named(unit.operators, selection.operators),
         lists_classes=bool(unit.classes or unit.open_classes)
         and ALL_CLASSES not in selection.custom_classes,
-        classes=[c for c in sorted(classes) if c in selection.custom_classes] or [NOTHING],
+        classes=_named(classes, selection.custom_classes),
         lists_features=bool(unit.features),
-        features=[f for f in sorted(unit.features) if f in selection.build_features] or [NOTHING],
+        features=_named(unit.features, selection.build_features),
     )
 
 
@@ -69,23 +70,28 @@ def _dtypes(requested: object) -> list[str]:
     return [ALL_DTYPES] if ALL_DTYPES in dtypes else list(dtypes)
 
 
+def _named(mentioned: Iterable[str], selected: Container[str]) -> tuple[str, ...]:
+    return tuple(name for name in sorted(mentioned) if name in selected) or (NOTHING,)
+
+
 @cache
 def _condition(tag: str, dtypes: tuple[str, ...]) -> str:
     """What is selected of one tag. Most apps want the same of it."""
     return render("projection_tag.h.j2", tag=tag, dtypes=dtypes)
 
 
-def _render(**context: object) -> str:
+@lru_cache(maxsize=4096)
+def _render(**context: Hashable) -> str:
     defaults: dict[str, object] = {
         "everything": False,
         "conditions": "",
         "late": False,
         "names_tags": False,
         "lists_operators": False,
-        "operators": [],
+        "operators": (),
         "lists_classes": False,
-        "classes": [],
+        "classes": (),
         "lists_features": False,
-        "features": [],
+        "features": (),
     }
     return render("projection.h.j2", **{**defaults, **context})

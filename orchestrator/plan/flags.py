@@ -7,6 +7,7 @@ flags are the same text on every machine and can be fingerprinted; ninja fills t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Literal
 
 from orchestrator.values.config import Optimize, System
@@ -137,7 +138,8 @@ def together(flags: Iterable[str]) -> tuple[str, ...]:
 _LEVELS = ("-O3", "-O2", "-Os", "-Oz")
 
 
-def speed_rank(flags: Iterable[str]) -> int:
+@cache
+def speed_rank(flags: tuple[str, ...]) -> int:
     """A number for the level among `flags`: the less, the quicker the code."""
     return min(_LEVELS.index(flag) for flag in flags if flag in _LEVELS)
 

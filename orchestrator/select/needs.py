@@ -186,8 +186,9 @@ class _Closures:
                 work.pop()
                 if least[vertex] == order[vertex]:
                     members = _cut_off(open_parts, vertex)
-                    size = sum(sizes[member] for member in members)
-                    if members == [vertex] and vertex in self._single and work:
+                    alone = len(members) == 1
+                    size = sizes[vertex] if alone else sum(map(sizes.__getitem__, members))
+                    if alone and vertex in self._single and work:
                         # reached whenever its parent is, and never without: no bit of its own
                         sizes[work[-1][0]] += size
                     elif size:

@@ -13,6 +13,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(sys.executable).parent
+CMAKE = str(TOOLS / "cmake")
+CTEST_ENV = {**os.environ, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
 CONSUMERS = Path(__file__).parent / "consumers"
 
 
@@ -58,11 +60,10 @@ def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: st
     """Configure, build and run a CMake consumer of a delivered app, which was moved; its output."""
     prefix, build = folder / "moved", folder / "build"
     shutil.copytree(delivered, prefix)
-    configure = [str(TOOLS / "cmake"), "-G", "Ninja", "-S", str(CONSUMERS / consumer)]
+    configure = [CMAKE, "-G", "Ninja", "-S", str(CONSUMERS / consumer)]
     configure += ["-B", str(build), f"-DAPP={app}", f"-DCMAKE_PREFIX_PATH={prefix}", *options]
-    env = {**os.environ, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
-    for argv in (configure, [str(TOOLS / "cmake"), "--build", str(build)]):
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    for argv in (configure, [CMAKE, "--build", str(build)]):
+        done = subprocess.run(argv, env=CTEST_ENV, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     (program,) = (p for p in build.iterdir() if p.is_file() and os.access(p, os.X_OK))
     done = subprocess.run(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from real import ROOT, models_of, orchestrator
-from test_build import CMAKE, CONSUMERS, CTEST_ENV
+from real import CMAKE, CONSUMERS, CTEST_ENV, ROOT, models_of, orchestrator
 
 # What each library may need: (app, ABI) -> its NEEDED entries.
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"}
