@@ -15,8 +15,12 @@ from orchestrator.values.config import Optimize, System
 Purpose = Literal["release", "tracer"]
 
 # Code, and beside it the bitcode that a link may optimise together (LLVM, docs/FatLTO.rst), with
-# what it may know of classes (clang, docs/LTOVisibility.rst).
-LTO_FLAGS = ("-flto", "-ffat-lto-objects", "-fwhole-program-vtables")
+# what it may know of classes (clang, docs/LTOVisibility.rst). To the compiler behind its driver:
+# distcc compiles on this machine what says `-flto` (its arg.c, dcc_scan_args).
+LTO_FLAGS = (
+    *("-Xclang", "-flto=full", "-Xclang", "-flto-unit"),
+    *("-Xclang", "-ffat-lto-objects", "-Xclang", "-fwhole-program-vtables"),
+)
 # clang's own limit at -Oz, whatever a wrapper makes of it: what is good for units one by one
 # (toolchain/zig.py) makes a library that is optimised as a whole 27 KB larger.
 _INLINE_LESS = ("-mllvm", "-inline-threshold=5")

@@ -156,6 +156,11 @@ def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile
 
 def cxx_library_compiles(spec: VariantSpec, sources: Iterable[CxxSource]) -> tuple[Compile, ...]:
     """The compilations of a toolchain's whole C++ library, where its linker has none."""
+    return _cxx_library_compiles(spec.level, tuple(sources))
+
+
+@cache
+def _cxx_library_compiles(spec: VariantSpec, sources: tuple[CxxSource, ...]) -> tuple[Compile, ...]:
     return tuple(
         _compile(
             spec,

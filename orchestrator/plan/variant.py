@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from orchestrator.codegen.projection import index_text, mentions_selection, projection_text
 from orchestrator.plan.fingerprint import fingerprint, fingerprint_but, text_digest
@@ -102,7 +103,7 @@ class VariantSpec:
     unity: bool = True
     lto: bool = False
 
-    @property
+    @cached_property
     def level(self) -> VariantSpec:
         """Itself without what is an app's own: how an ABI's units are compiled."""
         none = frozenset[str]()
