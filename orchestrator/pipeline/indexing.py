@@ -64,7 +64,7 @@ def make_index(
     Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError.
     """
     runtime = session.runtime
-    spec = _spec(session)
+    spec = index_spec(session)
     costs = _known_costs(runtime)
     bare = [
         UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST))
@@ -109,11 +109,11 @@ def make_index(
     return MadeIndex(index, index_path(runtime.version.version), entry, len(carried.compiled))
 
 
-def _spec(session: Session) -> VariantSpec:
-    return replace(
-        spec_of(session, Wanted("index", HOST, _EVERYTHING, session.kernels, "release", "size")),
-        entry=frozenset(),
-    )
+def index_spec(session: Session) -> VariantSpec:
+    """How the units are compiled that the index is made of: one by one, since it tells what each
+    of them has and needs."""
+    wanted = Wanted("index", HOST, _EVERYTHING, session.kernels, "release", "size")
+    return replace(spec_of(session, wanted), entry=frozenset(), lto=False)
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:

@@ -11,8 +11,8 @@ from core_toy import session
 
 from orchestrator.codegen.projection import index_text
 from orchestrator.pipeline.compile import carry_out
-from orchestrator.pipeline.session import HOST, Session
-from orchestrator.pipeline.variants import Wanted, spec_of
+from orchestrator.pipeline.indexing import index_spec
+from orchestrator.pipeline.session import Session
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.flags import Purpose
 from orchestrator.plan.graph import native_compiles
@@ -51,8 +51,7 @@ class RealUnits:
 
     def spec(self, purpose: Purpose) -> VariantSpec:
         """As the maintainer's `runtime index` compiles, but without precompiled headers."""
-        wanted = Wanted("test", HOST, EVERYTHING, self.session.kernels, purpose, "size")
-        return replace(spec_of(self.session, wanted), entry=frozenset(), precompile=False)
+        return replace(index_spec(self.session), purpose=purpose, precompile=False)
 
     def native(self, sources: Iterable[str], purpose: Purpose) -> dict[str, Path]:
         """Our own sources as objects, by their name."""
