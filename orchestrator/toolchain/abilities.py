@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.plan.flags import LTO_FLAGS
 from orchestrator.toolchain import probes
 from orchestrator.toolchain.driver import Driver, Tools
 from orchestrator.values.config import ToolchainConfig
@@ -151,7 +152,8 @@ def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
     parts = {
         "probes": Path(probes.__file__).read_text(encoding="utf-8"),
         "flags": [config.compile_flags, config.link_flags],
-        "links": [links_shared, driver.zig is None, driver.lto_flags],
+        "links": [links_shared, driver.zig is None],
+        "lto": [LTO_FLAGS, driver.lto_flags],
     }
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

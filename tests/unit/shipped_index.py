@@ -44,6 +44,7 @@ def shipped_facts() -> RuntimeFacts:
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
         included={rule.unit: rule.header for rule in version.include},
+        leaner=frozenset(rule.unit for rule in version.include if rule.unless),
         pch="p" * 64,
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
