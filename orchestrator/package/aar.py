@@ -106,6 +106,7 @@ def rules(manifest: Manifest, header: str) -> elf.ElfRules:
         exports=api_functions(header) | {_ENTRY},
         system_libraries=elf.SYSTEM_LIBRARIES["android"] | beside,
         page_size=_PAGES[manifest.processor],
+        relocated="by loader",
     )
 
 

@@ -11,13 +11,14 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.toolchain.self_relocation import begins_relocated, is_packed
 
 # What a system brings along, so that a library may need it. glibc: the parts of one package
 # (libc6); Android: the NDK's stable libraries that PyTorch uses.
@@ -79,19 +80,27 @@ class SmallAlignmentError(OrchestratorError):
     """A segment is aligned to less than the system's page."""
 
 
+class UnrelocatedError(OrchestratorError):
+    """The library must relocate itself, and nothing in it would begin to."""
+
+
 class RunPathError(OrchestratorError):
     """The library carries a search path of the machine that linked it."""
 
 
 @dataclass(frozen=True)
 class ElfRules:
-    """What a library must be: `processor` as toolchains name it, `page_size` in bytes."""
+    """What a library must be: `processor` as toolchains name it, `page_size` in bytes.
+
+    relocated  who applies packed relocations: the system's loader (bionic), or the library
+    """
 
     soname: str
     processor: str
     exports: frozenset[str]
     system_libraries: frozenset[str]
     page_size: int = 0x1000
+    relocated: Literal["by itself", "by loader"] = "by itself"
 
 
 def check(path: Path, rules: ElfRules) -> None:
@@ -262,6 +271,17 @@ def _alignment(elf: ELFFile, _: DynamicSection, rules: ElfRules) -> Orchestrator
     )
 
 
+def _relocation(elf: ELFFile, _: DynamicSection, rules: ElfRules) -> OrchestratorError | None:
+    if rules.relocated == "by loader" or not is_packed(elf) or begins_relocated(elf):
+        return None
+    return UnrelocatedError(
+        "the library's own relocation would not run",
+        expected="a first entry of .init_array that the loader relocates",
+        seen="packed relocations, and that entry is one of them",
+        hint="link runtime_library/relocate.cpp, or without --pack-dyn-relocs",
+    )
+
+
 def _run_path(_: ELFFile, dynamic: DynamicSection, rules: ElfRules) -> OrchestratorError | None:
     paths = _texts(dynamic, "RPATH") + _texts(dynamic, "RUNPATH")
     if not paths:
@@ -276,4 +296,4 @@ def _run_path(_: ELFFile, dynamic: DynamicSection, rules: ElfRules) -> Orchestra
 
 _RULES: Final[
     tuple[Callable[[ELFFile, DynamicSection, ElfRules], OrchestratorError | None], ...]
-] = (_machine, _soname, _needed, _api, _text_relocations, _alignment, _run_path)
+] = (_machine, _soname, _needed, _api, _text_relocations, _alignment, _relocation, _run_path)

@@ -23,12 +23,10 @@ from orchestrator.runtime.versions import DATA, VersionData, load_version
 from orchestrator.toolchain.zig import zig_library
 
 NATIVE = Path(__file__).parent.parent / "native"
-# Headers of ours that PyTorch's own units read. Two are single units' own, whose fingerprints
-# have their digests: they go from here with the next change that makes every object anew.
+# Headers of ours that any of PyTorch's own units may read. What a single unit reads first
+# (`include` in the version's data) is in that unit's fingerprint.
 _READ_BY_UNITS = (
-    "capi/kept_messages.h",
     "capi/selection_error.h",
-    "runtime_library/packed_symbols.h",
     "selection/ATen/selected_mobile_ops.h",
     "selection/c10/util/Exception.h",
     "stubs/cpuinfo.h",

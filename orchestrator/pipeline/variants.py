@@ -22,11 +22,12 @@ from orchestrator.plan.graph import (
     java_compiles,
     native_compiles,
     registration_compiles,
+    relocation_compiles,
     runtime_library_compiles,
 )
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
-from orchestrator.toolchain.driver import SYSTEM_LIBRARIES
+from orchestrator.toolchain.driver import SELF_RELOCATED, SYSTEM_LIBRARIES
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.config import Optimize
@@ -47,6 +48,7 @@ RUNTIME_LIBRARY_SOURCES = tuple(
     f"runtime_library/{part}.cpp"
     for part in ("demangle", "ios", "iostream", "locale", "streams", "string")
 )
+SELF_RELOCATION = "runtime_library/relocate.cpp"
 _COLLECT = ("-Wl,--gc-sections",)
 
 
@@ -125,7 +127,8 @@ def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
 
 
 def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
-    """Our parts of the C++ library for a shared library: none where its sources are not at hand.
+    """Our parts of the C++ library for a shared library: none where its sources are not at hand;
+    and what relocates it, where its linker packs the table for that.
 
     zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
     NDK brings no library, and gets all of it.
@@ -133,10 +136,19 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     toolchain = session.toolchain(spec.abi)
     if toolchain.driver.cxx_sources:
         return cxx_library_compiles(spec, toolchain.driver.cxx_sources)
-    brings = toolchain.driver.brings_cxx_sources and toolchain.links_shared
-    if spec.purpose != "release" or not brings:
+    if spec.purpose != "release" or not toolchain.links_shared:
         return ()
-    return runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, session.runtime.native)
+    native = session.runtime.native
+    own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.brings_cxx_sources else ()
+    parts = runtime_library_compiles(spec, own, native)
+    if not _self_relocates(toolchain):
+        return parts
+    return (*parts, *relocation_compiles(spec, SELF_RELOCATION, native))
+
+
+def _self_relocates(toolchain: ResolvedToolchain) -> bool:
+    """Whether libraries relocate themselves: bionic reads packed relocations, others not all."""
+    return toolchain.config.system == "linux" and toolchain.abilities.self_relocate
 
 
 def _java(session: Session, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
@@ -306,9 +318,9 @@ def _smaller(toolchain: ResolvedToolchain) -> tuple[str, ...]:
     android = toolchain.driver.android
     # not `all`: c10::DataPtr compares the addresses of deleters
     fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
-    if android is None or not toolchain.abilities.pack_relocations:
-        return fold
-    return (*fold, *android.relocations)
+    if android is not None and toolchain.abilities.pack_relocations:
+        return (*fold, *android.relocations)
+    return (*fold, *(SELF_RELOCATED if _self_relocates(toolchain) else ()))
 
 
 def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:

@@ -91,6 +91,12 @@ RUNTIME_LIBRARY_FLAGS = (
     "-DLIBCXX_BUILDING_LIBCXXABI",
 )
 
+# What relocates a shared library: nothing of C++'s own library, nor of exceptions.
+RELOCATION_FLAGS = (
+    *("-Oz", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden"),
+    *("-fno-exceptions", "-fno-rtti", "-w", "-DNDEBUG", "-std=gnu++17"),
+)
+
 _PURPOSE: dict[Purpose, tuple[str, ...]] = {
     "release": ("-DSTRIP_ERROR_MESSAGES", "-DPYTORCH_DISABLE_PER_OP_PROFILING"),
     # The dispatcher tells its observers of every operator, and AT_DISPATCH of every tag and dtype.

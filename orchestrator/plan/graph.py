@@ -9,7 +9,12 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import RUNTIME_LIBRARY_FLAGS, speed_rank, together
+from orchestrator.plan.flags import (
+    RELOCATION_FLAGS,
+    RUNTIME_LIBRARY_FLAGS,
+    speed_rank,
+    together,
+)
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -24,6 +29,7 @@ from orchestrator.values.action import ActionGraph, Compile, Language, Link, Pre
 _REGISTRATION_COST = 5.0
 _NATIVE_COST = 5.0
 _RUNTIME_LIBRARY_COST = 2.0
+_RELOCATION_COST = 0.2
 _CXX_LIBRARY_COST = 0.5
 _JAVA_COST = 0.3
 # Of our own sources what reads most of ATen; the others are quicker without.
@@ -130,6 +136,18 @@ def runtime_library_compiles(
 ) -> tuple[Compile, ...]:
     """The compilations of our parts of the C++ library: of the toolchain alone, not of PyTorch."""
     return _runtime_library_compiles(spec.level, tuple(sources), native)
+
+
+def relocation_compiles(spec: VariantSpec, source: str, native: str) -> tuple[Compile, ...]:
+    """The compilation of what relocates a library: as code, whose initialiser must stay as it is
+    written, also where the library is made of bitcode."""
+    return _relocation_compiles(spec.level, source, native)
+
+
+@cache
+def _relocation_compiles(spec: VariantSpec, source: str, native: str) -> tuple[Compile, ...]:
+    flags = (*spec.compile_flags, *RELOCATION_FLAGS)
+    return (_native(spec, source, flags, {"native": native}, _RELOCATION_COST),)
 
 
 @cache

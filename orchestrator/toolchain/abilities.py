@@ -40,6 +40,7 @@ class Abilities:
     collect_sections its linker drops what nothing refers to (`--gc-sections`)
     fold_functions   its linker folds equal functions (`--icf=safe`)
     pack_relocations its linker packs relocations as bionic reads them (`--pack-dyn-relocs`)
+    self_relocate    its linker packs relocations for a library that applies them itself
     map_file         its linker writes a map (`-Map`)
     exclude_libs     its linker hides the symbols of archives (`--exclude-libs`)
     lto              its objects hold bitcode beside their code, and it links either (LLVM's
@@ -52,6 +53,7 @@ class Abilities:
     collect_sections: bool
     fold_functions: bool
     pack_relocations: bool
+    self_relocate: bool
     map_file: bool
     exclude_libs: bool
     lto: bool

@@ -33,6 +33,10 @@ LTO_LINK: Final = (
 )
 
 
+# Packs relocations for a library that applies them itself (self_relocation.py tells why).
+SELF_RELOCATED: Final = ("-Wl,--pack-dyn-relocs=relr", "-Wl,--use-android-relr-tags")
+
+
 @dataclass(frozen=True)
 class LinkedPart:
     """A library that the compiler's linker puts into binaries, with its licence.

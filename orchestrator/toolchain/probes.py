@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.plan.flags import LTO_FLAGS
-from orchestrator.toolchain.driver import SYSTEM_LIBRARIES, Tools
+from orchestrator.toolchain.driver import SELF_RELOCATED, SYSTEM_LIBRARIES, Tools
 from orchestrator.values.config import ToolchainConfig
 
 
@@ -100,6 +100,14 @@ int lta_other(int x) { return x; }
     "places.c": "static int lta_a; int* lta_places[] = {&lta_a, &lta_a, &lta_a, &lta_a};\n",
     # __FILE_NAME__ and -Oz, which every unit wants: clang's, and gcc's from 12 on
     "plain.cpp": "const char* lta_plain() { return __FILE_NAME__; }\n",
+    # a first initialiser that the loader relocates, and one that the library would
+    "first.c": """\
+static void lta_run(void) {}
+static volatile int lta_state;
+__attribute__((constructor)) static void lta_later(void) { lta_state = 1; }
+struct __attribute__((packed)) lta_entry { void (*run)(void); };
+__attribute__((section(".init_array.0"), used)) static struct lta_entry lta_first = {lta_run};
+""",
     "text.cpp": "#include <stdexcept>\n#include <string>\n"
     'void lta_text(int x) { throw std::runtime_error("x" + std::to_string(x)); }\n',
     "before.hpp": "struct Before { int x; };\n",
@@ -133,6 +141,22 @@ def _pack_relocations(bench: Bench) -> bool:
     done = bench.link("packed.so", "places.o", "-Wl,--pack-dyn-relocs=android")
     # the format's signature: bionic, linker_reloc_iterators.h
     return done.returncode == 0 and b"APS2" in (bench.folder / "packed.so").read_bytes()
+
+
+def _self_relocate(bench: Bench) -> bool:
+    if bench.compile("first.c").returncode:
+        return False
+    done = bench.link("self.so", "first.o", *SELF_RELOCATED)
+    if done.returncode:
+        return False
+
+    from elftools.elf.elffile import ELFFile
+
+    from orchestrator.toolchain.self_relocation import begins_relocated, is_packed
+
+    with (bench.folder / "self.so").open("rb") as file:
+        made = ELFFile(file)
+        return is_packed(made) and begins_relocated(made)
 
 
 def _map_file(bench: Bench) -> bool:
@@ -184,6 +208,7 @@ CHECKS: Final[Mapping[str, Callable[[Bench], bool]]] = {
     "collect_sections": _collect_sections,
     "fold_functions": _fold_functions,
     "pack_relocations": _pack_relocations,
+    "self_relocate": _self_relocate,
     "map_file": _map_file,
     "exclude_libs": _exclude_libs,
     "lto": _lto,

@@ -23,6 +23,7 @@ ZIG = Abilities(
     # zig refuses it, and its wrapper asks zig's linker
     fold_functions=True,
     pack_relocations=True,
+    self_relocate=True,
     # zig refuses -Map and --exclude-libs
     map_file=False,
     exclude_libs=False,
@@ -36,6 +37,7 @@ GNU = Abilities(
     # GNU ld has no --icf, and packs no relocations as bionic wants them
     fold_functions=False,
     pack_relocations=False,
+    self_relocate=False,
     map_file=True,
     exclude_libs=True,
     # gcc's objects of this kind and its precompiled headers are other things
