@@ -1,10 +1,11 @@
-"""The library of all operators, all dtypes, at `optimize: size`: what sizes are compared with.
+"""The library of all operators and all dtypes: what sizes are compared with.
 
-    .venv/bin/python -m benchmarks.all_operators [--abi linux-x86_64] [--jobs N]
+    .venv/bin/python -m benchmarks.all_operators [--abi linux-x86_64] [--optimize size] [--jobs N]
 
 Compiles what the user's cache does not hold yet (about 35 CPU minutes from an empty one), links
-the shared library as `build` links an app's, strips it, and prints the line for
-`all_operators_bytes` in orchestrator/runtime/data/pytorch-<version>.yaml.
+the shared library as `build` links an app's, strips it, and prints the number for
+`all_operators_bytes` in orchestrator/runtime/data/pytorch-<version>.yaml. With `balanced` no unit
+is hot, as none of its kernels is more in use than another.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, speaker
@@ -26,11 +28,12 @@ from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import Wanted, library_name, plan_all, variant_links
 from orchestrator.plan.graph import action_graph
 from orchestrator.select.policy import everything
+from orchestrator.values.config import Optimize
 
 _NAME = "all_operators"
 
 
-def measure_all_operators(session: Session, abi: str, jobs: int | None) -> int:
+def measure_all_operators(session: Session, abi: str, optimize: Optimize, jobs: int | None) -> int:
     """Bytes of the stripped shared library. Raises ActionFailedError."""
     wanted = Wanted(
         label=_NAME,
@@ -38,7 +41,7 @@ def measure_all_operators(session: Session, abi: str, jobs: int | None) -> int:
         selection=everything(session.runtime.index, session.kernels),
         kernels=session.kernels,
         purpose="release",
-        optimize="size",
+        optimize=optimize,
     )
     objects = plan_all(session, [wanted])[_NAME]
     shared = variant_links(session, _NAME, _NAME, objects).shared
@@ -67,6 +70,7 @@ def main(arguments: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.all_operators")
     parser.add_argument("--abi", default=HOST)
+    parser.add_argument("--optimize", choices=get_args(Optimize), default="size")
     parser.add_argument("--jobs", type=int)
     chosen = parser.parse_args(arguments)
     root = str(Path(__file__).parent.parent)
@@ -76,11 +80,11 @@ def main(arguments: list[str]) -> int:
     try:
         assert session.runtime
         with workspace_lock(context.state, True, say, "all-operators"):
-            size = measure_all_operators(session, chosen.abi, chosen.jobs)
+            size = measure_all_operators(session, chosen.abi, chosen.optimize, chosen.jobs)
     except OrchestratorError as error:
         print(error.render(), file=sys.stderr)
         return 1
-    print(f"{chosen.abi}: {size}")
+    print(f"{chosen.abi}: {{{chosen.optimize}: {size}}}")
     return 0
 
 

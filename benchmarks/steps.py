@@ -234,7 +234,7 @@ def tracer_units(told: str) -> dict[str, int]:
 
 def all_operators_step(bench: Bench) -> dict[str, Any]:
     """The library of all operators, with the objects of the user's own cache."""
-    return {"stripped_bytes": measure_all_operators(bench.user, ABI, bench.options.jobs)}
+    return {"stripped_bytes": measure_all_operators(bench.user, ABI, "size", bench.options.jobs)}
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,14 @@ def toolchain() -> ResolvedToolchain:
     return resolve_toolchain(loaded.config, loaded.place, workspace.cache, os.environ)
 
 
+def test_it_can_be_declined(tmp_path: Path) -> None:
+    declared = load_workspace(ROOT, os.environ).toolchains["linux-x86_64"]
+    changed = {"link_flags": ("-Wl,--pack-dyn-relocs=none",)}
+    config = declared.config.model_copy(update=changed)
+    toolchain = resolve_toolchain(config, declared.place, tmp_path, os.environ)
+    assert not toolchain.abilities.self_relocate
+
+
 def linked(toolchain: ResolvedToolchain, folder: Path, *link: str, relocate: bool = True) -> Path:
     (folder / "table.cpp").write_text(SOURCE)
     (folder / "map").write_text("{ global: lta_*; local: *; };\n")
