@@ -12,7 +12,7 @@ from orchestrator.context import Context
 from orchestrator.load.declared import Workspace
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import UnityRules
-from orchestrator.plan.variant import RuntimeFacts
+from orchestrator.plan.variant import OwnHeader, RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.entry import Entry, load_entry, loader_symbols, recording_symbols
 from orchestrator.runtime.generated import generate_sources, generated_identity
@@ -125,16 +125,24 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         languages={u.path: u.language for u in units},
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
-        included={rule.unit: rule.header for rule in version.include},
-        leaner=frozenset(rule.unit for rule in version.include if rule.unless),
-        digests={
-            rule.header: text_digest((NATIVE / rule.header).read_text()) for rule in version.include
-        },
+        included=own_headers_of(version),
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
+
+
+def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
+    """unit -> header of ours that the version's data gives it."""
+    return {
+        rule.unit: OwnHeader(
+            path=rule.header,
+            digest=text_digest((NATIVE / rule.header).read_text()),
+            leaner=bool(rule.unless),
+        )
+        for rule in version.include
+    }
 
 
 def unity_rules(version: VersionData) -> UnityRules:

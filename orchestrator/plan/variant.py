@@ -35,6 +35,20 @@ _PRECOMPILED = ("aten/", "torch/", "generated/")
 
 
 @dataclass(frozen=True)
+class OwnHeader:
+    """A header of ours that a single unit is compiled with.
+
+    path    under native/
+    digest  of its text
+    leaner  whether variants have it only where their models need less of the unit
+    """
+
+    path: str
+    digest: str
+    leaner: bool = False
+
+
+@dataclass(frozen=True)
 class RuntimeFacts:
     """What planning needs to know of a runtime besides its index.
 
@@ -45,8 +59,6 @@ class RuntimeFacts:
     unlike       units that cannot be compiled with the precompiled header
     making       units that make the results of nearly all operators: as hot as any kernel
     included     unit -> header of ours that it is compiled with
-    leaner       units of `included` for which that is so in some variants only
-    digests      header of ours that a single unit is compiled with -> digest of its text
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
@@ -59,9 +71,7 @@ class RuntimeFacts:
     languages: Mapping[str, Language]
     unlike: frozenset[str] = frozenset()
     making: frozenset[str] = frozenset()
-    included: Mapping[str, str] = field(default_factory=dict)
-    leaner: frozenset[str] = frozenset()
-    digests: Mapping[str, str] = field(default_factory=dict)
+    included: Mapping[str, OwnHeader] = field(default_factory=dict)
     pch: str = ""
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
@@ -69,6 +79,11 @@ class RuntimeFacts:
     def is_cxx(self, unit: str) -> bool:
         """Whether a unit is C++: C has no projections."""
         return self.languages.get(unit, "c++") == "c++"
+
+    def included_in(self, unit: str, lean: frozenset[str]) -> OwnHeader | None:
+        """The header that a unit of a variant is compiled with; `lean`: the variant's own."""
+        header = self.included.get(unit)
+        return None if header is not None and header.leaner and unit not in lean else header
 
     def always_for(self, purpose: Purpose) -> frozenset[str]:
         """The units that a variant of this purpose cannot do without."""
@@ -166,14 +181,6 @@ class VariantPlan:
         return (*self.whole, *self.by_need)
 
 
-def compile_unit(
-    facts: RuntimeFacts, selection: Selection, spec: VariantSpec, unit: UnitFacts
-) -> Compile:
-    """The compilation of one unit for a selection."""
-    text = projection_text(unit, selection) if facts.is_cxx(unit.path) else None
-    return compilation(facts, spec, unit)(None if text is None else text_digest(text))
-
-
 def index_unit(facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts) -> Compile:
     """The compilation of one unit for the runtime index."""
     bears = mentions_selection(unit) and facts.is_cxx(unit.path)
@@ -191,8 +198,7 @@ def compilation(
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
     computes = unit.path.startswith(_COMPUTING)
     flags = flags_of(spec, language=language, kernel=kernel, hot=hot, computes=computes)
-    whole = unit.path in facts.leaner and unit.path not in spec.lean
-    included = None if whole else facts.included.get(unit.path)
+    included = facts.included_in(unit.path, spec.lean)
     pch = None
     if (
         unit.path.startswith(_PRECOMPILED)
@@ -209,8 +215,8 @@ def compilation(
         "pch": None if pch is None else pch.identity,
     }
     if included is not None:
-        flags = (*flags, "-include", f"$native/{included}")
-        of |= {"flags": flags, "included": facts.digests.get(included)}
+        flags = (*flags, "-include", f"$native/{included.path}")
+        of |= {"flags": flags, "included": included.digest}
     fingerprint_with = fingerprint_but(of, "projection")
     source = (
         f"$generated/ATen/{unit.path.removeprefix(GENERATED)}"

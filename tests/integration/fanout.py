@@ -32,7 +32,7 @@ from orchestrator.pipeline.prepare import prepare_runtime
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import Wanted, spec_of
 from orchestrator.plan.fingerprint import text_digest
-from orchestrator.plan.variant import compile_unit
+from orchestrator.plan.variant import compilation
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.values.action import ActionGraph
 from orchestrator.values.selection import Selection
@@ -108,10 +108,8 @@ class Workspace:
             assert text is not None
             projections[text_digest(text)] = text
             for path in paths:
-                facts = replace(OPEN, path=path)
-                compiles[f"{abi} {path}"] = compile_unit(
-                    session.runtime.facts, EVERYTHING, spec, facts
-                )
+                compile_with = compilation(session.runtime.facts, spec, replace(OPEN, path=path))
+                compiles[f"{abi} {path}"] = compile_with(text_digest(text))
         carried = carry_out(
             session,
             ActionGraph({action.object: action for action in compiles.values()}),

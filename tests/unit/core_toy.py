@@ -11,11 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.cli import make_context
+from orchestrator.codegen.projection import projection_text
 from orchestrator.load.workspace import load_workspace
 from orchestrator.pipeline.session import Session
-from orchestrator.plan.variant import RuntimeFacts, VariantSpec
+from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
 from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts
 from orchestrator.toolchain.resolve import compiler_environment
+from orchestrator.values.action import Compile
+from orchestrator.values.selection import Selection
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/core"
@@ -142,6 +146,14 @@ def spec(**changes: object) -> VariantSpec:
         "entry": frozenset({"capi_needs", "malloc"}),
     }
     return VariantSpec(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def compile_unit(
+    facts: RuntimeFacts, selection: Selection, spec: VariantSpec, unit: UnitFacts
+) -> Compile:
+    """The compilation of one unit for a selection, as the planner makes it."""
+    text = projection_text(unit, selection) if facts.is_cxx(unit.path) else None
+    return compilation(facts, spec, unit)(None if text is None else text_digest(text))
 
 
 def session() -> Session:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core_toy import spec
 
-from orchestrator.pipeline.prepare import index_path, unity_rules
+from orchestrator.pipeline.prepare import index_path, own_headers_of, unity_rules
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec
 from orchestrator.runtime.entry import load_entry, loader_symbols
 from orchestrator.runtime.index import RuntimeIndex, load_index
@@ -43,8 +43,7 @@ def shipped_facts() -> RuntimeFacts:
         languages={unit.path: "c" for unit in units if unit.path.endswith(".c")},
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
-        included={rule.unit: rule.header for rule in version.include},
-        leaner=frozenset(rule.unit for rule in version.include if rule.unless),
+        included=own_headers_of(version),
         pch="p" * 64,
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),

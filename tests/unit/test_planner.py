@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from core_toy import CONVOLUTION, CORE, FACTS, LINEAR, STUBS, make_index, spec
+from core_toy import CONVOLUTION, CORE, FACTS, LINEAR, STUBS, compile_unit, make_index, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_index import (
@@ -21,7 +21,7 @@ from shipped_index import (
 
 from orchestrator.plan.fingerprint import fingerprint, fingerprint_but
 from orchestrator.plan.planner import Planner, entry_nodes
-from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec, compile_unit
+from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed

@@ -14,6 +14,7 @@ from core_toy import (
     LINEAR,
     MINIZ,
     STUBS,
+    compile_unit,
     make_index,
     spec,
 )
@@ -21,11 +22,11 @@ from core_toy import (
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.planner import Planner, UnitUnknownError, entry_nodes
 from orchestrator.plan.variant import (
+    OwnHeader,
     RegistrationRequest,
     RuntimeFacts,
     VariantPlan,
     VariantSpec,
-    compile_unit,
 )
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import registry
@@ -34,6 +35,7 @@ from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
 
 INDEX = make_index()
+LEAN = OwnHeader("lean.h", "e" * 64, leaner=True)
 M = frozenset({"m"})
 
 
@@ -214,7 +216,7 @@ PCH_FACTS = replace(FACTS, languages={"aten/c.c": "c"}, kernels=frozenset({"aten
         # its list is a macro, which a header expands when it is read
         (UnitFacts("aten/f.cpp", 1.0, features=("F",)), {}, {}),
         (ATEN, {"unlike": frozenset({ATEN.path})}, {}),
-        (ATEN, {"included": {ATEN.path: "capi/kept_messages.h"}}, {}),
+        (ATEN, {"included": {ATEN.path: OwnHeader("header.h", "h" * 64)}}, {}),
         (ATEN, {}, {"precompile": False}),
     ],
 )
@@ -273,17 +275,16 @@ def test_the_precompiled_header_counts(facts: dict[str, object], how: dict[str, 
 
 
 def test_a_header_of_ours_is_read_first() -> None:
-    facts = replace(PCH_FACTS, included={ATEN.path: "capi/kept_messages.h"})
+    header = OwnHeader("capi/kept_messages.h", "c" * 64)
+    facts = replace(PCH_FACTS, included={ATEN.path: header})
     action = compile_unit(facts, Selection(), spec(), ATEN)
     assert action.flags[-2:] == ("-include", "$native/capi/kept_messages.h")
-    other = replace(facts, digests={"capi/kept_messages.h": "d" * 64})
+    other = replace(facts, included={ATEN.path: replace(header, digest="d" * 64)})
     assert compile_unit(other, Selection(), spec(), ATEN).fingerprint != action.fingerprint
 
 
 def test_a_header_of_ours_for_models_that_need_less_of_a_unit() -> None:
-    facts = replace(
-        PCH_FACTS, included={ATEN.path: "lean.h"}, leaner=frozenset({ATEN.path}), digests={}
-    )
+    facts = replace(PCH_FACTS, included={ATEN.path: LEAN})
     whole = compile_unit(facts, Selection(), spec(), ATEN)
     assert "-include" not in whole.flags
     assert whole.fingerprint == compile_unit(PCH_FACTS, Selection(), spec(), ATEN).fingerprint
@@ -295,7 +296,7 @@ def test_a_header_of_ours_for_models_that_need_less_of_a_unit() -> None:
 
 
 def test_a_variant_has_the_lean_units_of_its_models() -> None:
-    facts = replace(FACTS, included={CORE: "lean.h"}, leaner=frozenset({CORE}))
+    facts = replace(FACTS, included={CORE: LEAN})
     for lean in (frozenset[str](), frozenset({CORE})):
         planned = plan(Selection(), spec(lean=lean), facts)
         (core,) = (c for c in planned.compiles if c.unit == CORE)
