@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,15 @@ def test_cpp_consumer_of_the_static_libraries(built: Path, tmp_path: Path) -> No
     toolchain = delivered / "lib/cmake/camera_libtorch/toolchain.cmake"
     define = f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"
     assert consume(tmp_path, "cpp_static", "camera", delivered, define)
+
+
+def test_every_built_in_symbol_has_its_names(built: Path, tmp_path: Path) -> None:
+    """The packed names of native/runtime_library/packed_symbols.h against PyTorch's own list."""
+    delivered = built / "camera/linux-x86_64"
+    toolchain = delivered / "lib/cmake/camera_libtorch/toolchain.cmake"
+    define = f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"
+    symbols = consume(tmp_path, "cpp_symbols", "camera", delivered, define)
+    assert re.fullmatch(r"2\d\d\d symbols\n", symbols), symbols
 
 
 def test_a_second_workspace_reuses_every_object(built: Path, tmp_path: Path) -> None:
