@@ -79,8 +79,8 @@ def test_every_built_in_symbol_has_its_names(built: Path, tmp_path: Path) -> Non
     """The packed names of native/runtime_library/packed_symbols.h against PyTorch's own list."""
     delivered = built / "camera/linux-x86_64"
     toolchain = delivered / "lib/cmake/camera_libtorch/toolchain.cmake"
-    define = f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"
-    symbols = consume(tmp_path, "cpp_symbols", "camera", delivered, define)
+    options = (f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DPROGRAM=symbols.cpp")
+    symbols = consume(tmp_path, "cpp_static", "camera", delivered, *options)
     assert re.fullmatch(r"2\d\d\d symbols\n", symbols), symbols
 
 
