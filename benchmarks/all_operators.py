@@ -24,8 +24,9 @@ from orchestrator.execute.lock import workspace_lock
 from orchestrator.execute.ninja import failure_error
 from orchestrator.package.strip import split
 from orchestrator.pipeline.compile import carry_out, names_of
+from orchestrator.pipeline.links import library_name, variant_links
 from orchestrator.pipeline.session import HOST, Session
-from orchestrator.pipeline.variants import Wanted, library_name, plan_all, variant_links
+from orchestrator.pipeline.variants import Wanted, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.select.policy import everything
 from orchestrator.values.config import Optimize

@@ -21,8 +21,8 @@ from benchmarks.everywhere import everywhere_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.processes import CommandFailedError, run
 from orchestrator.context import Context
+from orchestrator.pipeline.links import library_name
 from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.variants import library_name
 from orchestrator.runtime.units import runtime_units
 from orchestrator.trace.lock import lock_path, parse_lock
 

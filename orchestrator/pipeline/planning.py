@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.load.declared import App
+from orchestrator.pipeline.links import VariantLinks, links_of
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.static_links import StaticLinks
-from orchestrator.pipeline.variants import VariantLinks, Wanted, hot_units, links_of, plan_all
+from orchestrator.pipeline.variants import Wanted, hot_units, plan_all
 from orchestrator.pipeline.verifying import read_traces
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report

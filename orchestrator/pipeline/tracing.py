@@ -15,8 +15,9 @@ from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.driver import run_driver
+from orchestrator.pipeline.links import executable_link
 from orchestrator.pipeline.session import HOST, Session
-from orchestrator.pipeline.variants import Wanted, executable_link, plan_all
+from orchestrator.pipeline.variants import Wanted, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.report.steady import settled, uncompared

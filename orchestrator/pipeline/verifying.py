@@ -8,8 +8,8 @@ from pathlib import Path
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
 from orchestrator.pipeline.driver import run_driver
+from orchestrator.pipeline.links import library_name
 from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.variants import library_name
 from orchestrator.report.verify import VerifyResult, not_run, verify
 from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.labels import Label

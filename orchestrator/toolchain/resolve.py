@@ -94,6 +94,12 @@ class ResolvedToolchain:
         """Whether variants are shared libraries; iOS apps link static archives."""
         return self.config.format == "elf"
 
+    @property
+    def relocates_itself(self) -> bool:
+        """Whether shared libraries relocate themselves. bionic reads packed relocations; not every
+        glibc and musl does."""
+        return self.config.system == "linux" and self.abilities.self_relocate
+
 
 def resolve_toolchain(
     config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]

@@ -26,7 +26,7 @@ from orchestrator.package import aar, elf
 from orchestrator.package.deliver import deliver
 from orchestrator.package.manifest import AndroidFact, ToolchainFact
 from orchestrator.package.symbols import defined_symbols
-from orchestrator.pipeline.variants import variant_links
+from orchestrator.pipeline.links import variant_links
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.flags import unit_flags
 from orchestrator.toolchain.driver import AndroidFacts

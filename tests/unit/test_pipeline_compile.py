@@ -24,7 +24,7 @@ from orchestrator.pipeline.headers import (
     delivered_headers,
 )
 from orchestrator.pipeline.launching import with_headers
-from orchestrator.pipeline.variants import library_name
+from orchestrator.pipeline.links import library_name
 from orchestrator.plan.unity import UnityRules
 from orchestrator.runtime.versions import load_version
 from orchestrator.values.action import ActionGraph, Compile
