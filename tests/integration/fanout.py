@@ -108,8 +108,10 @@ class Workspace:
             assert text is not None
             projections[text_digest(text)] = text
             for path in paths:
-                compile_with = compilation(session.runtime.facts, spec, replace(OPEN, path=path))
-                compiles[f"{abi} {path}"] = compile_with(text_digest(text))
+                facts = session.runtime.facts
+                projection = text_digest(text) if facts.is_cxx(path) else None
+                compile_with = compilation(facts, spec, replace(OPEN, path=path))
+                compiles[f"{abi} {path}"] = compile_with(projection)
         carried = carry_out(
             session,
             ActionGraph({action.object: action for action in compiles.values()}),
