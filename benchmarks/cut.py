@@ -27,6 +27,7 @@ from orchestrator.cli import make_context
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import ensure_folder
 from orchestrator.pipeline.session import Session
+from orchestrator.toolchain.resolve import resolve_toolchain
 
 HERE = Path(__file__).parent
 FORMAT = 1
@@ -92,7 +93,10 @@ def _set_up(chosen: argparse.Namespace, abis: Sequence[str]) -> Bench:
     user = Session(context, _say)
     assert user.runtime
     _say("warming zig's cache (not counted)")
-    warm = warm_zig([user.toolchain(abi) for abi in abis], folder / "warm", context.env)
+    declared = [user.workspace.toolchains[abi] for abi in abis]
+    # not the user's wrappers: they name the zig of the workspace that was built last
+    own = [resolve_toolchain(o.config, o.place, folder / "warm", context.env) for o in declared]
+    warm = warm_zig(own, folder / "warm", context.env)
     options = Options(chosen.sample, chosen.rounds, chosen.repeat, chosen.jobs)
     return Bench(user, folder, warm, options)
 

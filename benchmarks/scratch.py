@@ -91,7 +91,7 @@ def warm_zig(toolchains: Iterable[ResolvedToolchain], folder: Path, env: Mapping
 
     Raises CommandFailedError.
     """
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for toolchain in (one for one in toolchains if one.links_shared):
         whole = _brings_library(toolchain)
         source = folder / f"warm.{toolchain.config.abi}.cpp"

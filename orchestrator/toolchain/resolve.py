@@ -21,7 +21,7 @@ from orchestrator.toolchain.ndk import find_ndk
 from orchestrator.toolchain.running import Running, find_running
 from orchestrator.toolchain.wrappers import write_wrappers
 from orchestrator.toolchain.xcode import find_xcode
-from orchestrator.toolchain.zig import find_zig
+from orchestrator.toolchain.zig import claim_zig_cache, find_zig, zig_cache
 from orchestrator.values.config import ToolchainConfig
 
 __all__ = [
@@ -111,6 +111,8 @@ def resolve_toolchain(
     driver = _find(config, place, cache_folder, env)
     identity = hashlib.sha256(json.dumps(driver.identity, sort_keys=True).encode()).hexdigest()
     wrappers = write_wrappers(cache_folder / "toolchains" / f"{config.abi}-{identity[:12]}", driver)
+    if driver.zig is not None:
+        claim_zig_cache(cache_folder)
     return ResolvedToolchain(
         config=config,
         place=place,
@@ -139,6 +141,6 @@ def _find(
 
 
 def compiler_environment(cache_folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment for compiler processes: one zig cache, so that libc++ is built once."""
-    zig = str(cache_folder / "zig")
+    """The environment for compiler processes: zig's own cache, so that libc++ is built once."""
+    zig = str(zig_cache(cache_folder))
     return {**env, "ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from importlib import metadata, util
 from pathlib import Path
 
@@ -21,6 +23,9 @@ ZIG_FLAGS = (
 # What -Oz means: clang's own, which zig takes for -Os, but inlining what is about as small as a
 # call with its unwinding entry (clang's limit of 5 makes the library larger, not smaller).
 ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
+
+# In a folder of zig's cache: the library folder of the installation that it is of.
+_INSTALLATION = "installation"
 
 # Links the bitcode in objects, not their code: zig's own `-flto` would make its libraries again.
 ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
@@ -55,6 +60,30 @@ def zig_library() -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(spec.submodule_search_locations[0]) / "lib"
+
+
+def zig_cache(cache_folder: Path) -> Path:
+    """The folder of zig's own cache: one for each installation of zig.
+
+    zig knows its library's files by inode and time. Two environments that share one cache of it
+    would build libc++ again, a minute for each target, whenever the other one was used before.
+    """
+    library = zig_library()
+    if library is None:
+        return cache_folder / "zig"
+    return cache_folder / "zig" / hashlib.sha256(str(library).encode()).hexdigest()[:12]
+
+
+def claim_zig_cache(cache_folder: Path) -> None:
+    """Make the folder, with a note of the installation; remove those whose installation is gone."""
+    folder, library = zig_cache(cache_folder), zig_library()
+    if library is None or (folder / _INSTALLATION).is_file():
+        return
+    for note in folder.parent.glob(f"*/{_INSTALLATION}"):
+        if not Path(note.read_text(encoding="utf-8").strip()).is_dir():
+            shutil.rmtree(note.parent, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _INSTALLATION).write_text(f"{library}\n", encoding="utf-8")
 
 
 def zig_program(place: Place) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
+from orchestrator.toolchain import zig
 from orchestrator.toolchain.resolve import (
     CompilerMissingError,
     ResolvedToolchain,
@@ -189,6 +190,28 @@ def test_zig_folds_equal_functions_where_it_is_asked_to(tmp_path: Path) -> None:
     assert one == two
 
 
+def test_each_installation_of_zig_has_a_cache_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, folders = tmp_path / "cache", []
+    homes = [tmp_path / name / "lib" for name in ("first", "second", "third")]
+    for home in homes:
+        home.mkdir(parents=True)
+        monkeypatch.setattr(zig, "zig_library", lambda home=home: home)
+        zig.claim_zig_cache(cache)
+        folders.append(zig.zig_cache(cache))
+        assert (folders[-1] / "installation").read_text() == f"{home}\n"
+        if home is homes[1]:
+            homes[0].rmdir()
+    # what is of an installation that is gone went when a new one came
+    assert [folder.exists() for folder in folders] == [False, True, True]
+    assert compiler_environment(cache, {"PATH": "/bin", "ZIG_LOCAL_CACHE_DIR": "x"}) == {
+        "PATH": "/bin",
+        "ZIG_GLOBAL_CACHE_DIR": str(folders[-1]),
+        "ZIG_LOCAL_CACHE_DIR": str(folders[-1]),
+    }
+
+
 def test_a_path_with_a_space_is_linked_without_folding(tmp_path: Path) -> None:
     one, two = link_twins(tmp_path / "a b", "-Wl,--icf=safe")
     assert one != two
@@ -237,15 +260,6 @@ def test_a_missing_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "toolchains/linux-x86_64.yaml:6:1: error: the Python package ziglang is not installed\n"
         "  do:       run ./orchestrate, which installs the pinned dependencies"
     )
-
-
-def test_one_zig_cache_for_all() -> None:
-    env = compiler_environment(Path("/cache"), {"PATH": "/bin", "ZIG_LOCAL_CACHE_DIR": "x"})
-    assert env == {
-        "PATH": "/bin",
-        "ZIG_GLOBAL_CACHE_DIR": "/cache/zig",
-        "ZIG_LOCAL_CACHE_DIR": "/cache/zig",
-    }
 
 
 def test_the_workspaces_own_toolchains_resolve(tmp_path: Path) -> None:
