@@ -205,6 +205,32 @@ def test_another_least_version(toys: dict[str, Built]) -> None:
     )
 
 
+def test_type_information_of_built_in_types_is_no_export(tmp_path: Path) -> None:
+    """Real objects for x86-64: what camera's type-erased functions leave in them, and a class."""
+    tools = toolchain("ios-simulator-x86_64", tmp_path / "tools")
+    rules = macho.MachoRules("ios-simulator", "x86_64", "15.0", frozenset())
+    for name, type_, exported in (
+        ("built_in", "void (*)(void*)", {"__ZTSPFvPvE"}),
+        ("own", "void (*)(Own*)", {"__ZTSPFvP3OwnE"}),
+    ):
+        (tmp_path / f"{name}.cpp").write_text(
+            "#include <typeinfo>\n"
+            'struct __attribute__((visibility("default"))) Own { virtual ~Own(); };\n'
+            f'extern "C" const char* lta_name() {{ return typeid({type_}).name(); }}\n'
+        )
+        argv = [tools.cxx, *tools.compile_flags, "-fvisibility=hidden", "-c", f"{name}.cpp"]
+        env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+        subprocess.run([*argv, "-o", f"{name}.o"], cwd=tmp_path, env=env, check=True)
+        library = archive(tmp_path, f"{name}.o")
+        (member,) = macho.read_archive(library)
+        assert exported <= member.exported
+        if name == "built_in":
+            macho.check(library, rules)
+        else:
+            assert "4 too many: __ZTIFvP3OwnE, __ZTIPFvP3OwnE, " in refused(library, rules)
+        library.unlink()
+
+
 def test_more_or_less_than_the_api(toys: dict[str, Built]) -> None:
     rules = macho.MachoRules("ios", "arm64", "15.0", frozenset({"lta_add", "lta_gone"}))
     assert refused(toys["ios-arm64"].library, rules) == (
