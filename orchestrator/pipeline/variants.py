@@ -20,7 +20,7 @@ from orchestrator.plan.graph import (
     java_compiles,
     native_compiles,
     registration_compiles,
-    relocation_compiles,
+    relocation_compile,
     runtime_library_compiles,
 )
 from orchestrator.plan.variant import VariantPlan, VariantSpec
@@ -138,7 +138,7 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     parts = runtime_library_compiles(spec, own, native)
     if not toolchain.relocates_itself:
         return parts
-    return (*parts, *relocation_compiles(spec, SELF_RELOCATION, native))
+    return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
 
 
 def _java(session: Session, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:

@@ -91,8 +91,9 @@ RUNTIME_LIBRARY_FLAGS = (
     "-DLIBCXX_BUILDING_LIBCXXABI",
 )
 
-# What relocates a shared library: nothing of C++'s own library, nor of exceptions.
-RELOCATION_FLAGS = (
+# Sources of ours that need nothing of C++'s own library, nor exceptions: what relocates a shared
+# library, and what is behind the Java API.
+BARE_FLAGS = (
     *("-Oz", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden"),
     *("-fno-exceptions", "-fno-rtti", "-w", "-DNDEBUG", "-std=gnu++17"),
 )

@@ -9,12 +9,7 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import (
-    RELOCATION_FLAGS,
-    RUNTIME_LIBRARY_FLAGS,
-    speed_rank,
-    together,
-)
+from orchestrator.plan.flags import BARE_FLAGS, RUNTIME_LIBRARY_FLAGS, speed_rank, together
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -34,10 +29,7 @@ _CXX_LIBRARY_COST = 0.5
 _JAVA_COST = 0.3
 # Of our own sources what reads most of ATen; the others are quicker without.
 _PRECOMPILED = frozenset({"capi/capi.cpp"})
-_JAVA_FLAGS = (
-    *("-Oz", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden"),
-    *("-fno-exceptions", "-fno-rtti", "-w", "-DNDEBUG", "-std=gnu++17", "-I$native/capi"),
-)
+_JAVA_FLAGS = (*BARE_FLAGS, "-I$native/capi")
 
 
 @dataclass(frozen=True)
@@ -138,16 +130,11 @@ def runtime_library_compiles(
     return _runtime_library_compiles(spec.level, tuple(sources), native)
 
 
-def relocation_compiles(spec: VariantSpec, source: str, native: str) -> tuple[Compile, ...]:
+def relocation_compile(spec: VariantSpec, source: str, native: str) -> Compile:
     """The compilation of what relocates a library: as code, whose initialiser must stay as it is
     written, also where the library is made of bitcode."""
-    return _relocation_compiles(spec.level, source, native)
-
-
-@cache
-def _relocation_compiles(spec: VariantSpec, source: str, native: str) -> tuple[Compile, ...]:
-    flags = (*spec.compile_flags, *RELOCATION_FLAGS)
-    return (_native(spec, source, flags, {"native": native}, _RELOCATION_COST),)
+    flags = (*spec.compile_flags, *BARE_FLAGS)
+    return _native(spec, source, flags, {"native": native}, _RELOCATION_COST)
 
 
 @cache

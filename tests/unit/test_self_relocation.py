@@ -13,7 +13,7 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.package.elf import SYSTEM_LIBRARIES, ElfRules, UnrelocatedError, check
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.variants import SELF_RELOCATION
-from orchestrator.plan.flags import RELOCATION_FLAGS
+from orchestrator.plan.flags import BARE_FLAGS
 from orchestrator.toolchain.driver import SELF_RELOCATED
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 
@@ -61,8 +61,8 @@ RULES = ElfRules(
 @pytest.fixture(scope="module")
 def toolchain() -> ResolvedToolchain:
     workspace = load_workspace(ROOT, os.environ)
-    loaded = workspace.toolchains["linux-x86_64"]
-    return resolve_toolchain(loaded.config, loaded.place, workspace.cache, os.environ)
+    declared = workspace.toolchains["linux-x86_64"]
+    return resolve_toolchain(declared.config, declared.place, workspace.cache, os.environ)
 
 
 def test_it_can_be_declined(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def linked(toolchain: ResolvedToolchain, folder: Path, *link: str, relocate: boo
     objects = [str(folder / f"{Path(unit).stem}.o") for unit in units]
     for unit, made in zip(units, objects, strict=True):
         # -O0: with more the compiler works the sum out
-        flags = RELOCATION_FLAGS if unit == relocation else ("-O0", "-fPIC", "-g0")
+        flags = BARE_FLAGS if unit == relocation else ("-O0", "-fPIC", "-g0")
         run(*toolchain.compile_flags, *flags, "-MD", "-MF", f"{made}.d", "-c", unit, "-o", made)
     out = folder / "libself.so"
     script = f"-Wl,--version-script={folder / 'map'}"
