@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import time
 from importlib import metadata, util
 from pathlib import Path
 
@@ -24,8 +26,11 @@ ZIG_FLAGS = (
 # call with its unwinding entry (clang's limit of 5 makes the library larger, not smaller).
 ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
 
-# In a folder of zig's cache: the library folder of the installation that it is of.
+# In a folder of zig's cache: the library folder of the installation that it is of; its time says
+# when that was last used.
 _INSTALLATION = "installation"
+# A container does not see the installations of others that build in the same cache at this moment.
+_UNUSED_SECONDS = 7 * 24 * 3600
 
 # Links the bitcode in objects, not their code: zig's own `-flto` would make its libraries again.
 ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
@@ -75,15 +80,26 @@ def zig_cache(cache_folder: Path) -> Path:
 
 
 def claim_zig_cache(cache_folder: Path) -> None:
-    """Make the folder, with a note of the installation; remove those whose installation is gone."""
+    """Make the folder, with a note of the installation, or say that it is used.
+
+    Where it is new, those go whose installation is not here and which nobody used for a week.
+    """
     folder, library = zig_cache(cache_folder), zig_library()
-    if library is None or (folder / _INSTALLATION).is_file():
+    if library is None:
         return
-    for note in folder.parent.glob(f"*/{_INSTALLATION}"):
-        if not Path(note.read_text(encoding="utf-8").strip()).is_dir():
+    note = folder / _INSTALLATION
+    if not note.is_file():
+        _remove_left(folder.parent)
+        folder.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{library}\n", encoding="utf-8")
+    os.utime(note)
+
+
+def _remove_left(folders: Path) -> None:
+    for note in folders.glob(f"*/{_INSTALLATION}"):
+        gone = not Path(note.read_text(encoding="utf-8").strip()).is_dir()
+        if gone and time.time() - note.stat().st_mtime > _UNUSED_SECONDS:
             shutil.rmtree(note.parent, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _INSTALLATION).write_text(f"{library}\n", encoding="utf-8")
 
 
 def zig_program(place: Place) -> tuple[str, str]:

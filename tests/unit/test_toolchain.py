@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -194,17 +195,25 @@ def test_each_installation_of_zig_has_a_cache_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, folders = tmp_path / "cache", []
-    homes = [tmp_path / name / "lib" for name in ("first", "second", "third")]
+    homes = [tmp_path / name / "lib" for name in ("first", "second", "third", "fourth")]
     for home in homes:
         home.mkdir(parents=True)
         monkeypatch.setattr(zig, "zig_library", lambda home=home: home)
         zig.claim_zig_cache(cache)
         folders.append(zig.zig_cache(cache))
         assert (folders[-1] / "installation").read_text() == f"{home}\n"
-        if home is homes[1]:
+        if home is homes[2]:
+            # the first is gone, the second is only old, the third is somewhere else at work
             homes[0].rmdir()
-    # what is of an installation that is gone went when a new one came
-    assert [folder.exists() for folder in folders] == [False, True, True]
+            homes[2].rmdir()
+            for folder in folders[:2]:
+                os.utime(folder / "installation", (0, 0))
+    assert [folder.exists() for folder in folders] == [False, True, True, True]
+    # a use makes it young
+    monkeypatch.setattr(zig, "zig_library", lambda: homes[1])
+    zig.claim_zig_cache(cache)
+    assert (folders[1] / "installation").stat().st_mtime > time.time() - 60
+    monkeypatch.setattr(zig, "zig_library", lambda: homes[3])
     assert compiler_environment(cache, {"PATH": "/bin", "ZIG_LOCAL_CACHE_DIR": "x"}) == {
         "PATH": "/bin",
         "ZIG_GLOBAL_CACHE_DIR": str(folders[-1]),
