@@ -25,7 +25,7 @@ from orchestrator.report.verify import DriverRun
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import needed
 from orchestrator.select.policy import everything
-from orchestrator.trace.lock import pack_runs, write_lock
+from orchestrator.trace.lock import hot_tags_before, pack_runs, write_lock
 from orchestrator.trace.recording import trace_from_recording
 from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
@@ -161,7 +161,12 @@ def _trace_models(
         recording = runs.pop("trace")
         packed, digest = pack_runs(runs)
         trace = trace_from_recording(
-            app.name, model.name, session.trace_identity(app, model), recording, digest
+            app.name,
+            model.name,
+            session.trace_identity(app, model),
+            recording,
+            digest,
+            hot_tags_before(app.folder, model.name),
         )
         if write:
             write_lock(app.folder, trace, packed)

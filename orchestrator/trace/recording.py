@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from orchestrator.values.trace import Trace, TraceIdentity
 
-# A tag that takes this share of a model's time, its calls of operators included, is hot.
+# A tag that takes this share of a model's time, its calls of operators included, is hot. One that
+# was hot stays so down to half of it: a clock's noise must not change a library.
 HOT_SHARE = 0.005
+STAYS_HOT_SHARE = HOT_SHARE / 2
 
 
 def trace_from_recording(
-    app: str, model: str, identity: TraceIdentity, recording: Mapping[str, Any], outputs: str
+    app: str,
+    model: str,
+    identity: TraceIdentity,
+    recording: Mapping[str, Any],
+    outputs: str,
+    hot_before: Collection[str],
 ) -> Trace:
     """The trace of one model.
 
     recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
-    them.  outputs is the digest of the recorded runs.
+    them.  outputs is the digest of the recorded runs.  hot_before has the hot tags of the trace
+    that this one takes the place of.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
     called = _sum_counts(recording["called_operators"], recording["setup_operators"])
@@ -40,16 +48,24 @@ def trace_from_recording(
         custom_classes=tuple(sorted(recording["custom_classes"])),
         build_features=tuple(sorted(recording["build_features"])),
         hot_tags=hot_tags(
-            recording["tag_nanoseconds"], sum(recording["self_nanoseconds"].values())
+            recording["tag_nanoseconds"],
+            sum(recording["self_nanoseconds"].values()),
+            hot_before,
         ),
         outputs=outputs,
     )
 
 
-def hot_tags(nanoseconds: Mapping[str, int], total: int) -> tuple[str, ...]:
-    """The tags that hold at least `HOT_SHARE` of `total`, sorted."""
-    hot = (tag for tag, spent in nanoseconds.items() if spent and spent >= HOT_SHARE * total)
-    return tuple(sorted(hot))
+def hot_tags(
+    nanoseconds: Mapping[str, int], total: int, before: Collection[str]
+) -> tuple[str, ...]:
+    """The tags that hold at least `HOT_SHARE` of `total`, or were hot `before` and hold at least
+    `STAYS_HOT_SHARE`; sorted."""
+
+    def least(tag: str) -> float:
+        return (STAYS_HOT_SHARE if tag in before else HOT_SHARE) * total
+
+    return tuple(sorted(t for t, spent in nanoseconds.items() if spent and spent >= least(t)))
 
 
 def _full_name(name: str, overload: str) -> str:

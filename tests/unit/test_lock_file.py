@@ -22,6 +22,7 @@ from orchestrator.trace.lock import (
     TraceMissingError,
     TraceStaleError,
     changes,
+    hot_tags_before,
     lock_path,
     lock_text,
     pack_runs,
@@ -78,6 +79,15 @@ def test_what_is_written_is_read(app: Path) -> None:
         "classifier.runs.zst",
         "classifier.yaml",
     ]
+
+
+def test_what_was_hot_before(app: Path) -> None:
+    assert hot_tags_before(app, "classifier") == ("add_stub",)
+    assert hot_tags_before(app, "another") == ()
+    lock_path(app, "classifier").write_bytes(b"format: \xff")
+    assert hot_tags_before(app, "classifier") == ()
+    lock_path(app, "classifier").write_text("format: 0\n")
+    assert hot_tags_before(app, "classifier") == ()
 
 
 # Names that YAML could take for something else.
