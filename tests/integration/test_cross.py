@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from real import CMAKE, CONSUMERS, CTEST_ENV, ROOT, models_of, orchestrator
 
@@ -32,7 +33,8 @@ def test_it_is_of_its_abi_and_needs_only_the_system(built: Path, app: str, abi: 
     with (folder / manifest["library"]["file"]).open("rb") as file:
         elf = ELFFile(file)
         dynamic = elf.get_section_by_name(".dynamic")
-        needed = {entry.needed for entry in dynamic.iter_tags("DT_NEEDED")}
+        assert isinstance(dynamic, DynamicSection)
+        needed = {getattr(entry, "needed", None) for entry in dynamic.iter_tags("DT_NEEDED")}
         assert elf["e_machine"] == "EM_AARCH64"
     assert needed == VARIANTS[app, abi]
 

@@ -16,7 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/unit"))
 
-from ios_toy import ABIS, TOY, ZIG, Built, build, toolchain  # noqa: E402
+from ios_toy import ABIS, ZIG, Built, build, toolchain  # noqa: E402
+from package_toy import TOY  # noqa: E402
 
 from orchestrator.load.workspace import load_workspace  # noqa: E402
 from orchestrator.package.macho import parse_image  # noqa: E402
@@ -52,7 +53,8 @@ def link(
     program, env = ld64
     (folder / "main.c").write_text(_MAIN)
     compiler = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
-    argv = [tools.cc, f"-I{TOY}", "-c", folder / "main.c", "-o", folder / "main.o"]
+    argv: list[str | Path] = [tools.cc, f"-I{TOY}"]
+    argv += ["-c", folder / "main.c", "-o", folder / "main.o"]
     subprocess.run(argv, env=compiler, check=True)
     subprocess.run(
         [
@@ -67,7 +69,7 @@ def link(
     )
     image = parse_image((folder / "app").read_bytes())
     assert image is not None
-    return {symbol.name for symbol in image.symbols if "_GLOBAL__sub_I_" in symbol.name}
+    return {name for symbol in image.symbols if "_GLOBAL__sub_I_" in (name := str(symbol.name))}
 
 
 @pytest.mark.parametrize("flags", [(), ("-dead_strip",)], ids=["debug", "release"])
@@ -99,7 +101,8 @@ def test_an_ordinary_archive_would_lose_them(
 def _ordinary(folder: Path, built: Built) -> Path:
     library = folder / "libordinary.a"
     env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
-    argv = [ZIG, "ar", "--format=darwin", "rcsD", library, *built.objects.values()]
+    members = built.objects.values()
+    argv: list[str | Path] = [ZIG, "ar", "--format=darwin", "rcsD", library, *members]
     subprocess.run(argv, env=env, check=True)
     return library
 

@@ -60,7 +60,9 @@ def jni_library(folder: Path, app: str, delivered: Path) -> Path:
     library = folder / f"lib{app}_torch_jni.so"
     subprocess.run(
         [
-            *(*zig, "-shared", f"-Wl,--version-script={exports}", "-Wl,-z,defs", *objects),
+            *zig,
+            *("-shared", f"-Wl,--version-script={exports}", "-Wl,-z,defs"),
+            *objects,
             *(delivered / f"lib/lib{app}_torch.so", "-o", library),
         ],
         check=True,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.cli import make_context
@@ -53,7 +54,7 @@ TAGS: Mapping[str, Sequence[str]] = {
 }
 UNITS = (
     UnitFacts(CORE, 2.0),
-    UnitFacts(GUARD, 1.5, init=("guard_init",)),  # type: ignore[arg-type]
+    UnitFacts(GUARD, 1.5),
     UnitFacts(OPERATORS, 20.0),
     UnitFacts(REGISTER_CPU, 30.0),
     UnitFacts(REGISTER_SCHEMA, 9.0),
@@ -63,7 +64,10 @@ UNITS = (
     UnitFacts(STUBS, 2.5, open_tags=True, classes=("Prepacked",)),
     UnitFacts(MINIZ, 0.5),
 )
-REGISTRATIONS = (
+# unit -> the nodes of its static initialisers
+INITIALISERS: Mapping[str, Sequence[str]] = {GUARD: ["guard_init"]}
+# operator, dispatch key, unit, what its kernel refers to
+REGISTRATIONS: Sequence[tuple[str, str, str, Sequence[str]]] = (
     ("aten::add.Tensor", "CPU", REGISTER_CPU, ["cpu_add"]),
     ("aten::add.Tensor", "CompositeExplicitAutogradNonFunctional", REGISTER_CPU, ["inflate"]),
     ("aten::add.Tensor", "schema", REGISTER_SCHEMA, []),
@@ -81,8 +85,12 @@ def make_index(
     registrations: Sequence[tuple[str, str, str, Sequence[str]]] = REGISTRATIONS,
     calls: Mapping[str, str] | None = None,
     tags: Mapping[str, Sequence[str]] | None = None,
+    initialisers: Mapping[str, Sequence[str]] = INITIALISERS,
 ) -> RuntimeIndex:
-    """An index in its canonical order: units by path, nodes by name."""
+    """An index in its canonical order: units by path, nodes by name.
+
+    A unit's `init` is of numbers, which nodes have only here: `initialisers` names them instead.
+    """
     units = sorted(units, key=lambda unit: unit.path)
     names = sorted(nodes)
     number = {name: n for n, name in enumerate(names)}
@@ -96,9 +104,7 @@ def make_index(
         pytorch="0.1.0",
         tree="7" * 64,
         units=tuple(
-            UnitFacts(
-                **{**vars(unit), "init": tuple(sorted(number[n] for n in unit.init))}  # type: ignore[index]
-            )
+            replace(unit, init=tuple(sorted(number[n] for n in initialisers.get(unit.path, ()))))
             for unit in units
         ),
         registrations=tuple(

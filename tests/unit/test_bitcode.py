@@ -58,12 +58,14 @@ def test_code_stays_and_bitcode_goes(target: str, tmp_path: Path) -> None:
     made = compiled(tmp_path, target, *LTO_FLAGS)
     before = made.read_bytes()
     bitcode = ELFFile(io.BytesIO(before)).get_section_by_name(SECTION)
+    assert bitcode is not None
     assert bitcode.data().startswith(b"BC\xc0\xde")
     after = without_bitcode(before, made)
     assert content(after) == content(before)
     assert b"BC\xc0\xde" not in after
     assert len(before) - len(after) > bitcode["sh_size"] - 128
     left = ELFFile(io.BytesIO(after)).get_section_by_name(SECTION)
+    assert left is not None
     assert (left["sh_type"], left["sh_size"]) == ("SHT_NULL", 0)
     relocations = [
         s

@@ -109,8 +109,8 @@ def test_a_unit_that_is_reached_by_a_symbol_brings_its_initialisers_too() -> Non
         "b_init": ("b.cpp", 1, ["h"]),
         "h": ("c.cpp", 1, []),
     }
-    toy = [UnitFacts("a.cpp", 1.0), UnitFacts("b.cpp", 1.0, init=("b_init",))]
-    index = make_index(nodes, [*toy, UnitFacts("c.cpp", 1.0)], [])
+    toy = [UnitFacts(path, 1.0) for path in ("a.cpp", "b.cpp", "c.cpp")]
+    index = make_index(nodes, toy, [], initialisers={"b.cpp": ["b_init"]})
     found = reach(
         index, registry(index, []), entry=[index.by_name["f"]], operators=[], follow_calls=True
     )
@@ -126,9 +126,10 @@ def test_the_interpreters_operators_do_not_call_one_another() -> None:
         "list_length": ("prims.cpp", 8, []),
         "tensor_call": (CORE, 8, []),
     }
-    units = [UnitFacts("prims.cpp", 1.0, init=("prims_init",)), UnitFacts(CORE, 1.0)]  # type: ignore[arg-type]
+    units = [UnitFacts("prims.cpp", 1.0), UnitFacts(CORE, 1.0)]
     registrations = [("aten::len.t", "jit", "prims.cpp", ["list_length"])]
-    index = make_index(nodes, units, registrations)
+    initialisers = {"prims.cpp": ["prims_init"]}
+    index = make_index(nodes, units, registrations, initialisers=initialisers)
     kernels = registry(index, ["CPU"])
 
     def reached(follow_calls: bool) -> set[str]:
@@ -212,7 +213,7 @@ def cut_walk(
 
 
 def test_a_cut_units_functions_become_stubs() -> None:
-    assert cut_walk(CUT_NODES) == ({"a.cpp"}, {"_ZN1b4readERKN2at6TensorE"})
+    assert cut_walk(CUT_NODES) == ({"a.cpp"}, frozenset({"_ZN1b4readERKN2at6TensorE"}))
 
 
 @pytest.mark.parametrize("data", ["_ZN1b5tableE", "_ZTVN1b1BE", "#7@b.cpp"])

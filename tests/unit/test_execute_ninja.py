@@ -50,7 +50,10 @@ def workspace(folder: Path, sources: dict[str, str]) -> Path:
 
 
 def run(
-    file: Path, monkeypatch: pytest.MonkeyPatch, keep_going: bool = False, targets: tuple = ()
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keep_going: bool = False,
+    targets: tuple[str, ...] = (),
 ) -> tuple[NinjaResult, list[str]]:
     monkeypatch.chdir(file.parent)
     fed: list[str] = []

@@ -100,12 +100,13 @@ def test_without_keep_going_the_first_is_raised(tmp_path: Path) -> None:
 
 def test_errors_are_told_once_and_in_order(tmp_path: Path) -> None:
     failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
-    with failures.of():
-        raise OneError("packages")
-    with failures.of(READER):
-        raise OneError("reader")
-    with failures.of(CAMERA, Label("camera", "ios-arm64")):
-        raise OneError("camera")
+    for labels, what in (
+        ((), "packages"),
+        ((READER,), "reader"),
+        ((CAMERA, Label("camera", "ios-arm64")), "camera"),
+    ):
+        with failures.of(*labels):
+            raise OneError(what)
     assert [error.what for error in failures.all] == ["camera", "reader", "packages"]
 
 

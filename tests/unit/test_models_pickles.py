@@ -151,7 +151,7 @@ def test_bytecode_without_schema_or_argument_counts() -> None:
     version, functions = parse_bytecode((4, code((("aten::relu", ""),))), VERSIONS, HERE)
     assert version == 4
     assert functions[0].operators == (OperatorUse(OperatorName("aten", "relu"), -1),)
-    assert functions[0].arguments == functions[0].returns == ()
+    assert (functions[0].arguments, functions[0].returns) == ((), ())
 
 
 @pytest.mark.parametrize(

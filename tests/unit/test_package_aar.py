@@ -17,6 +17,7 @@ import package_toy as toy
 import pytest
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.load.workspace import load_workspace
 from orchestrator.package import aar
 from orchestrator.package.aar_java import (
     JavaCompileError,
@@ -34,6 +35,7 @@ from orchestrator.package.elf import (
 )
 from orchestrator.package.headers import HeaderFile
 from orchestrator.package.manifest import AndroidFact, ToolchainFact
+from orchestrator.toolchain.resolve import compiler_environment
 
 GOLDEN = toy.GOLDEN / "aar"
 PAGES = "-Wl,-z,max-page-size=16384"
@@ -64,7 +66,9 @@ def library(
     toy.zig(
         [
             *("cc", "-target", target, "-shared", "-nostdlib", "-Wl,-soname,libtoy_torch.so"),
-            *(toy.PLACEHOLDER, *(link or (PAGES,)), unit, "-o", out),
+            toy.PLACEHOLDER,
+            *(link or (PAGES,)),
+            *(unit, "-o", out),
         ]
     )
     return out
@@ -479,4 +483,4 @@ def cmake_steps(project: Path, folder: Path) -> Iterator[list[str]]:
 
 
 def toy_environment() -> dict[str, str]:
-    return toy.compiler_environment(toy.load_workspace(toy.ROOT, os.environ).cache, os.environ)
+    return compiler_environment(load_workspace(toy.ROOT, os.environ).cache, os.environ)

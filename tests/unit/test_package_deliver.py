@@ -100,12 +100,13 @@ def test_manifest_tells_the_truth_and_round_trips(quick: DeliverInputs, tmp_path
 def test_equal_inputs_from_two_folders_give_equal_bytes(
     quick: DeliverInputs, tmp_path: Path
 ) -> None:
-    elsewhere = shutil.copytree(quick.shared_library.parent, tmp_path / "copy")
+    library, whole, core = quick.shared_library, quick.registrations, quick.core
+    assert library is not None
+    assert whole is not None
+    assert core is not None
+    elsewhere = shutil.copytree(library.parent, tmp_path / "copy")
     moved = toy.inputs(
-        elsewhere,
-        elsewhere / quick.shared_library.name,
-        elsewhere / quick.registrations.name,
-        elsewhere / quick.core.name,
+        elsewhere, elsewhere / library.name, elsewhere / whole.name, elsewhere / core.name
     )
     one = deliver(quick, tmp_path / "one")
     two = deliver(moved, tmp_path / "two")
@@ -158,11 +159,16 @@ def test_a_foreign_folder_is_refused(quick: DeliverInputs, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("part", ["shared_library", "core", "c_header"])
 def test_a_missing_part_is_told(part: str, quick: DeliverInputs, tmp_path: Path) -> None:
-    inputs = replace(quick, **{part: tmp_path / "absent"})
+    absent = tmp_path / "absent"
+    inputs = {
+        "shared_library": replace(quick, shared_library=absent),
+        "core": replace(quick, core=absent),
+        "c_header": replace(quick, c_header=absent),
+    }[part]
     with pytest.raises(MissingPartError) as caught:
         deliver(inputs, tmp_path / "dist")
     assert caught.value.render() == (
-        f"{tmp_path / 'absent'}: error: a part of the delivery cannot be read\n"
+        f"{absent}: error: a part of the delivery cannot be read\n"
         "  expected: a file that the build has made\n"
         "  seen:     No such file or directory\n"
         "  do:       build again; if it stays, run `orchestrator clean` first"
@@ -241,7 +247,7 @@ def test_c_consumer_links_the_shared_library(full: DeliverInputs, tmp_path: Path
     consumer = Consumer("c_shared", tmp_path / "build")
     # A path with a blank, and moved after it was delivered.
     done = deliver(full, tmp_path / "dist")
-    moved = shutil.move(done.folder, tmp_path / "somewhere else")
+    moved = Path(shutil.move(done.folder, tmp_path / "somewhere else"))
     configured = consumer.configure(moved)
     assert configured.returncode == 0, configured.stderr
     assert consumer.output() == "5 toy 1\n"
@@ -258,6 +264,7 @@ def test_cxx_consumer_links_the_archives_with_the_toolchain_file(
     assert configured.returncode == 0, configured.stderr
     # Registered, although nothing names the registration.
     assert consumer.output() == "5 7 aten::add;\n"
+    assert full.core is not None
     assert b"this text must not be in an app" in full.core.read_bytes()
     assert b"this text must not be in an app" not in (tmp_path / "build/app").read_bytes()
     # The archive that is linked whole is not in the link's libraries, yet a change relinks.

@@ -121,7 +121,9 @@ def section_address(path: Path, name: str) -> int:
     from elftools.elf.elffile import ELFFile
 
     with path.open("rb") as file:
-        return int(ELFFile(file).get_section_by_name(name)["sh_addr"])
+        section = ELFFile(file).get_section_by_name(name)
+        assert section is not None
+        return int(section["sh_addr"])
 
 
 @pytest.mark.parametrize("data", [b"", b"!<arch>\n", b"\x7fELF"])

@@ -20,6 +20,7 @@ from orchestrator.package.deliver import DeliverInputs, deliver
 from orchestrator.package.delivered import ChangedDeliveryError
 from orchestrator.package.files import EPOCH, ForeignFileError
 from orchestrator.package.symbols import needed_libraries, needed_versions
+from orchestrator.values.config import PackageKind
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_tarballs_hold_the_delivery_below_one_folder(folder: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["deb", "tar"])
 def test_equal_deliveries_give_equal_packages(
-    kind: str, quick: DeliverInputs, tmp_path: Path
+    kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     one = PACKAGERS[kind].pack([deliver(quick, tmp_path / "a").folder], tmp_path / "a")
     two = PACKAGERS[kind].pack([deliver(quick, tmp_path / "b" / "c").folder], tmp_path / "b")
@@ -84,7 +85,9 @@ def test_equal_deliveries_give_equal_packages(
 
 
 @pytest.mark.parametrize("kind", ["deb", "tar"])
-def test_names_are_known_before_packing(kind: str, quick: DeliverInputs, tmp_path: Path) -> None:
+def test_names_are_known_before_packing(
+    kind: PackageKind, quick: DeliverInputs, tmp_path: Path
+) -> None:
     done = deliver(quick, tmp_path)
     packages = PACKAGERS[kind].pack([done.folder], tmp_path)
     assert PACKAGERS[kind].names([done.manifest]) == tuple(path.name for path in packages)
@@ -92,7 +95,7 @@ def test_names_are_known_before_packing(kind: str, quick: DeliverInputs, tmp_pat
 
 @pytest.mark.parametrize("kind", ["deb", "tar"])
 def test_what_may_not_be_released_says_so_in_its_name(
-    kind: str, quick: DeliverInputs, tmp_path: Path
+    kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     done = deliver(replace(quick, for_release=False), tmp_path)
     packages = PACKAGERS[kind].pack([done.folder], tmp_path)

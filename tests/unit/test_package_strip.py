@@ -8,6 +8,7 @@ from pathlib import Path
 import package_toy as toy
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from orchestrator.package.strip import NotStrippableError, Split, split
 
@@ -77,7 +78,9 @@ def test_debug_link_names_the_file_and_its_checksum(library: Path, tmp_path: Pat
     parts = split(library.read_bytes(), "lib.so.debug")
     stripped, _ = written(parts, tmp_path)
     with stripped.open("rb") as file:
-        link = ELFFile(file).get_section_by_name(".gnu_debuglink").data()
+        section = ELFFile(file).get_section_by_name(".gnu_debuglink")
+        assert section is not None
+        link = section.data()
     assert link == b"lib.so.debug\0\0\0\0" + struct.pack("<I", zlib.crc32(parts.debug))
 
 
@@ -141,9 +144,13 @@ def test_symbols_and_links_follow_sections_that_move(library: Path, tmp_path: Pa
     assert loaded(stripped) == loaded(debug)
     with debug.open("rb") as file:
         elf = ELFFile(file)
-        symbols = elf.get_section_by_name(".symtab").get_symbol_by_name("hidden_add")
+        table = elf.get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        symbols = table.get_symbol_by_name("hidden_add")
+        assert symbols is not None
         assert elf.get_section(symbols[0]["st_shndx"]).name == ".text"
         dynamic = elf.get_section_by_name(".dynsym")
+        assert dynamic is not None
         assert elf.get_section(dynamic["sh_link"]).name == ".dynstr"
         assert ".debug_c" not in sections(debug)
 

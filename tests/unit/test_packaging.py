@@ -20,7 +20,7 @@ from orchestrator.package.files import (
 )
 from orchestrator.package.record import claim_packages, drop_packages
 from orchestrator.pipeline import packaging
-from orchestrator.report.packages import MissingAbi
+from orchestrator.report.packages import MissingAbi, PackageReport
 from orchestrator.values.config import ToolchainConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.packages import default_packages, suitable_packages
@@ -101,7 +101,7 @@ class Workspace:
         )
         deliver(inputs, self.dist)
 
-    def build(self, *abis: str) -> tuple[packaging.PackageReport, ...]:
+    def build(self, *abis: str) -> tuple[PackageReport, ...]:
         return packaging.make_packages(self.session, [Label("toy", abi) for abi in abis])
 
     def names(self) -> list[str]:
@@ -116,7 +116,7 @@ class Joiner(ModuleType):
 
     def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
         text = " ".join(folder.name for folder in folders)
-        write_package(into / "toy.aar", text, lambda file: file.write(text.encode()) and None)
+        write_package(into / "toy.aar", text, toy.writes(text.encode()))
         return (into / "toy.aar",)
 
 
@@ -292,7 +292,7 @@ def test_what_fails_for_one_kind_leaves_the_other_whole(
 
 
 def write(path: Path, text: str) -> None:
-    write_package(path, text, lambda file: file.write(text.encode()) and None)
+    write_package(path, text, toy.writes(text.encode()))
 
 
 def test_a_changed_package_is_somebody_elses(tmp_path: Path) -> None:

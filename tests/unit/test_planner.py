@@ -62,10 +62,8 @@ def indices(draw: st.DrawFn) -> RuntimeIndex:
     owner = st.sampled_from([*PATHS, None])
     nodes = {n: (draw(owner), 2**i, draw(some_names)) for i, n in enumerate(NAMES)}
     own = {path: [name for name, node in nodes.items() if node[0] == path] for path in PATHS}
-    units = [
-        UnitFacts(path, 1.0, init=tuple(own[path][: draw(st.integers(0, 2))]))  # type: ignore[arg-type]
-        for path in PATHS
-    ]
+    units = [UnitFacts(path, 1.0) for path in PATHS]
+    initialisers = {path: own[path][: draw(st.integers(0, 2))] for path in PATHS}
     registrations = draw(
         st.lists(
             st.tuples(
@@ -80,7 +78,8 @@ def indices(draw: st.DrawFn) -> RuntimeIndex:
     calls = draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(OPERATORS), max_size=4))
     some_tags = st.lists(st.sampled_from(("t", "u", "v")), max_size=2, unique=True)
     tags = draw(st.dictionaries(st.sampled_from(NAMES), some_tags, max_size=4))
-    return make_index(nodes, units, registrations, calls or {"no such node": "aten::a"}, tags)
+    calls = calls or {"no such node": "aten::a"}
+    return make_index(nodes, units, registrations, calls, tags, initialisers)
 
 
 @settings(max_examples=400, deadline=None)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from core_toy import GOLDEN, ROOT
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
@@ -174,14 +175,16 @@ def link_twins(tmp_path: Path, *flags: str) -> list[int]:
     (tmp_path / "twins.c").write_text(TWINS)
     compiling = ["-c", "-Oz", "-fPIC", "-ffunction-sections", "-MD", "-MF", "twins.d"]
     for argv in (
-        [resolved.cc, *compiling, "twins.c", "-o", "twins.o"],
-        [resolved.cc, "-shared", "-nostdlib", *flags, "twins.o", "-o", "twins.so"],
+        [str(resolved.cc), *compiling, "twins.c", "-o", "twins.o"],
+        [str(resolved.cc), "-shared", "-nostdlib", *flags, "twins.o", "-o", "twins.so"],
     ):
         done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     with (tmp_path / "twins.so").open("rb") as file:
-        symbols = ELFFile(file).get_section_by_name(".symtab")
-        return [symbols.get_symbol_by_name(name)[0]["st_value"] for name in ("one", "two")]
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        addresses = {symbol.name: symbol["st_value"] for symbol in table.iter_symbols()}
+        return [addresses["one"], addresses["two"]]
 
 
 def test_zig_folds_equal_functions_where_it_is_asked_to(tmp_path: Path) -> None:
@@ -229,7 +232,7 @@ def test_a_path_with_a_space_is_linked_without_folding(tmp_path: Path) -> None:
 def test_zig_takes_oz_for_clangs(tmp_path: Path) -> None:
     resolved = resolve(config(), tmp_path)
     (tmp_path / "x.c").write_text("int x(int a) { return a; }\n")
-    argv = [resolved.cc, "-Oz", "-###", "-c", "x.c"]
+    argv = [str(resolved.cc), "-Oz", "-###", "-c", "x.c"]
     env = compiler_environment(tmp_path, os.environ)
     said = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True).stderr
     words = said.split()

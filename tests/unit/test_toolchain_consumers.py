@@ -99,10 +99,10 @@ def test_cmake_compiles_archives_and_runs_with_it(tmp_path: Path) -> None:
         "add_test(NAME program COMMAND program)\n"
     )
     build = tmp_path / "build"
-    configure = [CMAKE, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={NINJA}", "-S", project, "-B", build]
-    configure += [f"-DCMAKE_TOOLCHAIN_FILE={file}"]
+    configure = [CMAKE, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={NINJA}"]
+    configure += ["-S", str(project), "-B", str(build), f"-DCMAKE_TOOLCHAIN_FILE={file}"]
     configure += ["-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"]
-    for argv in (configure, [CMAKE, "--build", build]):
+    for argv in (configure, [CMAKE, "--build", str(build)]):
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     members = subprocess.run(

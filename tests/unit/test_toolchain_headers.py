@@ -67,7 +67,8 @@ def test_what_pytorch_takes_for_granted(
     musl = resolved("linux-arm64-musl", tmp_path)
     (tmp_path / "like.cpp").write_text(LIKE_PYTORCH)
     flags = [flag.replace("$native", str(NATIVE)) for flag in musl.compile_flags]
-    argv = [musl.cxx, *(flags if with_headers else []), "-std=gnu++17", "-DNDEBUG", "-w"]
+    own = flags if with_headers else []
+    argv = [str(musl.cxx), *own, "-std=gnu++17", "-DNDEBUG", "-w"]
     done = subprocess.run(
         [*argv, "-MD", "-MF", "like.d", "-c", "like.cpp", "-o", "like.o"],
         cwd=tmp_path,

@@ -102,7 +102,7 @@ def test_a_tracer_has_what_recording_needs_besides() -> None:
 
 
 def test_a_backend_select_kernel_calls_its_own_operator() -> None:
-    factory = ("aten::empty", "BackendSelect", "generated/RegisterCPU.cpp", [])
+    factory = ("aten::empty", "BackendSelect", "generated/RegisterCPU.cpp", ())
     index = make_index(registrations=[factory])
     found = plan(selection("aten::empty"), index=index)
     assert found.request.operators == ("aten::empty",)
@@ -304,7 +304,7 @@ def test_a_variant_has_the_lean_units_of_its_models() -> None:
 
 
 def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:
-    nodes = {"f@a.cpp": (None, 1, []), "f2": (None, 1, []), "g": (None, 1, [])}
+    nodes = {"f@a.cpp": (None, 1, ()), "f2": (None, 1, ()), "g": (None, 1, ())}
     index = make_index(nodes, [], [])
     assert [index.names[n] for n in entry_nodes(index, ["f", "g", "malloc"])] == ["f@a.cpp", "g"]
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import cmake
 import ninja
 import pytest
-from ios_toy import ABIS, GOLDEN, TOY, ZIG, Built, build, delivered, record_xcode, toolchain
+from ios_toy import ABIS, GOLDEN, ZIG, Built, build, delivered, record_xcode, toolchain
+from package_toy import TOY
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_workspace
@@ -218,7 +219,7 @@ def test_type_information_of_built_in_types_is_no_export(tmp_path: Path) -> None
             'struct __attribute__((visibility("default"))) Own { virtual ~Own(); };\n'
             f'extern "C" const char* lta_name() {{ return typeid({type_}).name(); }}\n'
         )
-        argv = [tools.cxx, *tools.compile_flags, "-fvisibility=hidden", "-c", f"{name}.cpp"]
+        argv = [str(tools.cxx), *tools.compile_flags, "-fvisibility=hidden", "-c", f"{name}.cpp"]
         env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
         subprocess.run([*argv, "-o", f"{name}.o"], cwd=tmp_path, env=env, check=True)
         library = archive(tmp_path, f"{name}.o")
