@@ -2,8 +2,8 @@
 
 A scratch cache shares what is fetched and generated once for a PyTorch version with the user's own
 cache, through symbolic links, and holds nothing that a build makes: no objects, precompiled
-headers, registrations, projections or header lists. zig's own cache in it is a copy of a warm one,
-made anew for each measurement: libc++ and the libc's start files are in it, no compilation is.
+headers, registrations, projections or header lists. zig's own cache in it is a copy of a warm one:
+libc++ and the libc's start files are in it, no compilation is.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ _LINKS: Sequence[tuple[str, ...]] = (
     ("-Wl,--gc-sections", "-lpthread", "-ldl"),
 )
 _PROGRAM = "#include <iostream>\nint main() { std::cout << 1; }\n"
-# Where zig brings no libc++ it still builds its compiler-rt, for a library.
-_BARE_LINKS = (("-shared", "-nostdlib++"),)
-_BARE_PROGRAM = 'extern "C" int one() { return 1; }\n'
 
 
 def copy_workspace(root: Path, into: Path) -> Path:
@@ -68,14 +65,9 @@ def empty_cache(user_cache: Path, into: Path) -> Path:
     return into
 
 
-def fresh_zig(cache: Path, warm: Path) -> None:
-    """Give a cache a new copy of the warm zig cache, so that no earlier compilation is in it."""
-    shutil.rmtree(cache / "zig", ignore_errors=True)
-    shutil.copytree(warm, cache / "zig")
-
-
 def made_files(cache: Path) -> frozenset[Path]:
-    """Every file that builds have made in a cache; what is shared lies behind symbolic links."""
+    """Every file that builds have made in a cache, zig's compilations too; what is shared lies
+    behind symbolic links."""
     return frozenset(path for path in cache.rglob("*") if path.is_file())
 
 
@@ -89,17 +81,17 @@ def warm_zig(toolchains: Iterable[ResolvedToolchain], folder: Path, env: Mapping
     """zig's cache folder after it has built what our links are given by it: libc++, start files and
     compiler-rt (about 60 s for each toolchain).
 
+    For Linux: for Android zig makes its compiler-rt once for each path of the stand-in's sysroot.
     Raises CommandFailedError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for toolchain in (one for one in toolchains if one.links_shared):
-        whole = _brings_library(toolchain)
+    for toolchain in (one for one in toolchains if _brings_library(one)):
         source = folder / f"warm.{toolchain.config.abi}.cpp"
-        source.write_text(_PROGRAM if whole else _BARE_PROGRAM)
+        source.write_text(_PROGRAM)
         made = folder / f"warm.{toolchain.config.abi}.o"
         compiled = ("-fPIC", "-MD", "-MF", f"{made}.d", "-c", str(source), "-o", str(made))
         commands: list[tuple[str, ...]] = [compiled]
-        for number, flags in enumerate(_LINKS if whole else _BARE_LINKS):
+        for number, flags in enumerate(_LINKS):
             output = str(folder / f"warm.{toolchain.config.abi}.{number}")
             commands.append((*flags, str(made), *toolchain.link_flags, "-o", output))
         for command in commands:

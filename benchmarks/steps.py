@@ -80,8 +80,10 @@ class Bench:
         return scratch.copy_workspace(self.root, self.folder / name)
 
     def new_cache(self, name: str) -> Path:
-        """A cache in which nothing has been built."""
-        return scratch.empty_cache(self.user.context.cache, self.folder / name)
+        """A cache in which nothing has been built, but what zig makes once for a machine."""
+        cache = scratch.empty_cache(self.user.context.cache, self.folder / name)
+        shutil.copytree(self.warm, cache / "zig")
+        return cache
 
     def session(self, workspace: Path, cache: Path) -> Session:
         """A session of this process in a scratch workspace."""
@@ -90,7 +92,6 @@ class Bench:
 
     def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
         """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""
-        scratch.fresh_zig(cache, self.warm)
         peak = self.folder / "peak"
         argv = [sys.executable, "-P", run_orchestrator.__file__, str(peak)]
         argv += ["--workspace", str(workspace), *arguments]
@@ -132,8 +133,7 @@ def upstream_step(bench: Bench) -> dict[str, Any]:
     """Upstream's list of units for the first app's selection."""
     folder = bench.folder / "upstream"
     workspace = scratch.copy_workspace(bench.root, folder / "workspace")
-    cache = scratch.empty_cache(bench.user.context.cache, folder / "cache")
-    scratch.fresh_zig(cache, bench.warm)
+    cache = bench.new_cache("upstream/cache")
     session = bench.session(workspace, cache)
     app = session.workspace.apps[FIRST]
     locks = [lock_path(app.folder, model.name) for model in app.config.models]

@@ -171,14 +171,6 @@ class TestScratch:
         scratch.forget(tmp_path, known)
         assert scratch.made_files(tmp_path) == {old}
 
-    def test_zigs_cache_is_made_anew(self, tmp_path: Path) -> None:
-        (tmp_path / "warm").mkdir()
-        (tmp_path / "warm/libcxx").touch()
-        (tmp_path / "cache/zig").mkdir(parents=True)
-        (tmp_path / "cache/zig/compilation").touch()
-        scratch.fresh_zig(tmp_path / "cache", tmp_path / "warm")
-        assert [p.name for p in (tmp_path / "cache/zig").iterdir()] == ["libcxx"]
-
 
 class TestSteps:
     def test_steps_bring_those_that_they_need_in_order(self) -> None:
