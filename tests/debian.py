@@ -23,6 +23,7 @@ CCACHE = ("ccache", "libhiredis0.14")
 REDIS = ("redis-server", "redis-tools", "libatomic1", "libjemalloc2", "liblzf1", "libssl3")
 KERBEROS = ("libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libkrb5support0", "libkeyutils1")
 AVAHI = ("libavahi-client3", "libavahi-common3", "libdbus-1-3")
+SCCACHE = ("sccache", "libzstd1")
 DISTCC = ("distcc", "libpopt0", "libcom-err2", *KERBEROS, *AVAHI)
 
 
