@@ -11,7 +11,7 @@ from typing import Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.info import ModelInfo
-from orchestrator.values.operators import OperatorName
+from orchestrator.values.operators import Arguments, OperatorName
 
 _MOST_NEAR: Final = 3
 _MOST_USERS: Final = 2
@@ -57,6 +57,10 @@ class UnknownOperatorError(OrchestratorError):
 
 class ExtraArgumentsError(OrchestratorError):
     """A model passes more arguments to an operator than it takes in the runtime."""
+
+
+class MissingArgumentsError(OrchestratorError):
+    """A model passes fewer arguments to an operator than it takes in the runtime."""
 
 
 class UnusableClassError(OrchestratorError):
@@ -121,26 +125,39 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
     )
 
 
-def check_arguments(info: ModelInfo, taken: Mapping[str, int], runtime_version: str) -> None:
-    """Raises `ExtraArgumentsError` if the model passes more arguments than an operator takes.
+def check_arguments(info: ModelInfo, taken: Mapping[str, Arguments], runtime_version: str) -> None:
+    """Raises `ExtraArgumentsError` or `MissingArgumentsError` if the model passes more arguments
+    than an operator takes, or leaves out one that has no default.
 
     taken: operator -> arguments in the runtime; operators that it does not hold are not checked.
-    The interpreter would call the operator with the wrong ones, and compute something else.
+    With too many the interpreter would call the operator with the wrong ones, and compute something
+    else; with too few it fails where the call is reached.
     """
-    extra = {
+    passed = {
         (str(use.operator), use.arguments, function.name)
         for function in info.functions
         for use in function.operators
-        if use.arguments > taken.get(str(use.operator), use.arguments)
+        if use.arguments >= 0 and str(use.operator) in taken
     }
-    if not extra:
+    extra = sorted(use for use in passed if use[1] > taken[use[0]].most)
+    missing = sorted(use for use in passed if use[1] < taken[use[0]].least)
+    if not (extra or missing):
         return
-    names = sorted({operator for operator, _, _ in extra})
-    raise ExtraArgumentsError(
-        f"this model passes more arguments than operators of PyTorch {runtime_version} take",
+    if extra:
+        error: type[OrchestratorError] = ExtraArgumentsError
+        what = f"this model passes more arguments than operators of PyTorch {runtime_version} take"
+        limits = {name: f"at most {taken[name].most}" for name, _, _ in extra}
+    else:
+        error = MissingArgumentsError
+        what = f"this model passes fewer arguments than operators of PyTorch {runtime_version} take"
+        limits = {name: f"at least {taken[name].least}" for name, _, _ in missing}
+    raise error(
+        what,
         place=info.place,
-        expected=", ".join(f"{name} with at most {taken[name]}" for name in names),
-        seen=", ".join(f"{name} with {count} in {where}" for name, count, where in sorted(extra)),
+        expected=", ".join(f"{name} with {limit}" for name, limit in limits.items()),
+        seen=", ".join(
+            f"{name} with {count} in {where}" for name, count, where in extra or missing
+        ),
         hint=f"a newer PyTorch wrote it: export it with PyTorch {runtime_version}, or write that "
         "part of the model in other operators",
     )

@@ -33,7 +33,7 @@ from orchestrator.select.closure import Registry, registry
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.toolchain.running import Running
 from orchestrator.values.config import ModelConfig
-from orchestrator.values.operators import OperatorName
+from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.trace import TraceIdentity
 
 HOST = "linux-x86_64"
@@ -86,7 +86,7 @@ class Session:
         return registry(self.runtime.index, self.backends)
 
     @cached_property
-    def _arguments(self) -> Mapping[str, int]:
+    def _arguments(self) -> Mapping[str, Arguments]:
         return argument_counts(Path(self.runtime.folders["tree"]))
 
     def kernels_for(self, root_operators: Iterable[str]) -> Registry:

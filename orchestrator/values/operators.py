@@ -60,3 +60,11 @@ class OperatorName:
 
     def __str__(self) -> str:
         return f"{self.qualified}.{self.overload}" if self.overload else self.qualified
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How many arguments an operator takes: `least` without its defaults, `most` with all."""
+
+    least: int
+    most: int

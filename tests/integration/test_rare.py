@@ -50,6 +50,14 @@ def test_a_kernel_tag_that_no_literal_names(workspace: Path) -> None:
     assert numbers(given(workspace, "triangle", x, {"bool": False})) == [1, 0, 3, 4]
 
 
+def test_what_is_asked_of_autograd(workspace: Path) -> None:
+    pooled, cubes, rows, leaf = given(workspace, "gradients", tensor(1, 5, 2, 3))["tuple"]
+    assert numbers(pooled) == [5, 3]
+    assert numbers(cubes) == [12]
+    assert numbers(rows) == [1, 1]
+    assert leaf == {"bool": True}
+
+
 def test_rows_that_code_outside_of_aten_sums(workspace: Path) -> None:
     ids, offsets = tensor(0, 1, 4, dtype="int64"), tensor(0, 2, dtype="int64")
     assert numbers(given(workspace, "bag", ids, offsets)) == [3, 5, 7, 12, 13, 14]

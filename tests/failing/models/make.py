@@ -59,6 +59,13 @@ class Spectrum(nn.Module):
         return torch.view_as_real(torch.stft(x, 4, center=False, return_complex=True))
 
 
+class Spread(nn.Module):
+    """torch 2.13 traces `std()` as an overload and leaves out what has no default in 1.13."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.std()
+
+
 class Generates(Small):
     """Makes its inputs itself, when it is asked for them."""
 
@@ -224,6 +231,9 @@ def later_cases() -> dict[str, bytes]:
     return {
         "packed_weights": pack(lite(quantised(), [(torch.ones(1, 4),)])),
         "extra_arguments": pack(lite(Spectrum(), [(torch.ones(1, 8),)])),
+        "missing_arguments": pack(
+            lite(torch.jit.trace(Spread().eval(), torch.ones(2)), [(torch.ones(2),)])
+        ),
     }
 
 

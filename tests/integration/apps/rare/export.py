@@ -1,7 +1,8 @@
 """Exports `rare`: operators that need more than their own kernel.
 
 Tensors with a dispatch key of their own (conjugate, negative), a kernel tag that no literal in the
-sources names (`triu`, `tril`), and rows of an embedding that code outside of ATen sums.
+sources names (`triu`, `tril`), rows of an embedding that code outside of ATen sums, and questions
+that are autograd's: kernels ask for a forward gradient, models for `x.data`.
 
 Run `PYTHONPATH=apps python tests/integration/apps/rare/export.py` with the optional dependency
 group `export`.
@@ -12,6 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
@@ -35,6 +37,13 @@ class Rare(nn.Module):
         return torch.tril(x)
 
     @torch.jit.export
+    def gradients(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, bool]:
+        weight = torch.ones(1, 4)
+        cubes = F.linear(x.reshape(1, 1, 1, 4), weight, torch.ones(1))
+        rows = F.embedding_bag(torch.tensor([1, 0]), torch.eye(2), torch.tensor([0]), mode="sum")
+        return F.max_pool1d(x.reshape(1, 4), 2), cubes.data, rows, x.requires_grad_(False).is_leaf
+
+    @torch.jit.export
     def bag(self, ids: Tensor, offsets: Tensor) -> Tensor:
         return self.rows(ids, offsets)
 
@@ -50,6 +59,7 @@ def main() -> None:
     methods = {
         model.forward: [(whole(torch.tensor([1.0, 2.0])), whole(torch.tensor([3.0, -1.0])))],
         model.triangle: [(whole(torch.ones(2, 2)), True)],
+        model.gradients: [(whole(torch.tensor([1.0, 2.0, 4.0, 3.0])),)],
         model.bag: [(whole(torch.tensor([0, 1, 4])), whole(torch.tensor([0, 2])))],
     }
     saved = bundle_inputs(model, methods)._save_to_buffer_for_lite_interpreter()
