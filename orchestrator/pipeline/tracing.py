@@ -204,13 +204,16 @@ def _checked(session: Session, app: App, model: ModelConfig, run: DriverRun) -> 
     return result
 
 
-def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, object]) -> None:
+def _raised_in(operators: Sequence[str]) -> str:
+    """Where the tracer's error was raised: the text itself is stripped, as a release's is."""
+    return f"raised in {', which called '.join(operators)}" if operators else ""
+
+
+def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, Any]) -> None:
     runs = result.get("runs", [])
-    assert isinstance(runs, list)
     errors = [result.get("error"), *(one.get("error") for one in runs)]
     error = next((one for one in errors if one), None)
     if error is not None:
-        assert isinstance(error, dict)
         if error["code"] in ("MISSING_OPERATOR", "MISSING_DTYPE"):
             raise IndexIncompleteError(
                 f"the model {model.name} reached what the runtime index does not expect",
@@ -223,6 +226,7 @@ def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, object
             place=place,
             seen=f"{error['code']}: {error['text']}",
             hint="run the model in PyTorch on the same inputs, and check declared shapes",
+            details=_raised_in(result["trace"]["failed_in"]),
         )
     if not runs:
         raise ModelFailedError(

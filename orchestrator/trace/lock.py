@@ -198,13 +198,13 @@ def read_lock(
     return trace
 
 
-def hot_tags_before(app_folder: Path, model: str) -> tuple[str, ...]:
-    """The hot tags of the committed trace, stale or not; none where there is none to read."""
+def hot_tags_before(app_folder: Path, model: str) -> tuple[str, ...] | None:
+    """The hot tags of the committed trace, stale or not; None where there is none to read."""
     path = lock_path(app_folder, model)
     try:
         return parse_lock(path.read_text(encoding="utf-8"), path.name).hot_tags
     except (OSError, UnicodeDecodeError, TraceDamagedError):
-        return ()
+        return None
 
 
 def changes(old: TraceIdentity, new: TraceIdentity) -> list[str]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from orchestrator.values.trace import Trace, TraceIdentity
 
-# A tag that takes this share of a model's time, its calls of operators included, is hot. One that
-# was hot stays so down to half of it: a clock's noise must not change a library.
+# A tag that takes this share of a model's time, its calls of operators included, is hot. Where the
+# model was traced before, one that was hot stays so down to half of it, and another one becomes hot
+# from half as much again: a clock's noise must not change a library.
 HOT_SHARE = 0.005
-STAYS_HOT_SHARE = HOT_SHARE / 2
+_STAYS, _BECOMES = 0.5, 1.5
 
 
 def trace_from_recording(
@@ -19,13 +20,13 @@ def trace_from_recording(
     identity: TraceIdentity,
     recording: Mapping[str, Any],
     outputs: str,
-    hot_before: Collection[str],
+    hot_before: Collection[str] | None,
 ) -> Trace:
     """The trace of one model.
 
     recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
     them.  outputs is the digest of the recorded runs.  hot_before has the hot tags of the trace
-    that this one takes the place of.
+    that this one takes the place of, if there is one.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
     called = _sum_counts(recording["called_operators"], recording["setup_operators"])
@@ -57,13 +58,14 @@ def trace_from_recording(
 
 
 def hot_tags(
-    nanoseconds: Mapping[str, int], total: int, before: Collection[str]
+    nanoseconds: Mapping[str, int], total: int, before: Collection[str] | None
 ) -> tuple[str, ...]:
-    """The tags that hold at least `HOT_SHARE` of `total`, or were hot `before` and hold at least
-    `STAYS_HOT_SHARE`; sorted."""
+    """The tags that hold at least `HOT_SHARE` of `total`, more or less of it by what was hot
+    `before`; sorted."""
 
     def least(tag: str) -> float:
-        return (STAYS_HOT_SHARE if tag in before else HOT_SHARE) * total
+        changed = 1.0 if before is None else _STAYS if tag in before else _BECOMES
+        return changed * HOT_SHARE * total
 
     return tuple(sorted(t for t, spent in nanoseconds.items() if spent and spent >= least(t)))
 

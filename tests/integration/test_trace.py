@@ -80,3 +80,22 @@ def test_a_missing_trace_fails_the_build_and_says_what_to_run(tmp_path: Path) ->
         "  expected: apps/camera/traces/classifier.yaml\n"
         "  do:       run: ./orchestrate trace //apps/camera\n"
     )
+
+
+def test_a_model_that_fails_is_told_with_the_operator_it_fails_in(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    declared = root / "apps/camera/app.yaml"
+    value = yaml.safe_load(declared.read_text())
+    value["models"][0]["inputs"] = [{"args": [{"shape": [1, 5, 96, 96], "fill": "ones"}]}]
+    declared.write_text(yaml.safe_dump(value))
+    ran = orchestrator("trace", "//apps/camera", "--quiet", cwd=root)
+    assert ran.code == 1
+    assert ran.err == (
+        "apps/camera/models/classifier.ptl: error: the model classifier does not run on its"
+        " inputs\n"
+        "  seen:     RUN_FAILED: input.size(1) == (weight_sizes[1] * groups)"
+        " (raised from check at Convolution.cpp:565)\n"
+        "  do:       run the model in PyTorch on the same inputs, and check declared shapes\n"
+        "  | raised in aten::conv2d, which called aten::convolution,"
+        " which called aten::_convolution\n"
+    )

@@ -83,11 +83,11 @@ def test_what_is_written_is_read(app: Path) -> None:
 
 def test_what_was_hot_before(app: Path) -> None:
     assert hot_tags_before(app, "classifier") == ("add_stub",)
-    assert hot_tags_before(app, "another") == ()
+    assert hot_tags_before(app, "another") is None
     lock_path(app, "classifier").write_bytes(b"format: \xff")
-    assert hot_tags_before(app, "classifier") == ()
+    assert hot_tags_before(app, "classifier") is None
     lock_path(app, "classifier").write_text("format: 0\n")
-    assert hot_tags_before(app, "classifier") == ()
+    assert hot_tags_before(app, "classifier") is None
 
 
 # Names that YAML could take for something else.

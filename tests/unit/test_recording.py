@@ -30,7 +30,7 @@ RECORDING: dict[str, Any] = {
 
 
 def test_a_recording_as_a_trace() -> None:
-    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest", ()) == Trace(
+    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest", None) == Trace(
         app="camera",
         model="m",
         identity=IDENTITY,
@@ -51,12 +51,12 @@ def test_a_recording_as_a_trace() -> None:
 
 
 def test_a_root_that_no_input_ran_is_unrun() -> None:
-    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", ())
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", None)
     assert trace.unrun_operators == ("aten::len.t",)
 
 
 def test_all_tables_are_sorted() -> None:
-    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", ())
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", None)
     for table in (trace.called_operators, trace.kernel_tags, *trace.kernel_tags.values()):
         assert list(table) == sorted(table)
 
@@ -64,18 +64,20 @@ def test_all_tables_are_sorted() -> None:
 @pytest.mark.parametrize(
     ("nanoseconds", "total", "before", "hot"),
     [
-        ({}, 0, (), ()),
+        ({}, 0, None, ()),
         ({"a": 0}, 0, ("a",), ()),
-        ({"a": 5}, 5, (), ("a",)),
-        ({"a": 5}, 1000, (), ("a",)),
-        ({"a": 4}, 1000, (), ()),
-        ({"c": 500, "b": 30, "a": 20, "d": 4}, 1000, (), ("a", "b", "c")),
+        ({"a": 5}, 5, None, ("a",)),
+        ({"a": 5}, 1000, None, ("a",)),
+        ({"a": 4}, 1000, None, ()),
+        ({"c": 500, "b": 30, "a": 20, "d": 4}, 1000, None, ("a", "b", "c")),
         # what was hot stays hot down to half of the share; what is not in the model goes
         ({"a": 3, "b": 3}, 1000, ("a", "c"), ("a",)),
         ({"a": 2}, 1000, ("a",), ()),
+        # what was not becomes hot from half as much again
+        ({"a": 7, "b": 8}, 1000, (), ("b",)),
     ],
 )
 def test_hot_tags(
-    nanoseconds: dict[str, int], total: int, before: tuple[str, ...], hot: tuple[str, ...]
+    nanoseconds: dict[str, int], total: int, before: tuple[str, ...] | None, hot: tuple[str, ...]
 ) -> None:
     assert hot_tags(nanoseconds, total, before) == hot

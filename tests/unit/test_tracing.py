@@ -34,6 +34,7 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
         "build_features": [],
         "tag_nanoseconds": {},
         "self_nanoseconds": {},
+        "failed_in": ["aten::linear", "aten::addmm"] if error else [],
     }
     runs = [] if error else [run]
     return DriverRun(0, {"runs": runs, "error": error, "trace": recording})
@@ -107,7 +108,8 @@ def test_any_run_that_fails_fails_the_model(traced: Traced, failing: int) -> Non
     assert caught.value.render() == (
         "m.ptl: error: the model m does not run on its inputs\n"
         "  seen:     RUN_FAILED: no words\n"
-        "  do:       run the model in PyTorch on the same inputs, and check declared shapes"
+        "  do:       run the model in PyTorch on the same inputs, and check declared shapes\n"
+        "  | raised in aten::linear, which called aten::addmm"
     )
 
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -97,10 +98,28 @@ void push_frame(std::string name, Clock::time_point entered) {
   }
 }
 
+// Keeps which operators were running when the first error of a run was raised, the outermost first.
+void note_failure() {
+  const std::lock_guard<std::mutex> guard(lock);
+  if (phase == Phase::Setup || !recording.failed_in.empty()) {
+    return;
+  }
+  for (const Frame& frame : frames) {
+    // an operator of the bytecode that is one of the dispatcher's has two frames
+    if (!frame.name.empty() &&
+        (recording.failed_in.empty() || recording.failed_in.back() != frame.name)) {
+      recording.failed_in.push_back(frame.name);
+    }
+  }
+}
+
 void pop_frame() {
   const auto now = Clock::now();
   if (frames.empty()) { // hooked while it ran
     return;
+  }
+  if (std::uncaught_exceptions() > 0) {
+    note_failure();
   }
   const auto started = frames.back().started;
   {
@@ -386,6 +405,10 @@ void Recorder::write(json::Writer& out) {
   out.key("setup_failures").open('[');
   for (const auto& failure : recording.setup_failures) {
     out.open('{').key("call").string(failure.first).key("text").string(failure.second).close('}');
+  }
+  out.close(']').key("failed_in").open('[');
+  for (const std::string& name : recording.failed_in) {
+    out.string(name);
   }
   out.close(']').key("bytecode_version").integer(recording.bytecode_version).close('}');
 }

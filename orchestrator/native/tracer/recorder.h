@@ -52,6 +52,8 @@ struct Recording {
   std::map<std::string, std::map<std::string, int64_t>> operator_tag_nanoseconds;
   // Set-up calls that this runtime cannot make: what they are and why.
   std::vector<std::pair<std::string, std::string>> setup_failures;
+  // The operators that were running when the model's first error was raised, the outermost first.
+  std::vector<std::string> failed_in;
   int64_t bytecode_version = 0;
 };
 
