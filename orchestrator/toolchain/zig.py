@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import time
+from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 
@@ -92,14 +93,18 @@ def claim_zig_cache(cache_folder: Path) -> None:
         _remove_left(folder.parent)
         folder.mkdir(parents=True, exist_ok=True)
         note.write_text(f"{library}\n", encoding="utf-8")
-    os.utime(note)
+    # a cache that can only be read serves too
+    with suppress(OSError):
+        os.utime(note)
 
 
 def _remove_left(folders: Path) -> None:
     for note in folders.glob(f"*/{_INSTALLATION}"):
-        gone = not Path(note.read_text(encoding="utf-8").strip()).is_dir()
-        if gone and time.time() - note.stat().st_mtime > _UNUSED_SECONDS:
-            shutil.rmtree(note.parent, ignore_errors=True)
+        # another process may remove it at this moment
+        with suppress(FileNotFoundError):
+            gone = not Path(note.read_text(encoding="utf-8").strip()).is_dir()
+            if gone and time.time() - note.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(note.parent, ignore_errors=True)
 
 
 def zig_program(place: Place) -> tuple[str, str]:

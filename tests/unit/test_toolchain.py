@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -222,6 +223,17 @@ def test_each_installation_of_zig_has_a_cache_of_its_own(
         "ZIG_GLOBAL_CACHE_DIR": str(folders[-1]),
         "ZIG_LOCAL_CACHE_DIR": str(folders[-1]),
     }
+
+
+def test_zigs_cache_may_be_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zig.claim_zig_cache(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    zig.claim_zig_cache(tmp_path)
+    assert (zig.zig_cache(tmp_path) / "installation").is_file()
 
 
 def test_a_path_with_a_space_is_linked_without_folding(tmp_path: Path) -> None:
