@@ -132,8 +132,7 @@ class Cost:
 def upstream_step(bench: Bench) -> dict[str, Any]:
     """Upstream's list of units for the first app's selection."""
     folder = bench.folder / "upstream"
-    workspace = scratch.copy_workspace(bench.root, folder / "workspace")
-    cache = bench.new_cache("upstream/cache")
+    workspace, cache = bench.new_workspace("upstream/workspace"), bench.new_cache("upstream/cache")
     session = bench.session(workspace, cache)
     app = session.workspace.apps[FIRST]
     locks = [lock_path(app.folder, model.name) for model in app.config.models]

@@ -127,7 +127,7 @@ def refuse_foreign_folder(target: Path) -> None:
     )
 
 
-def write_package(target: Path, made_of: str, write: Callable[[BinaryIO], None]) -> bool:
+def write_package(target: Path, made_of: str, write: Callable[[BinaryIO], object]) -> bool:
     """Writes a package file and lists it in the `RECORD` beside it; False where it was there.
 
     `made_of` is a digest of all that the package is made of: one with the same is not made again.

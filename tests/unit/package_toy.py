@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.deliver import DeliverInputs, Licence
@@ -142,12 +141,3 @@ def quick_inputs(folder: Path) -> DeliverInputs:
     whole.write_bytes(b"!<arch>\n")
     core.write_bytes(b"!<arch>\n")
     return inputs(folder, library, whole, core)
-
-
-def writes(data: bytes) -> Callable[[BinaryIO], None]:
-    """What `write_package` calls to write these bytes."""
-
-    def write(file: BinaryIO) -> None:
-        file.write(data)
-
-    return write

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from package_toy import writes
 
 from orchestrator import cli
 from orchestrator.execute.folders import (
@@ -233,7 +232,7 @@ def test_clean_keeps_files_beside_our_packages(
 ) -> None:
     packages = ensure_folder(root / "dist", "dist") / "camera/packages"
     for name in ("ours.deb", "changed.deb"):
-        write_package(packages / name, name, writes(b"ours"))
+        write_package(packages / name, name, lambda file: file.write(b"ours"))
     (packages / "changed.deb").write_text("mine")
     (packages / "mine.txt").write_text("mine")
     (root / "dist/camera/linux").mkdir()

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from package_toy import writes
 
 from orchestrator.execute.folders import MARKER, is_ours
 from orchestrator.package.files import (
@@ -153,9 +152,9 @@ def test_a_failing_exchange_puts_the_old_folder_back(
 
 def test_package_is_made_once_and_again_when_its_parts_change(tmp_path: Path) -> None:
     target = tmp_path / "dist/p.tar"
-    assert write_package(target, "digest 1", writes(b"one"))
+    assert write_package(target, "digest 1", lambda file: file.write(b"one"))
     assert not write_package(target, "digest 1", lambda file: pytest.fail("made again"))
-    assert write_package(target, "digest 2", writes(b"two"))
+    assert write_package(target, "digest 2", lambda file: file.write(b"two"))
     assert target.read_bytes() == b"two"
     assert target.stat().st_mtime == EPOCH
     assert json.loads((target.parent / RECORD).read_text()) == {
@@ -171,17 +170,17 @@ def test_package_is_made_once_and_again_when_its_parts_change(tmp_path: Path) ->
 def test_a_file_that_is_not_ours_is_left_alone(before: str, tmp_path: Path) -> None:
     target = tmp_path / "p.tar"
     if before == "changed":
-        write_package(target, "digest 1", writes(b"one"))
+        write_package(target, "digest 1", lambda file: file.write(b"one"))
     target.write_bytes(b"mine")
     with pytest.raises(ForeignFileError) as caught:
-        write_package(target, "digest 2", writes(b"two"))
+        write_package(target, "digest 2", lambda file: file.write(b"two"))
     assert caught.value.seen == f"a file with sha256 {File('', b'mine').sha256()}"
     assert target.read_bytes() == b"mine"
 
 
 def test_an_interrupted_package_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "p.tar"
-    write_package(target, "digest 1", writes(b"one"))
+    write_package(target, "digest 1", lambda file: file.write(b"one"))
 
     def interrupted(file: object) -> None:
         raise KeyboardInterrupt
@@ -196,7 +195,7 @@ def test_a_crash_between_record_and_package_does_not_disown_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "p.tar"
-    write_package(target, "digest 1", writes(b"one"))
+    write_package(target, "digest 1", lambda file: file.write(b"one"))
     replace = Path.replace
 
     def killed(self: Path, other: Path) -> Path:
@@ -207,15 +206,15 @@ def test_a_crash_between_record_and_package_does_not_disown_the_old_one(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            write_package(target, "digest 2", writes(b"two"))
+            write_package(target, "digest 2", lambda file: file.write(b"two"))
     assert target.read_bytes() == b"one"
-    assert write_package(target, "digest 2", writes(b"two"))
+    assert write_package(target, "digest 2", lambda file: file.write(b"two"))
     assert target.read_bytes() == b"two"
 
 
 def test_a_damaged_record_owns_nothing(tmp_path: Path) -> None:
     target = tmp_path / "p.tar"
-    write_package(target, "digest 1", writes(b"one"))
+    write_package(target, "digest 1", lambda file: file.write(b"one"))
     (tmp_path / RECORD).write_text("{")
     with pytest.raises(ForeignFileError):
-        write_package(target, "digest 1", writes(b"one"))
+        write_package(target, "digest 1", lambda file: file.write(b"one"))

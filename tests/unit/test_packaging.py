@@ -116,7 +116,7 @@ class Joiner(ModuleType):
 
     def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
         text = " ".join(folder.name for folder in folders)
-        write_package(into / "toy.aar", text, toy.writes(text.encode()))
+        write_package(into / "toy.aar", text, lambda file: file.write(text.encode()))
         return (into / "toy.aar",)
 
 
@@ -292,7 +292,7 @@ def test_what_fails_for_one_kind_leaves_the_other_whole(
 
 
 def write(path: Path, text: str) -> None:
-    write_package(path, text, toy.writes(text.encode()))
+    write_package(path, text, lambda file: file.write(text.encode()))
 
 
 def test_a_changed_package_is_somebody_elses(tmp_path: Path) -> None:
