@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 from benchmarks.processes import run
 from orchestrator.execute.folders import ensure_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.trace.lock import lock_text, parse_lock
 
 _SHARED = ("runtime", "generated", "debian")
 # What a library and an executable of ours are linked with, from objects as ours are: zig builds
@@ -53,6 +55,10 @@ def replace_app(workspace: Path, app: str, other: str) -> None:
     """Give `app` the declaration, models and traces of `other`."""
     shutil.rmtree(workspace / "apps" / app)
     shutil.copytree(workspace / "apps" / other, workspace / "apps" / app)
+    for lock in (workspace / "apps" / app / "traces").glob("*.yaml"):
+        # a lock is refused where it is not its app's
+        trace = parse_lock(lock.read_text(encoding="utf-8"), lock.name)
+        lock.write_text(lock_text(replace(trace, app=app)), encoding="utf-8")
 
 
 def empty_cache(user_cache: Path, into: Path) -> Path:

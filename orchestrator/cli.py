@@ -19,12 +19,14 @@ from typing import Final, NoReturn
 
 from orchestrator.commands import COMMANDS, CommandModule
 from orchestrator.commands.unchanged import told_again
-from orchestrator.context import Context
-from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.context import Context, usable
+from orchestrator.errors import ExitCode, OrchestratorError, visible
+from orchestrator.system.environment import SIGNING_PASSWORD, Environment
 
 PROGRAM: Final = "orchestrator"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS: Final = (errno.EACCES, errno.EPERM)
+_SHOWN: Final = 200
 
 
 class UsageError(OrchestratorError):
@@ -41,6 +43,10 @@ class ReadOnlyError(OrchestratorError):
 
 class NoAccessError(OrchestratorError):
     """The user may not read or write something."""
+
+
+class NameTooLongError(OrchestratorError):
+    """A file system takes no name of this length."""
 
 
 class NoSuchFolderError(OrchestratorError):
@@ -61,7 +67,11 @@ def main(
 ) -> int:
     """Run one command line and return its exit code; the defaults are this process's own."""
     words = list(sys.argv[1:] if argv is None else argv)
-    env = os.environ if env is None else env
+    if env is None:
+        env = Environment(os.environ)
+        for name in env.secrets:  # what is started without an environment of its own has this one
+            os.environ.pop(name, None)
+    env = env if isinstance(env, Environment) else Environment(env)
     cwd = Path.cwd() if cwd is None else cwd
     try:
         code = _run(words, env, cwd)
@@ -80,17 +90,23 @@ def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Pat
     """The folders of one invocation: `--workspace`, else the workspace around `cwd`."""
     from orchestrator.load.workspace import cache_folder, find_root, load_config
 
-    start = cwd / Path(arguments.workspace or "").expanduser()
+    try:
+        start = cwd / Path(arguments.workspace or "").expanduser()
+    except RuntimeError:  # `~` of a user that this machine does not know
+        start = cwd / arguments.workspace
     if not start.is_dir():
         raise NoSuchFolderError("--workspace names no folder", seen=str(start))
-    root = find_root(start.resolve())
+    root = usable(find_root(start.resolve()), "workspace", "rename or move its folder")
     config, places = load_config(root)
+    cache = cache_folder(config, places, root, env)
+    secrets = env.secrets if isinstance(env, Environment) else {}
     return Context(
         root=root,
-        cache=cache_folder(config, places, root, env),
+        cache=usable(cache, "cache folder", "set ORCHESTRATOR_CACHE to another one"),
         state=root / ".orchestrator",
         dist=root / "dist",
         env=env,
+        signing_password=secrets.get(SIGNING_PASSWORD),
     )
 
 
@@ -188,7 +204,8 @@ def _failed(error: Exception, words: Sequence[str], cwd: Path) -> int:
         return ExitCode.USER_ERROR
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     print(
-        f"error: a bug in {PROGRAM}: {summary} (traceback in {_keep_traceback(error, cwd)})",
+        f"error: a bug in {PROGRAM}: {visible(summary)}"
+        f" (traceback in {_keep_traceback(error, cwd)})",
         file=sys.stderr,
     )
     return ExitCode.BUG
@@ -212,6 +229,12 @@ def _known(error: Exception) -> OrchestratorError | None:
             f"{path} is on a read-only file system",
             seen=seen,
             hint="set ORCHESTRATOR_CACHE to a folder that can be written",
+        )
+    if error.errno == errno.ENAMETOOLONG:
+        return NameTooLongError(
+            "a file's name or path is too long for the file system",
+            seen=path if len(path) <= _SHOWN else f"{path[:_SHOWN]}...",
+            hint="shorten it, or move the workspace or ORCHESTRATOR_CACHE to a shorter path",
         )
     if error.errno in _NO_ACCESS:
         return NoAccessError(

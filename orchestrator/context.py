@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from orchestrator.errors import OrchestratorError, visible
+
+
+class UnusableFolderError(OrchestratorError):
+    """A folder whose path cannot be written into build files and scripts."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +22,7 @@ class Context:
     state   this workspace's own scratch (`<root>/.orchestrator`: build.ninja, its log, links)
     dist    where deliverables appear (`<root>/dist/<app>/<abi>/`)
     env     the process environment, never read from `os.environ` below the CLI
+    signing_password  of the key for packages; not in `env`, with which compilers and models run
     """
 
     root: Path
@@ -23,3 +30,19 @@ class Context:
     state: Path
     dist: Path
     env: Mapping[str, str]
+    signing_password: str | None = field(default=None, repr=False)
+
+
+def usable(folder: Path, what: str, hint: str) -> Path:
+    """The folder, if generated files can name it: ninja's have no way to write a newline.
+
+    Raises UnusableFolderError.
+    """
+    if visible(str(folder)) != str(folder):
+        raise UnusableFolderError(
+            f"the {what}'s path has a character that generated files cannot hold",
+            expected="a path in UTF-8 without control characters",
+            seen=str(folder),
+            hint=hint,
+        )
+    return folder

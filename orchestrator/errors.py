@@ -2,12 +2,23 @@
 
 Every failure that a user can cause or cure is an `OrchestratorError`. Nothing below the CLI exits
 the process or prints: it raises. A Python exception of any other kind is a bug of ours (exit 3).
+
+What an error tells may come from anywhere: a model's names, a text in a lock. `visible` keeps it
+from telling the terminal something.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
+
+# What a terminal acts upon, or shows elsewhere than it stands (C0 but tab, DEL, C1, line and
+# paragraph separators, bidirectional controls), and what cannot be written as UTF-8 (surrogates).
+_CONTROL: Final = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class ExitCode(IntEnum):
@@ -17,6 +28,12 @@ class ExitCode(IntEnum):
     USER_ERROR = 1
     BUG = 3
     INTERRUPTED = 130
+
+
+def visible(text: str) -> str:
+    """A text with its control characters written as Python escapes them: one line, for a
+    terminal."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 @dataclass(frozen=True, order=True)
@@ -58,16 +75,17 @@ class OrchestratorError(Exception):
         self.details = details
 
     def render(self) -> str:
-        """The text for a terminal: several lines, no trailing newline, no colour."""
+        """The text for a terminal: several lines, no trailing newline, no colour, and no control
+        character but newline and tab, whatever it tells of."""
         head = f"{self.place}: error: {self.what}" if self.place else f"error: {self.what}"
-        lines = [head]
+        lines = [visible(head)]
         for label, text in (
             ("expected", self.expected),
             ("seen", self.seen),
             ("do", self.hint),
         ):
             if text:
-                lines.append(f"  {label + ':':<10}{text}")
+                lines.append(f"  {label + ':':<10}{visible(text)}")
         if self.details:
-            lines.extend("  | " + line for line in self.details.rstrip().splitlines())
+            lines.extend("  | " + visible(line) for line in self.details.rstrip().splitlines())
         return "\n".join(lines)

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 
 from orchestrator.codegen.render import render
 from orchestrator.runtime.index import UnitFacts
+from orchestrator.system.templates import Fit
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
 
 # A list that names nothing else names this: an empty macro would be no list at all.
@@ -29,7 +30,8 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     """The projection header's text; None for an op-agnostic unit.
 
     A unit that computes names of tags (`open_tags`) or classes gets all of the selection's; where
-    no run has told them (`ALL_TAGS`), all that there are.
+    no run has told them (`ALL_TAGS`), all that there are. Raises UnfitTextError for a name that is
+    none in C++: selections come from lock files and models.
     """
     if not mentions_selection(unit):
         return None
@@ -46,7 +48,7 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     whole = {tag for tag, dtypes in kernel_dtypes if dtypes == [ALL_DTYPES]}
     return _render(
         everything=every_tag,
-        conditions="".join(_condition(tag, tuple(dtypes)) for tag, dtypes in kernel_dtypes),
+        conditions=tuple(_condition(tag, tuple(dtypes)) for tag, dtypes in kernel_dtypes),
         # where all is selected upstream's own switches compile quicker
         late=not every_tag and (unit.open_tags or not set(unit.tags) <= whole),
         lists_operators=bool(unit.operators),
@@ -75,7 +77,7 @@ def _named(mentioned: Iterable[str], selected: Container[str]) -> tuple[str, ...
 
 
 @cache
-def _condition(tag: str, dtypes: tuple[str, ...]) -> str:
+def _condition(tag: str, dtypes: tuple[str, ...]) -> Fit:
     """What is selected of one tag. Most apps want the same of it."""
     return render("projection_tag.h.j2", tag=tag, dtypes=dtypes)
 
@@ -84,7 +86,7 @@ def _condition(tag: str, dtypes: tuple[str, ...]) -> str:
 def _render(**context: Hashable) -> str:
     defaults: dict[str, object] = {
         "everything": False,
-        "conditions": "",
+        "conditions": (),
         "late": False,
         "names_tags": False,
         "lists_operators": False,

@@ -2,6 +2,10 @@
 
 The texts live in the user's cache under the request's digest, so that apps and later runs with the
 same request share them.  Effects: one process (the worker) and files in the cache.
+
+A folder's `SHA256SUMS` is written last: it says that the folder is whole, and what its files hold.
+They are read and compared at every use, since they are read anyway; a folder in which something
+else lies is written again.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 from orchestrator.codegen.render import render
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.variant import RegistrationRequest
+from orchestrator.system.sums import is_whole, publish
 
 # Functions that torchgen writes into every Register<key>.cpp (gen_registration_helpers in
 # torchgen/dest/register_dispatch_key.py): two of these files in one unit must not share them.
@@ -47,7 +52,7 @@ def generate_registrations(
     Raises TorchgenFailedError.
     """
     folders = {request: _folder(request, tree, cache) for request in sorted(set(requests), key=str)}
-    missing = {r: f for r, f in folders.items() if not (f / "complete").is_file()}
+    missing = {r: f for r, f in folders.items() if not is_whole(f)}
     if missing:
         _run_worker(missing, tree, cache, env)
     return {request: _units(request, folder) for request, folder in folders.items()}
@@ -63,7 +68,7 @@ def planned_registrations(
     """
     folders = {request: _folder(request, tree, cache) for request in requests}
     return {
-        request: _units(request, folder, written=(folder / "complete").is_file())
+        request: _units(request, folder, written=is_whole(folder))
         for request, folder in folders.items()
     }
 
@@ -95,6 +100,7 @@ def _run_worker(
                         "operators": request.operators,
                         "calls": request.calls,
                         "kernels": dict(request.kernels),
+                        "direct": dict(request.direct),
                         "output": str(folder),
                     }
                     for request, folder in staged.items()
@@ -102,8 +108,8 @@ def _run_worker(
             )
         )
         done = subprocess.run(
-            [sys.executable, str(_WORKER), str(tree), str(request_file)],
-            env={**env, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+            [sys.executable, "-P", str(_WORKER), str(tree), str(request_file)],
+            env={**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
             check=False,
@@ -116,11 +122,7 @@ def _run_worker(
             )
         for request, folder in missing.items():
             (staged[request] / "registrations.cpp").write_text(_unit_text(request))
-            (staged[request] / "complete").touch()
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            if not (folder / "complete").is_file():
-                shutil.rmtree(folder, ignore_errors=True)
-                staged[request].replace(folder)
+            publish(staged[request], folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

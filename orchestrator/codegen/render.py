@@ -1,24 +1,19 @@
-"""Renders the generated C++ that is ours, from the templates beside this file."""
+"""Renders the generated C++ that is ours, from the templates beside this file.
+
+Names of operators, tags, dtypes and classes come from lock files and models. None of them is
+trusted here: see `orchestrator.system.templates`, whose filters `cpp_text`, `cpp_name` and
+`cpp_list` they go through.
+"""
 
 from __future__ import annotations
 
-from functools import cache
-
-import jinja2
+from orchestrator.system.templates import Fit, environment
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("orchestrator.codegen", "templates"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # C++, not HTML
-    )
+def render(template: str, **context: object) -> Fit:
+    """The text of `templates/<template>` with `context`; an undefined name is an error.
 
-
-def render(template: str, **context: object) -> str:
-    """The text of `templates/<template>` with `context`; an undefined name is an error."""
-    return _environment().get_template(template).render(**context)
+    Raises UnfitTextError.
+    """
+    templates = environment("orchestrator.codegen", blocks=True)
+    return Fit(templates.get_template(template).render(**context))

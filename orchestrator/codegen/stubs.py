@@ -18,7 +18,11 @@ def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, 
     if not ordered:
         return ()
     elsewhere = sorted({other for symbol in ordered for other in elsewhere_spelled(symbol)})
-    text = render("stubs.cpp.j2", symbols=ordered, elsewhere=elsewhere)
+    text = render(
+        "stubs.cpp.j2",
+        symbols=list(enumerate(ordered, 1)),
+        elsewhere=list(enumerate(elsewhere, len(ordered) + 1)),
+    )
     return (write_unit("stubs", text, cache / "stubs"),)
 
 

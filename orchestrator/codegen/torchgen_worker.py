@@ -1,16 +1,19 @@
 """Runs the pinned tree's own torchgen, in a process of its own.
 
-Called as `python torchgen_worker.py <tree> <request.json>` with the tree first on
-PYTHONPATH, so that `import torchgen` is the pinned one and nothing of it enters the orchestrator.
-It must not import the orchestrator.
+Called as `python -P torchgen_worker.py <tree> <request.json>`. The tree comes first where Python
+looks for modules, so that `import torchgen` is the pinned one, and nothing of it enters the
+orchestrator. It must not import the orchestrator.
 
-The request is a list of {"operators": [...], "calls": [...], "kernels": {...}, "output": folder}:
+The request is a list of {"operators": [...], "calls": [...], "kernels": {...}, "direct": {...},
+"output": folder}:
 
 operators   what gets a schema
 calls       operators that need a typed entry point `at::_ops::X::call`
 kernels     dispatch key -> operators to write into `Register<key>.cpp`; whole native function
             groups without a selected member are dropped before torchgen's generators run (its
             selector alone leaves 96 % of the text)
+direct      dispatch key -> operators whose kernels are written too, and not registered: for code
+            that calls them as `at::cpu::X`, which torchgen defines beside each kernel
 
 One call serves many apps, since parsing native_functions.yaml costs as much as writing for ten.
 """
@@ -22,6 +25,9 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+
+# Not by PYTHONPATH, which cannot hold a path with a colon.
+sys.path.insert(0, sys.argv[1])
 
 from torchgen import gen
 from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup
@@ -65,6 +71,7 @@ class _Request:
         self.operators = set(request["operators"])
         self.calls = set(request["calls"])
         self.kernels: dict[str, list[str]] = request["kernels"]
+        self.direct: dict[str, list[str]] = request["direct"]
         self.output = Path(request["output"])
         self.output.mkdir(parents=True, exist_ok=True)
         self.selector = _selector(sorted(self.operators))
@@ -75,14 +82,17 @@ class _Request:
         self.functions = [f for f in parsed.native_functions if _full_name(f) in self.operators]
 
     def write(self) -> None:
-        for key in sorted(self.kernels):
-            self.write_kernels(DispatchKey.parse(key), set(self.kernels[key]))
+        for key in sorted({*self.kernels, *self.direct}):
+            registered = self.kernels.get(key, [])
+            self.write_kernels(
+                DispatchKey.parse(key), {*registered, *self.direct.get(key, [])}, registered
+            )
             self.name_wrappers(key)
         self.write_schema()
         self.write_backend_select()
         self.write_operators()
 
-    def write_kernels(self, key: DispatchKey, operators: set[str]) -> None:
+    def write_kernels(self, key: DispatchKey, operators: set[str], registered: list[str]) -> None:
         gen.gen_source_files(
             native_functions=[],
             grouped_native_functions=[
@@ -92,7 +102,7 @@ class _Request:
             ],
             structured_native_functions=[],
             view_groups=[],
-            selector=_selector(sorted(operators)),
+            selector=_selector(sorted(registered)),
             static_dispatch_idx=[],
             backend_indices=self.parsed.backend_indices,
             core_fm=_Discard(),

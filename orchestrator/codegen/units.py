@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
+from orchestrator.system.staging import write_if_changed
 
 
 def write_unit(name: str, text: str, folder: Path) -> GeneratedUnit:
-    """Write a unit into `folder`, where it is not there already."""
+    """Write a unit into `folder`, where it does not hold just that already."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = folder / f"{digest}.cpp"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged = path.with_name(f".{digest}.{os.getpid()}")
-        staged.write_text(text)
-        staged.replace(path)
+    write_if_changed(path, text)
     return GeneratedUnit(name, path, digest)

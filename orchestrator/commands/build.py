@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
 from rich.console import Console
 
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.unchanged import forget, keep
+from orchestrator.commands.unchanged import forget, keep, started
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import workspace_lock
-from orchestrator.pipeline.building import build
+from orchestrator.execute.lock import cache_in_use, workspace_lock
+from orchestrator.pipeline.building import Built, build
 from orchestrator.pipeline.checking import require_releasable
 from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.signing import check_signing
 from orchestrator.report.table import plain, show
 
 NAME = "build"
@@ -56,22 +59,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Build and print the report."""
+    since = started(context.root)
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
     if arguments.release:
         require_releasable(session, labels)
     check_launcher(session)
-    assert session.runtime
-    forget(context.root)
-    with workspace_lock(context.state, not arguments.no_wait, say, "build"):
-        built = build(
-            session,
-            labels,
-            jobs=arguments.jobs or session.workspace.config.jobs,
-            view=progress_view(arguments.quiet),
-            keep_going=arguments.keep_going,
-        )
+    check_signing(session)
+    with cache_in_use(context.cache, say):
+        assert session.runtime
+        with workspace_lock(context.state, not arguments.no_wait, say, "build"):
+            forget(context.root)
+            built = build(
+                session,
+                labels,
+                jobs=arguments.jobs or session.workspace.config.jobs,
+                view=progress_view(arguments.quiet),
+                keep_going=arguments.keep_going,
+            )
+            _keep(arguments, context, built, since)
     report = built.report
     if arguments.json:
         print(report.to_json(), end="")
@@ -82,12 +89,24 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for failure in built.failures:
             print(failure.render(), file=sys.stderr)
         return ExitCode.USER_ERROR
-    again = replace(report, actions_run=0, seconds=0.0)
-    keep(
-        context.root,
-        arguments.words,
-        context.env,
-        again.to_json() if arguments.json else plain(again),
-        context.cache,
-    )
     return ExitCode.OK
+
+
+def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: int) -> None:
+    """Keep the report for the next build of the same, where this one has succeeded."""
+    if built.read is None:
+        return
+    again = replace(built.report, actions_run=0, seconds=0.0, replayed=True)
+    when = datetime.now().isoformat(" ", "seconds")
+    told = f"nothing has changed since the build of {when}; its report again"
+    # a build has not failed because the next one will take longer
+    with suppress(OSError):
+        keep(
+            context.root,
+            arguments.words,
+            context.env,
+            built.read,
+            again.to_json() if arguments.json else f"{plain(again)}{told}\n",
+            folder=context.cache,
+            since=since,
+        )

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode
+from orchestrator.errors import ExitCode, visible
 from orchestrator.execute.folders import refuse_foreign, remove_folder
-from orchestrator.execute.lock import workspace_lock
+from orchestrator.execute.lock import cache_alone, workspace_lock
 from orchestrator.package.files import RECORD
 from orchestrator.package.record import FOLDER, our_packages
 
 NAME = "clean"
 HELP = """\
 Removes the workspace's .orchestrator and dist folders; with --cache also the user's cache folder,
-which other workspaces share. A folder without our marker is refused, symbolic links are never
-followed, and files in dist/<app>/packages/ that builds did not write are kept."""
+which other workspaces share; while one of them uses it, it is refused. A folder without our marker
+is refused too, symbolic links are never followed, and files in dist/<app>/packages/ that builds did
+not write are kept."""
 EXAMPLE = """\
 ./orchestrate clean
 ./orchestrate clean --cache"""
@@ -38,13 +39,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     present = [folder for folder in folders if folder.is_symlink() or folder.exists()]
     for folder in present:
         refuse_foreign(folder)
-    # A build that runs holds the lock; its files are not pulled from under it.
-    guard = (
-        workspace_lock(context.state, wait=False, on_wait=print)
-        if context.state in present
-        else nullcontext()
-    )
-    with guard:
+    # What runs holds the locks, a build in another workspace that of the cache: no files are pulled
+    # from under it.
+    with ExitStack() as locks:
+        if context.state in present:
+            locks.enter_context(workspace_lock(context.state, wait=False, on_wait=print))
+        if context.cache in present:
+            locks.enter_context(cache_alone(context.cache))
         kept = _not_ours(context.dist) if context.dist in present else []
         freed = {
             folder: remove_folder(folder, keep=kept if folder == context.dist else ())
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for folder, size in freed.items():
             print(f"removed {folder} ({size:,} bytes)")
         for path in kept:
-            print(f"kept {path}, which is not the orchestrator's")
+            print(f"kept {visible(str(path))}, which is not the orchestrator's")
         print(f"freed {sum(freed.values()):,} bytes" if freed else "nothing to remove")
     return ExitCode.OK
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.execute.folders import ensure_folder
+from orchestrator.errors import ExitCode, OrchestratorError, visible
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.load.workspace import Toolchain, load_workspace
 from orchestrator.runtime.source import read_marker
 from orchestrator.toolchain.resolve import resolve_toolchain
@@ -65,15 +65,21 @@ def _machine(context: Context) -> Machine:
 
 def _able(toolchain: Toolchain, context: Context) -> str | None:
     """`zig 0.17.0: shared, lto; not: map_file`. Raises what probing raises."""
+    cache = context.cache
     try:
-        ensure_folder(context.cache, "cache")
-        resolved = resolve_toolchain(toolchain.config, toolchain.place, context.cache, context.env)
+        with cache_in_use(cache, _quiet):
+            resolved = resolve_toolchain(toolchain.config, toolchain.place, cache, context.env)
     except (OrchestratorError, OSError):
         return None  # told as a compiler, or a folder, that is missing
-    can = asdict(resolved.abilities)
+    with cache_in_use(cache, _quiet):
+        can = asdict(resolved.abilities)
     words = ", ".join(name for name, able in can.items() if able) or "nothing"
     cannot = ", ".join(name for name, able in can.items() if not able)
     return f"{resolved.version}: {words}{f'; not: {cannot}' if cannot else ''}"
+
+
+def _quiet(text: str) -> None:
+    """Nothing: who is waited for does not belong in the table."""
 
 
 def _is_fetched(cache: Path, name: str, tree: str) -> bool:
@@ -91,6 +97,7 @@ def _version(package: str) -> str | None:
 def _print_table(found: tuple[Finding, ...]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "what", "found", "needed by", "how to get it"):
@@ -99,9 +106,14 @@ def _print_table(found: tuple[Finding, ...]) -> None:
     for finding in found:
         table.add_row(
             marks[finding.state],
-            finding.name,
-            finding.found,
-            ", ".join(finding.needed_by),
-            finding.get if finding.state != "present" else "",
+            *map(
+                Text,
+                (
+                    finding.name,
+                    visible(finding.found),
+                    ", ".join(finding.needed_by),
+                    visible(finding.get) if finding.state != "present" else "",
+                ),
+            ),
         )
     Console().print(table)

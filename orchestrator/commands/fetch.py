@@ -11,7 +11,9 @@ from typing import Any
 
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
+from orchestrator.execute.cached import remove_damaged
 from orchestrator.execute.folders import ensure_folder
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.load.workspace import load_workspace
 from orchestrator.runtime.source import (
     FetchedRuntime,
@@ -38,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="hash what is there again, and fetch again what was damaged",
+        help="hash all that the cache holds, and fetch again what was damaged; damaged objects and"
+        " generated files are removed, and made again when a build needs them",
     )
     parser.add_argument("--json", action="store_true", help="print an object for machines")
 
@@ -49,8 +52,12 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with disk_faults_told(context.cache, load_version(pin.pytorch).disk_mb):
         ensure_folder(context.cache, "cache")
     progress = _quiet if arguments.quiet else _tell
-    fetched = fetch_runtime(pin, context, progress, verify=arguments.verify)
-    trees = _trees(pin, fetched)
+    with cache_in_use(context.cache, progress):
+        fetched = fetch_runtime(pin, context, progress, verify=arguments.verify)
+        damaged = remove_damaged(context.cache) if arguments.verify else ()
+        for path in damaged:
+            progress(f"damaged, removed: {path}")
+        trees = _trees(pin, fetched)
     if arguments.json:
         print(json.dumps({"pytorch": fetched.version, "trees": trees}, indent=2))
     else:

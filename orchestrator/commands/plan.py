@@ -10,6 +10,7 @@ from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.planning import planned
 from orchestrator.pipeline.session import Session
 from orchestrator.report.plan import show
@@ -34,9 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Plan and print the report."""
-    session = Session(context, speaker(arguments.quiet))
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
-    report = planned(session, labels)
+    with cache_in_use(context.cache, say):
+        report = planned(session, labels)
     if arguments.json:
         print(report.to_json(), end="")
     else:

@@ -8,7 +8,7 @@ from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import workspace_lock
+from orchestrator.execute.lock import cache_in_use, workspace_lock
 from orchestrator.pipeline.indexing import make_index
 from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
@@ -34,13 +34,14 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     check_launcher(session)
-    assert session.runtime
-    with workspace_lock(context.state, True, say, "runtime index"):
-        made = make_index(
-            session,
-            jobs=arguments.jobs or session.workspace.config.jobs,
-            view=progress_view(arguments.quiet),
-        )
+    with cache_in_use(context.cache, say):
+        assert session.runtime
+        with workspace_lock(context.state, True, say, "runtime index"):
+            made = make_index(
+                session,
+                jobs=arguments.jobs or session.workspace.config.jobs,
+                view=progress_view(arguments.quiet),
+            )
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     print(f"  {len(made.index.units)} units, {made.compiled} compiled now")
     print(f"  {len(made.index.names):,} functions and data, {len(made.index.edges):,} references")

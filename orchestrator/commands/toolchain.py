@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.execute.folders import ensure_folder
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.session import Session
 from orchestrator.toolchain.consumers import write_toolchain_file
 from orchestrator.toolchain.resolve import ResolvedToolchain
@@ -40,18 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
-    ensure_folder(context.cache, "cache")
-    session = Session(context, speaker(arguments.quiet))
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
     abis = [arguments.abi] if arguments.abi else sorted(session.workspace.toolchains)
     if arguments.abi not in (None, *session.workspace.toolchains):
         raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
     if arguments.action == "cmake":
         if arguments.abi is None:
             raise AbiUnknownError("`cmake` wants one ABI", expected=", ".join(abis))
-        toolchain = session.toolchain(arguments.abi)
-        print(write_toolchain_file(toolchain, session.running(arguments.abi)))
+        with cache_in_use(context.cache, say):
+            toolchain = session.toolchain(arguments.abi)
+            file = write_toolchain_file(toolchain, session.running(arguments.abi))
+        print(file)
         return ExitCode.OK
-    shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
+    with cache_in_use(context.cache, say):
+        shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
     if arguments.json:
         print(json.dumps([{"abi": abi, **facts} for abi, facts in shown.items()], indent=2))
         return ExitCode.OK

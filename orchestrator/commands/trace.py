@@ -8,8 +8,8 @@ from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import workspace_lock
+from orchestrator.errors import ExitCode, visible
+from orchestrator.execute.lock import cache_in_use, workspace_lock
 from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.tracing import TracedApp, trace_apps
@@ -42,15 +42,16 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     labels = resolve_patterns(arguments.patterns, session.workspace)
     apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
     check_launcher(session)
-    assert session.runtime
-    with workspace_lock(context.state, True, say, "trace"):
-        traced = trace_apps(
-            session,
-            apps,
-            all_operators=arguments.all_operators,
-            jobs=arguments.jobs or session.workspace.config.jobs,
-            view=progress_view(arguments.quiet),
-        )
+    with cache_in_use(context.cache, say):
+        assert session.runtime
+        with workspace_lock(context.state, True, say, "trace"):
+            traced = trace_apps(
+                session,
+                apps,
+                all_operators=arguments.all_operators,
+                jobs=arguments.jobs or session.workspace.config.jobs,
+                view=progress_view(arguments.quiet),
+            )
     for one in traced:
         _tell(one)
     return ExitCode.OK
@@ -58,7 +59,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def _tell(traced: TracedApp) -> None:
     print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
-    for trace, uncompared in zip(traced.traces, traced.uncompared, strict=True):
+    models = zip(traced.traces, traced.uncompared, traced.misfits, strict=True)
+    for trace, uncompared, misfits in models:
         unrun = trace.unrun_operators
         print(
             f"  {trace.model}: {len(trace.called_operators)} operators ran,"
@@ -66,4 +68,6 @@ def _tell(traced: TracedApp) -> None:
             + (f"; never ran: {', '.join(unrun)}" if unrun else "")
         )
         if uncompared:
-            print(f"    compared by kind and shape only: {', '.join(uncompared)}")
+            print(f"    compared by kind and shape only: {visible(', '.join(uncompared))}")
+        if misfits:
+            print(f"    never ran, and cannot in this runtime: {visible(', '.join(misfits))}")

@@ -7,10 +7,12 @@ import argparse
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode
+from orchestrator.errors import ExitCode, visible
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.verifying import verify_delivered
 from orchestrator.report.verify import require_verified
+from orchestrator.values.labels import Label
 
 NAME = "verify"
 HELP = """\
@@ -27,15 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Verify and print one line a model."""
-    session = Session(context, speaker(arguments.quiet))
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
-    assert session.runtime
-    for label in labels:
-        results = verify_delivered(session, label)
-        for result in results:
-            detail = f", {result.runs} runs" if result.runs else ""
-            print(f"{label} {result.model}: {result.status}{detail}")
-            if result.uncompared:
-                print(f"  compared by kind and shape only: {', '.join(result.uncompared)}")
-        require_verified(str(label), results)
+    with cache_in_use(context.cache, say):
+        assert session.runtime
+        for label in labels:
+            _verify(session, label)
     return ExitCode.OK
+
+
+def _verify(session: Session, label: Label) -> None:
+    results = verify_delivered(session, label)
+    for result in results:
+        detail = f", {result.runs} runs" if result.runs else ""
+        print(f"{label} {result.model}: {result.status}{detail}")
+        if result.uncompared:
+            print(f"  compared by kind and shape only: {visible(', '.join(result.uncompared))}")
+    require_verified(str(label), results)

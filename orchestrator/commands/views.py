@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from rich.console import Console
 
+from orchestrator.errors import visible
 from orchestrator.report.progress import Progress
 from orchestrator.report.progress_view import ProgressView
 
@@ -42,6 +43,6 @@ def speaker(quiet: bool) -> Callable[[str], None]:
 
     def say(text: str) -> None:
         if not quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
     return say

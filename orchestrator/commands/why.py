@@ -8,6 +8,7 @@ from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.explaining import why
 from orchestrator.pipeline.session import Session
 
@@ -29,8 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Explain and print."""
-    session = Session(context, speaker(arguments.quiet))
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
     # what is selected is the same for every ABI of an app
     label = resolve_patterns([arguments.label], session.workspace)[0]
-    print(why(session, label, arguments.subject).text(), end="")
+    with cache_in_use(context.cache, say):
+        answer = why(session, label, arguments.subject)
+    print(answer.text(), end="")
     return ExitCode.OK

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.system.staging import write_text
 
 Kind = Literal["state", "dist", "cache"]
 
@@ -84,7 +85,12 @@ def remove_folder(path: Path, *, keep: Collection[Path] = ()) -> int:
     if not keep:
         freed += (path / MARKER).stat().st_size
         (path / MARKER).unlink()
-        path.rmdir()
+        try:
+            path.rmdir()
+        except OSError as error:
+            # Another process has found the folder empty and taken it over.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
     return freed
 
 
@@ -120,7 +126,7 @@ def _create(path: Path, kind: Kind) -> None:
 
 def _take_over(path: Path, kind: Kind) -> None:
     names = (entry.name for entry in path.iterdir())
-    others = sorted(name for name in names if not name.startswith(MARKER))
+    others = sorted(name for name in names if MARKER not in name)
     if others:
         raise FolderNotOursError(
             f"{path} holds files and does not carry our marker",
@@ -132,9 +138,7 @@ def _take_over(path: Path, kind: Kind) -> None:
 
 
 def _mark(folder: Path, kind: Kind) -> None:
-    stage = folder / f"{MARKER}.{os.getpid()}"
-    stage.write_text(_WORDS.format(kind=kind), encoding="utf-8")
-    stage.replace(folder / MARKER)
+    write_text(folder / MARKER, _WORDS.format(kind=kind))
 
 
 def _umask() -> int:

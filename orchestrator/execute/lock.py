@@ -1,27 +1,36 @@
-"""One build at a time in a workspace: a lock that the kernel drops when its process ends.
+"""Who may work where: one build at a time in a workspace, and no `clean` under anybody's cache.
 
-`<state>/lock` is locked with flock(2) and holds, as JSON, who has it. The file stays after the
-lock; only the lock counts. Python opens it close-on-exec, so ninja and compilers never inherit it.
+The workspace: `<state>/lock` is held by one process, and says, as JSON, which. The file stays after
+the lock; only the lock counts.
+
+The cache: whoever uses it holds the lock of its marker file, shared; who removes it holds that
+alone. The marker is there as long as the folder is ours, so that a cache that can only be read has
+it too. On a file system without locks the cache is used without one: nothing there can be removed
+by `clean` then, which does want a lock.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.folders import ensure_folder
+from orchestrator.execute.folders import MARKER, Kind, ensure_folder, refuse_foreign
+from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders
 
 
 class WorkspaceLockedError(OrchestratorError):
     """Another process works in this workspace, and we were told not to wait."""
+
+
+class CacheInUseError(OrchestratorError):
+    """The cache folder is to be removed, and another process uses it."""
 
 
 @contextmanager
@@ -32,10 +41,21 @@ def workspace_lock(
 
     While another process has it, `on_wait` is told once who and since when; with `wait` False,
     `WorkspaceLockedError` is raised instead. `command` is what others are told; by default this
-    process's command line.
+    process's command line. Raises `LocksUnsupportedError`.
     """
-    descriptor = _locked(ensure_folder(state, "state") / "lock", wait, on_wait)
-    try:
+
+    def busy(descriptor: int) -> None:
+        holder = _holder(descriptor)
+        if not wait:
+            raise WorkspaceLockedError(
+                "another process works in this workspace",
+                seen=holder,
+                hint="wait for it to end, or stop it",
+            )
+        on_wait(f"waiting for {holder}")
+
+    before = _made(state, "state")
+    with file_lock(state / "lock", busy, before=before) as descriptor:
         holder = {
             "pid": os.getpid(),
             "since": datetime.now().astimezone().isoformat(" ", "seconds"),
@@ -44,51 +64,46 @@ def workspace_lock(
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         yield
-    finally:
-        os.close(descriptor)
 
 
-def _locked(file: Path, wait: bool, on_wait: Callable[[str], None]) -> int:
-    """A locked descriptor of the file that the path names."""
-    told = False
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            if not _try_lock(descriptor):
-                holder = _holder(descriptor)
-                if not wait:
-                    raise WorkspaceLockedError(
-                        "another process works in this workspace",
-                        seen=holder,
-                        hint="wait for it to end, or stop it",
-                    )
-                if not told:
-                    on_wait(f"waiting for {holder}")
-                told = True
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # `clean` may have removed the file while we waited; its lock then guards nothing.
-            if _is_same(descriptor, file):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        ensure_folder(file.parent, "state")
+@contextmanager
+def cache_in_use(cache: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Keep `clean --cache` off the cache folder, which is made where it is missing.
+
+    Any number of processes may. While one removes the folder, `on_wait` is told once which.
+    Raises what `ensure_folder` raises.
+    """
+
+    def busy(descriptor: int) -> None:
+        on_wait(f"waiting for {'; '.join(holders(descriptor)) or 'the cache folder'}")
+
+    with ExitStack() as stack:
+        # a cache can be read where nothing can be locked, such as on some network's disks
+        with suppress(LocksUnsupportedError):
+            before = _made(cache, "cache")
+            lock = file_lock(cache / MARKER, busy, before=before, shared=True, create=False)
+            stack.enter_context(lock)
+        yield
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def cache_alone(cache: Path) -> AbstractContextManager[int]:
+    """Hold a cache folder of ours that no other process uses.
+
+    Raises `CacheInUseError`, `LocksUnsupportedError`, and what `refuse_foreign` raises.
+    """
+
+    def busy(descriptor: int) -> None:
+        raise CacheInUseError(
+            f"other processes use the cache folder {cache}",
+            seen="; ".join(holders(descriptor)) or None,
+            hint="wait for them to end, or stop them",
+        )
+
+    return file_lock(cache / MARKER, busy, before=lambda: refuse_foreign(cache), create=False)
 
 
-def _is_same(descriptor: int, file: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), file.stat())
-    except FileNotFoundError:
-        return False
+def _made(folder: Path, kind: Kind) -> Callable[[], object]:
+    return lambda: ensure_folder(folder, kind)
 
 
 def _holder(descriptor: int) -> str:

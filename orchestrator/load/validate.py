@@ -16,11 +16,13 @@ from pydantic_core import ErrorDetails
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.keys import containers_at, fields_at, sections_with
-from orchestrator.load.yaml import PlaceIndex
+from orchestrator.load.yaml import PlaceIndex, clipped
 from orchestrator.values.config import PATTERN_WORDS
 from orchestrator.values.names import did_you_mean
 
 MOST_ERRORS: Final = 10
+# Faults of one file that are told with all that helps; the others of thousands are only counted.
+_MOST_TOLD: Final = 100
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -37,6 +39,8 @@ _TYPES: Final = {
 _BOUNDS: Final = {
     "greater_than_equal": ("ge", "at least {}"),
     "less_than": ("lt", "less than {}"),
+    "less_than_equal": ("le", "at most {}"),
+    "string_too_long": ("max_length", "at most {} characters"),
 }
 
 
@@ -54,6 +58,10 @@ class MissingKeyError(OrchestratorError):
 
 class BadValueError(OrchestratorError):
     """A value is not what its key takes."""
+
+
+class FurtherFaultError(OrchestratorError):
+    """One of the many faults of a file, of which others are told."""
 
 
 class DeclarationErrors(OrchestratorError):
@@ -94,7 +102,12 @@ def _translated(
 ) -> list[OrchestratorError]:
     errors: list[OrchestratorError] = []
     types: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
-    for detail in details:
+    details = sorted(details, key=lambda detail: places.value(detail["loc"]))
+    errors += [
+        FurtherFaultError("a value is not valid", place=places.value(detail["loc"]))
+        for detail in details[_MOST_TOLD:]
+    ]
+    for detail in details[:_MOST_TOLD]:
         if detail["type"] in _TYPES:
             # A union says once for each of its types that the value is none of them.
             types.setdefault(places.find(detail["loc"]).path, []).append(detail)
@@ -135,7 +148,7 @@ def _unknown_key(
             hint=f"`{key}` belongs {where}",
         )
     return UnknownKeyError(
-        f"unknown key `{key}`",
+        f"unknown key `{clipped(key)}`",
         place=place,
         expected="one of " + ", ".join(known),
         hint=did_you_mean(key, known),
@@ -221,4 +234,4 @@ def _shown(value: object) -> str:
         return "a mapping" if value else "an empty mapping"
     if isinstance(value, list):
         return "a list" if value else "an empty list"
-    return json.dumps(value, ensure_ascii=False)
+    return clipped(json.dumps(value, ensure_ascii=False))

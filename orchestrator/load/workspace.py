@@ -26,6 +26,7 @@ from orchestrator.values.config import (
     ToolchainGroup,
     WorkspaceConfig,
 )
+from orchestrator.values.packages import default_package_name
 
 __all__ = [
     "App",
@@ -57,6 +58,10 @@ class MisnamedFileError(OrchestratorError):
 
 class UnsetVariableError(OrchestratorError):
     """A path needs an environment variable that is not set."""
+
+
+class UnexpandedPathError(OrchestratorError):
+    """A path that was meant for a shell, or is relative to nothing."""
 
 
 def find_root(start: Path) -> Path:
@@ -121,11 +126,19 @@ def cache_folder(
 ) -> Path:
     """The user's cache folder: ORCHESTRATOR_CACHE, else WORKSPACE's `cache`, else the XDG one.
 
-    Relative paths are relative to the workspace. Raises `UnsetVariableError`.
+    Relative paths are relative to the workspace. Raises `UnsetVariableError`,
+    `UnexpandedPathError`.
     """
     if env.get("ORCHESTRATOR_CACHE"):
-        return root / Path(env["ORCHESTRATOR_CACHE"])
+        return root / _expanded(env["ORCHESTRATOR_CACHE"])
     if config.cache is not None:
+        if re.match("~[^/]", config.cache):
+            raise UnexpandedPathError(
+                "the home folder of another user is not looked up",
+                place=places.value(("cache",)),
+                expected="an absolute path, or one with `~/` or `$VARIABLE`",
+                seen=config.cache,
+            )
         path = expand(config.cache, root, env)
         if path is None:
             raise UnsetVariableError(
@@ -140,10 +153,23 @@ def cache_folder(
     return (base if base.is_absolute() else _home(env) / ".cache") / "libtorch-orchestrator"
 
 
+def _expanded(path: str) -> Path:
+    """A path from the environment, which a shell has expanded; files of CI systems have none, and
+    a folder of the name `~` in the checkout is never what was meant."""
+    if path.startswith(("~", "$")):
+        raise UnexpandedPathError(
+            "ORCHESTRATOR_CACHE is a path that no shell has expanded",
+            expected="an absolute path, or one relative to the workspace",
+            seen=path,
+            hint="write the folder out; for one of this name in the workspace: ./" + path,
+        )
+    return Path(path)
+
+
 def expand(text: str, base: Path, env: Mapping[str, str]) -> Path | None:
     """A declared path with `~`, `$NAME` and `${NAME}` expanded, relative to `base`.
 
-    None where it has a variable that is not set or is empty.
+    None where it has a variable that is not set or is empty. Raises `UnexpandedPathError`.
     """
     names = re.findall(r"\$(?:\{(\w+)\}|(\w+))", text)
     if any(not env.get(braced or bare) for braced, bare in names):
@@ -155,7 +181,18 @@ def expand(text: str, base: Path, env: Mapping[str, str]) -> Path | None:
 
 
 def _home(env: Mapping[str, str]) -> Path:
-    return Path(env["HOME"]) if env.get("HOME") else Path.home()
+    try:
+        home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    except RuntimeError:  # a container's user without an entry in passwd
+        home = None
+    if home is None or not home.is_absolute():
+        raise UnexpandedPathError(
+            "there is no home folder here",
+            expected="an absolute path in HOME",
+            seen=env.get("HOME") or None,
+            hint="set HOME, or ORCHESTRATOR_CACHE",
+        )
+    return home
 
 
 def _declarations(
@@ -201,6 +238,12 @@ def _load(
                 )
             ],
         )
+    except OSError as error:
+        # a folder of that name, a link to nothing, or a file of another user
+        told = UnreadableFileError(
+            "the file cannot be read", place=place, expected="a text file", seen=error.strerror
+        )
+        return None, none, [told]
     except OrchestratorError as error:
         return None, none, [error]
     chosen = model if isinstance(model, type) else model(data)
@@ -238,6 +281,6 @@ def _load_app(
         place=_place(root, file),
         optimize=config.optimize or workspace.defaults.optimize,
         selection=config.selection or workspace.defaults.selection,
-        package_name=config.package_name or f"{name.lower()}-libtorch",
+        package_name=config.package_name or default_package_name(name),
         places=places,
     )

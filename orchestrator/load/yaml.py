@@ -2,16 +2,19 @@
 
 What is read is a strict part of YAML 1.1: one document; mappings with text keys, none of them
 twice; lists; scalars as PyYAML's safe loader reads them. Anchors and aliases are fine. Tags, merge
-keys (`<<`) and a value that contains itself are refused.
+keys (`<<`) and a value that contains itself are refused, and so is what no declaration needs: more
+than `MOST_VALUES` values (an alias counts as all that it stands for, as often as it is written),
+deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
 
-libyaml's parser is used where PyYAML has it, for speed. The words of a syntax error always come
-from the Python parser, so that they are the same on every machine.
+libyaml's parser is used where PyYAML has it, for speed. The words of a syntax error come from the
+Python parser, so that they are the same on every machine; not in a long text, of which it takes
+minutes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
@@ -22,6 +25,18 @@ from orchestrator.errors import OrchestratorError, Place
 _FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _STRING: Final = "tag:yaml.org,2002:str"
+
+LONGEST: Final = 2**22
+MOST_VALUES: Final = 100_000
+DEEPEST: Final = 100
+# More than a float can be; Python itself refuses to show numbers of 4,300 digits.
+_MOST_BITS: Final = 1000
+# In a shorter text there are neither too many values nor too deep a nesting of blocks, and the
+# Python parser takes no second.
+_SHORT: Final = 2**12
+_SHORT_FOR_PYTHON: Final = 2**16
+_SHOWN: Final = 200
+_CONFLICT: Final = "<<<<<<< "
 
 Path = Sequence[str | int]
 
@@ -42,6 +57,14 @@ class YamlUnsupportedError(OrchestratorError):
     """YAML that we do not read: a tag, a merge key, a value that contains itself."""
 
 
+class YamlTooLargeError(OrchestratorError):
+    """A text that is longer, deeper or has more values or larger numbers than we read."""
+
+
+class YamlConflictError(OrchestratorError):
+    """A merge left marks of a conflict in the text."""
+
+
 @dataclass(frozen=True)
 class Found:
     """Where a path leads: the node's place, and how much of the path led there."""
@@ -60,12 +83,15 @@ class PlaceIndex:
 
     file: str
     root: Node | None
+    _keys: dict[int, dict[str, tuple[Node, Node]]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def find(self, path: Path) -> Found:
         """The value at a path, or the nearest value around it."""
         node, walked = self.root, list[str | int]()
         for part in path:
-            entry = _entry(node, part)
+            entry = self._entry(node, part)
             if entry:
                 node = entry[1]
                 walked.append(part)
@@ -79,11 +105,27 @@ class PlaceIndex:
         """The place of the key that a path ends in; of the value where it has no key."""
         found, node = self.find(path[:-1]), self.root
         for part in found.path:
-            entry = _entry(node, part)
+            entry = self._entry(node, part)
             assert entry
             node = entry[1]
-        last = _entry(node, path[-1])
+        last = self._entry(node, path[-1])
         return self._place(last[0]) if last else found.place
+
+    def _entry(self, node: Node | None, part: str | int) -> tuple[Node, Node] | None:
+        """(key, value) nodes of one part; a list's entry is its own key."""
+        if isinstance(node, MappingNode) and isinstance(part, str):
+            return self._keys_of(node).get(part)
+        if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
+            return node.value[part], node.value[part]
+        return None
+
+    def _keys_of(self, node: MappingNode) -> dict[str, tuple[Node, Node]]:
+        """A mapping's entries by key: thousands of them may be faulty, and each is looked up."""
+        if id(node) not in self._keys:
+            entries = reversed(node.value)
+            known = {e[0].value: e for e in entries if isinstance(e[0], ScalarNode)}
+            self._keys[id(node)] = known
+        return self._keys[id(node)]
 
     def _place(self, node: Node | None) -> Place:
         return _place(self.file, node.start_mark) if node else Place(self.file, 1, 1)
@@ -93,35 +135,71 @@ def load_located(text: str, file: str) -> tuple[Any, PlaceIndex]:
     """The plain data in a YAML text, and its places; `file` is the name that places show.
 
     Lists come as lists and mappings as dicts, in the file's order; an empty text is None. Raises
-    `YamlSyntaxError`, `YamlDuplicateKeyError`, `YamlKeyError`, `YamlUnsupportedError`.
+    `YamlSyntaxError`, `YamlDuplicateKeyError`, `YamlKeyError`, `YamlUnsupportedError`,
+    `YamlTooLargeError`, `YamlConflictError`.
     """
+    if len(text) > LONGEST:
+        raise _too_large("text", Place(file), f"{LONGEST:,} characters", f"{len(text):,}")
+    conflict = conflict_line(text)
+    if conflict:
+        raise YamlConflictError(
+            "a merge conflict was left here",
+            place=Place(file, conflict, 1),
+            hint="keep one side of it, and remove the marks",
+        )
     loader = None
     try:
+        _measure(text, file)
         if "!" in text:
             _refuse_tags(text, file)
-        loader = _loader_for(text)(text)
+        loader = _FAST(text)
         root = loader.get_single_node()
         return _Reader(file, loader).data(root) if root else None, PlaceIndex(file, root)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _syntax_error(text, file, error) from error
+        raise syntax_error(text, file, error) from error
     finally:
         if loader:
             loader.dispose()
 
 
-def _loader_for(text: str) -> Any:
-    """The fast parser, unless the text could nest deeply: that one then overflows the C stack."""
-    openings = sum(text.count(opening) for opening in ("[", "{", "- ", "? "))
-    return _FAST if len(text) < 2**16 and openings < 1000 else yaml.SafeLoader
+def conflict_line(text: str) -> int:
+    """The line on which a merge conflict begins, as git marks it (git-merge(1), "How conflicts are
+    presented"); 0 where there is none."""
+    at = 0 if text.startswith(_CONFLICT) else text.find(f"\n{_CONFLICT}") + 1
+    return text.count("\n", 0, at) + 1 if at or text.startswith(_CONFLICT) else 0
 
 
-def _entry(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """(key, value) nodes of one part; a list's entry is its own key."""
-    if isinstance(node, MappingNode) and isinstance(part, str):
-        return next((entry for entry in node.value if entry[0].value == part), None)
-    if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
-        return node.value[part], node.value[part]
-    return None
+def _measure(text: str, file: str) -> None:
+    """Refuse too many values and too deep nesting, before anything is made of them.
+
+    The parser's events take no stack; libyaml's nodes are made by recursion in C, which overflows.
+    """
+    if len(text) < _SHORT and sum(map(text.count, "[{-?")) < DEEPEST:
+        return
+    count = depth = 0
+    for event in yaml.parse(text, Loader=_FAST):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        count += isinstance(event, yaml.NodeEvent)
+        if count > MOST_VALUES or depth > DEEPEST:
+            place = _place(file, event.start_mark)
+            raise _too_deep(place) if depth > DEEPEST else _too_many(place)
+
+
+def _too_deep(place: Place) -> YamlTooLargeError:
+    return _too_large("nesting", place, f"{DEEPEST} lists or mappings in each other")
+
+
+def _too_many(place: Place) -> YamlTooLargeError:
+    return _too_large("file", place, f"{MOST_VALUES:,} values, those of aliases included")
+
+
+def _too_large(what: str, place: Place, most: str, seen: str | None = None) -> YamlTooLargeError:
+    return YamlTooLargeError(
+        f"this {what} is more than is read", place=place, expected=f"at most {most}", seen=seen
+    )
 
 
 def _place(file: str, mark: Any) -> Place:
@@ -130,7 +208,7 @@ def _place(file: str, mark: Any) -> Place:
 
 def _refuse_tags(text: str, file: str) -> None:
     # Nodes do not tell a written tag from a resolved one; only tokens do.
-    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+    for token in yaml.scan(text, Loader=_FAST):
         if isinstance(token, yaml.TagToken):
             raise YamlUnsupportedError(
                 "a YAML tag is not read here",
@@ -147,8 +225,12 @@ class _Reader:
         self._file = file
         self._loader = loader
         self._open: set[int] = set()
+        self._count = 0
 
     def data(self, node: Node) -> Any:
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise _too_many(_place(self._file, node.start_mark))
         if isinstance(node, ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
@@ -157,21 +239,27 @@ class _Reader:
                 place=_place(self._file, node.start_mark),
                 hint="write the inner value out instead of the alias",
             )
+        if len(self._open) == DEEPEST:
+            raise _too_deep(_place(self._file, node.start_mark))
         self._open.add(id(node))
         value = self._mapping(node) if isinstance(node, MappingNode) else self._list(node)
         self._open.remove(id(node))
         return value
 
     def _scalar(self, node: ScalarNode) -> Any:
+        place = _place(self._file, node.start_mark)
         try:
-            return self._loader.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
+            value = self._loader.construct_object(node)
+        except (yaml.YAMLError, ValueError, ArithmeticError, LookupError) as error:
             raise YamlSyntaxError(
                 "a value cannot be read",
-                place=_place(self._file, node.start_mark),
-                seen=node.value,
+                place=place,
+                seen=clipped(node.value),
                 hint="put it in quotes if it is text",
             ) from error
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise _too_large("number", place, f"{_MOST_BITS} bits", clipped(node.value))
+        return value
 
     def _list(self, node: Node) -> list[Any]:
         return [self.data(entry) for entry in node.value]
@@ -184,7 +272,7 @@ class _Reader:
             key = self._key(key_node, place)
             if key in first:
                 raise YamlDuplicateKeyError(
-                    f"key `{key}` is here twice",
+                    f"key `{clipped(key)}` is here twice",
                     place=place,
                     seen=f"first at line {first[key].line}, column {first[key].column}",
                     hint="keep one of them",
@@ -203,14 +291,20 @@ class _Reader:
                 "a key is not text",
                 place=place,
                 expected="a name",
-                seen=node.value if isinstance(node, ScalarNode) else "a list or a mapping",
+                seen=clipped(node.value) if isinstance(node, ScalarNode) else "a list or a mapping",
                 hint="put it in quotes if it is a name",
             )
         return str(node.value)
 
 
-def _syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
-    if isinstance(error, yaml.YAMLError):
+def clipped(text: str) -> str:
+    """A text of the file, for a message."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
+    """What a parser's error says about a text, in words of ours."""
+    if isinstance(error, yaml.YAMLError) and len(text) < _SHORT_FOR_PYTHON:
         error = _slow_error(text) or error
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
@@ -221,12 +315,13 @@ def _syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
             place=_place(file, mark) if mark else Place(file),
             details=snippet if snippet and snippet.splitlines()[0].strip() else None,
         )
-    if isinstance(error, yaml.reader.ReaderError):
-        before = text[: error.position]
+    control = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if control:
+        before = text[: control.start()]
         return YamlSyntaxError(
             "not YAML: a control character",
             place=Place(file, before.count("\n") + 1, len(before) - before.rfind("\n")),
-            seen=f"U+{ord(text[error.position]):04X}",
+            seen=f"U+{ord(control[0]):04X}",
         )
     return YamlSyntaxError("not YAML that we can read", place=Place(file), seen=str(error))
 
@@ -236,6 +331,7 @@ def _slow_error(text: str) -> yaml.YAMLError | None:
         yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         return error
-    except RecursionError:
+    except (RecursionError, ValueError, ArithmeticError):
+        # such as an escape of a character that Unicode has not
         pass
     return None

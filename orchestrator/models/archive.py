@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,16 +20,24 @@ from typing import BinaryIO
 from orchestrator.errors import OrchestratorError, Place
 
 # Far above what PyTorch writes, and small enough for any machine that builds.
-MAX_RECORDS = 100_000
+MAX_RECORDS = 50_000
+MAX_TABLE_BYTES = 16 * 2**20
 MAX_INFLATED_BYTES = 256 * 2**20
-MAX_PICKLE_BYTES = 32 * 2**20
+MAX_PICKLE_BYTES = 16 * 2**20
 
 _ZIP_MAGIC = b"PK\x03\x04"
+_END_MAGIC, _LOCATOR_MAGIC, _END64_MAGIC = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
 # flatbuffers puts a schema's identifier after the root offset; this one is PyTorch's
 # (torch/csrc/jit/mobile/file_format.h).
 _FLATBUFFER_MAGIC = b"PTMF"
 # How the text file that Git LFS leaves in place of a large one begins.
 _LFS_MAGIC = b"version "
+# The end of the table of contents, and its larger form with what points to it
+# (APPNOTE.TXT, 4.3.14 to 4.3.16).
+_END = struct.Struct("<4s6xHLLH")
+_END64_LOCATOR = struct.Struct("<4s4xQ4x")
+_END64 = struct.Struct("<4s20x8xQQQ")
+_LONGEST_COMMENT = 2**16
 _CHUNK = 2**20
 # What miniz, and so the runtime, can unpack.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -73,39 +81,45 @@ class OddRecordPathError(OrchestratorError):
 class Archive:
     """An open archive whose records were all read once and found whole.
 
-    `names` are the records' paths below the archive's top folder, sorted.
+    `sizes` has the records, by their paths below the archive's top folder, and their bytes.
     """
 
     place: Place
-    names: tuple[str, ...]
+    sizes: Mapping[str, int]
     _zip: zipfile.ZipFile
     _root: str
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The records' paths, sorted."""
+        return tuple(sorted(self.sizes))
+
     def read(self, name: str) -> bytes:
         """A record's bytes; raises `OversizedModelError` above `MAX_PICKLE_BYTES`."""
-        path = f"{self._root}/{name}"
-        size = self._zip.getinfo(path).file_size
+        size = self.sizes[name]
         if size > MAX_PICKLE_BYTES:
             raise _oversized(self.place, f"{name} with {size} bytes", f"{MAX_PICKLE_BYTES} bytes")
-        return self._zip.read(path)
+        return self._zip.read(f"{self._root}/{name}")
 
 
 @contextmanager
 def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
     """The archive in an open, seekable file; see the module for what is raised."""
     _check_magic(file, place)
+    count = _check_end(file, place)
     try:
         archive = zipfile.ZipFile(file)
     except _ZIP_ERRORS as error:
         raise _damaged(place, "no table of contents at the end of the file") from error
     with archive:
         entries = archive.infolist()
-        size = file.seek(0, 2)
-        _check_sizes(entries, size, place)
-        root, names = _check_paths(entries, place)
+        if len(entries) != count:
+            raise _damaged(place, f"{len(entries)} records in a table of {count}")
+        _check_sizes(entries, file.seek(0, 2), place)
+        root, sizes = _check_paths(entries, place)
         for entry in entries:
             _check_contents(archive, entry, place)
-        yield Archive(place, names, archive, root)
+        yield Archive(place, sizes, archive, root)
 
 
 def _check_magic(file: BinaryIO, place: Place) -> None:
@@ -136,9 +150,41 @@ def _first_bytes(head: bytes) -> str:
     return f"a file that begins with {head[:4].hex(' ')}" if head else "an empty file"
 
 
+def _check_end(file: BinaryIO, place: Place) -> int:
+    """How many records the archive says that it has, before zipfile makes an entry of each.
+
+    The table of contents must end where its end is told, as PyTorch writes it: zipfile would look
+    for it there, the runtime where the table says.
+    """
+    size = file.seek(0, 2)
+    start = max(0, size - _END64.size - _END64_LOCATOR.size - _END.size - _LONGEST_COMMENT)
+    file.seek(start)
+    tail = file.read()
+    # As zipfile looks for it: first where it is without a comment behind it.
+    at = len(tail) - _END.size
+    if tail[at : at + 4] != _END_MAGIC or tail[-2:] != b"\0\0":
+        at = tail.rfind(_END_MAGIC)
+    try:
+        _, count, length, offset, _ = _END.unpack_from(tail, at)
+        end = start + at
+    except struct.error as error:
+        raise _damaged(place, "no table of contents at the end of the file") from error
+    where = at - _END64_LOCATOR.size
+    if where >= _END64.size and tail[where : where + 4] == _LOCATOR_MAGIC:
+        _, end = _END64_LOCATOR.unpack_from(tail, where)
+        _, count, length, offset = _END64.unpack_from(tail, where - _END64.size)
+        if end != start + where - _END64.size or tail[where - _END64.size :][:4] != _END64_MAGIC:
+            raise _damaged(place, "a table of contents that ends in two places")
+    if count > MAX_RECORDS:
+        raise _oversized(place, f"{count} records", f"{MAX_RECORDS} records")
+    if length > MAX_TABLE_BYTES:
+        raise _oversized(place, f"a table of {length} bytes", f"{MAX_TABLE_BYTES} bytes")
+    if offset + length != end:
+        raise _damaged(place, "a table of contents that does not end where it says")
+    return int(count)
+
+
 def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -> None:
-    if len(entries) > MAX_RECORDS:
-        raise _oversized(place, f"{len(entries)} records", f"{MAX_RECORDS} records")
     for entry in entries:
         if entry.compress_type not in _METHODS:
             raise _damaged(place, f"compression method {entry.compress_type}")
@@ -153,8 +199,10 @@ def _check_sizes(entries: list[zipfile.ZipInfo], file_size: int, place: Place) -
         )
 
 
-def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, tuple[str, ...]]:
+def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, Mapping[str, int]]:
     roots: set[str] = set()
+    sizes: dict[str, int] = {}
+    # The runtime looks records up whatever their case (mz_zip_reader_locate_file, flags 0).
     names: set[str] = set()
     for entry in entries:
         path = entry.filename
@@ -166,12 +214,13 @@ def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, tup
         roots.add(root)
         if len(roots) > 1:
             raise _odd_path(place, f"the folders {', '.join(sorted(roots))}", "one top folder")
-        if name in names:
+        if name.lower() in names:
             raise _odd_path(place, f"two records named {name}", "one record of each name")
-        names.add(name)
+        names.add(name.lower())
+        sizes[name] = entry.file_size
     if not names:
         raise _damaged(place, "an archive without a record")
-    return roots.pop(), tuple(sorted(names))
+    return roots.pop(), sizes
 
 
 def _has_dots(path: str) -> bool:

@@ -16,12 +16,22 @@ from dataclasses import dataclass
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
 from orchestrator.models.inert import Value
+from orchestrator.models.instructions import Tables, instruction_fault, slots_set
+from orchestrator.models.typetexts import MAX_TYPE, type_fault
 from orchestrator.values.operators import MalformedOperatorNameError, OperatorName
 
-# Tables may be shared between functions, so a small file can hold many large ones.
-MAX_ROWS = 1_000_000
+# Tables, rows and texts may be shared, so a small file can hold many large ones. The largest
+# detectors have 20,000 rows.
+MAX_ROWS = 250_000
+MAX_FUNCTIONS = 10_000
+# PyTorch has about 3,000, overloads included.
+MAX_OPERATORS = 10_000
+MAX_NAME = 256
+MAX_TEXT = 8 * 2**20
 # Before the version was written (import.cpp, default_version).
 _UNWRITTEN_VERSION = 3
+# The last version whose functions may be without a schema (import.cpp, parseMethods).
+_WITHOUT_SCHEMA = 4
 
 
 class UnsupportedVersionError(OrchestratorError):
@@ -67,9 +77,14 @@ class Function:
         return self.qualified.rpartition(".")[2]
 
 
-def parse_bytecode(value: Value, versions: range, place: Place) -> tuple[int, tuple[Function, ...]]:
-    """The bytecode version, which lies in `versions`, and the functions."""
-    return _Parser(place).file(value, versions)
+def parse_bytecode(
+    value: Value, versions: range, place: Place, attributes: int = 0
+) -> tuple[int, tuple[Function, ...]]:
+    """The bytecode version, which lies in `versions`, and the functions.
+
+    attributes: the most that any object of the model has.
+    """
+    return _Parser(place).file(value, versions, attributes)
 
 
 def check_version(kind: str, version: int, versions: range, place: Place) -> None:
@@ -88,69 +103,140 @@ def check_version(kind: str, version: int, versions: range, place: Place) -> Non
     )
 
 
+@dataclass(frozen=True)
+class _Code:
+    """A function's code: what is kept of it, its instructions, and how long its tables are."""
+
+    operators: tuple[OperatorUse, ...]
+    types: tuple[str, ...]
+    instructions: tuple[Value, ...]
+    constants: int
+    registers: int
+
+
 class _Parser:
-    """Walks the record by its fixed shape; whatever does not fit is damage."""
+    """Walks the record by its fixed shape; whatever does not fit is damage.
+
+    What was parsed is kept by the identity of its value, which the record holds all the time.
+    """
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._rows = 0
+        self._text_length = 0
+        self._codes: dict[int, _Code] = {}
+        self._uses: dict[int, OperatorUse] = {}
+        self._operators: set[OperatorName] = set()
+        self._parsed_arguments: dict[int, Argument] = {}
 
-    def file(self, value: Value, versions: range) -> tuple[int, tuple[Function, ...]]:
+    def file(
+        self, value: Value, versions: range, attributes: int
+    ) -> tuple[int, tuple[Function, ...]]:
         entries = self._tuple(value, "a record")
         version = _UNWRITTEN_VERSION
         if entries and isinstance(entries[0], int):
             version, entries = entries[0], entries[1:]
         check_version("bytecode version", version, versions, self._place)
-        functions = tuple(self._function(entry) for entry in entries)
+        if len(entries) > MAX_FUNCTIONS:
+            raise self._damaged(f"more than {MAX_FUNCTIONS} functions")
+        functions = tuple(self._function(entry, version) for entry in entries)
         names = {function.qualified for function in functions}
         if len(names) != len(functions):
             raise self._damaged("two functions of one name")
+        self._check_instructions(attributes)
         return version, functions
 
-    def _function(self, value: Value) -> Function:
+    def _function(self, value: Value, version: int) -> Function:
         parts = self._tuple(value, "a function")
-        if len(parts) not in (2, 3):
+        if len(parts) not in (2, 3) or (len(parts) == 2 and version > _WITHOUT_SCHEMA):
             raise self._damaged(f"a function of {len(parts)} parts")
-        name = self._text(parts[0], "a function's name")
-        code = self._tuple(parts[1], "a code table")
-        schema = self._tuple(parts[2], "a schema") if len(parts) == 3 else ()
-        self._field(code, 0, "instructions")
-        self._field(code, 2, "constants")
+        name = self._text(parts[0], "a function's name", MAX_TYPE)
+        code = self._code(parts[1])
+        schema = self._tuple(parts[2], "a schema") if len(parts) == 3 else None
         return Function(
             qualified=name,
-            operators=tuple(self._operator(row) for row in self._field(code, 1, "operators")),
-            types=tuple(self._text(row, "a type") for row in self._field(code, 3, "types")),
+            operators=code.operators,
+            types=code.types,
             arguments=self._arguments(schema, 0, "arguments"),
             returns=tuple(row.type for row in self._arguments(schema, 1, "returns")),
         )
 
+    def _code(self, value: Value) -> _Code:
+        table = self._tuple(value, "a code table")
+        instructions = self._field(table, 0, "instructions")
+        operators = self._field(table, 1, "operators")
+        constants = self._field(table, 2, "constants")
+        types = self._field(table, 3, "types")
+        registers = self._entry(table, 4, "register_size")
+        if type(registers) is not int or not 0 <= registers <= MAX_ROWS:
+            raise self._damaged(f"a number of registers that is none: {str(registers)[:40]}")
+        code = self._codes.get(id(value))
+        if code is None:
+            code = self._codes[id(value)] = _Code(
+                operators=tuple(self._operator(row) for row in operators),
+                types=tuple(self._type(row) for row in types),
+                instructions=instructions,
+                constants=len(constants),
+                registers=registers,
+            )
+        return code
+
     def _operator(self, value: Value) -> OperatorUse:
+        use = self._uses.get(id(value))
+        if use is None:
+            use = self._uses[id(value)] = self._parse_operator(value)
+            self._operators.add(use.operator)
+            if len(self._operators) > MAX_OPERATORS:
+                raise self._damaged(f"more than {MAX_OPERATORS} operators")
+        return use
+
+    def _parse_operator(self, value: Value) -> OperatorUse:
         row = self._tuple(value, "an operator")
         if len(row) not in (2, 3):
             raise self._damaged(f"an operator of {len(row)} parts")
-        name = self._text(row[0], "an operator's name")
-        overload = self._text(row[1], "an operator's overload")
+        name = self._text(row[0], "an operator's name", MAX_NAME)
+        overload = self._text(row[1], "an operator's overload", MAX_NAME)
         count = row[2] if len(row) == 3 else -1
-        if not isinstance(count, int):
+        if type(count) is not int:
             raise self._damaged("a number of arguments that is not a number")
         try:
             return OperatorUse(OperatorName.of(name, overload), count)
         except MalformedOperatorNameError as error:
             raise self._damaged(f"the operator name {error.seen}") from error
 
-    def _arguments(self, schema: tuple[Value, ...], index: int, name: str) -> tuple[Argument, ...]:
-        if not schema:
+    def _arguments(
+        self, schema: tuple[Value, ...] | None, index: int, name: str
+    ) -> tuple[Argument, ...]:
+        if schema is None:
             return ()
-        arguments = []
-        for value in self._field(schema, index, name):
+        return tuple(self._argument(row) for row in self._field(schema, index, name))
+
+    def _argument(self, value: Value) -> Argument:
+        argument = self._parsed_arguments.get(id(value))
+        if argument is None:
             row = self._tuple(value, "an argument")
-            arguments.append(
-                Argument(
-                    self._text(self._entry(row, 0, "name"), "an argument's name"),
-                    self._text(self._entry(row, 1, "type"), "an argument's type"),
-                )
+            name = self._text(self._entry(row, 0, "name"), "an argument's name", MAX_NAME)
+            argument = Argument(name, self._type(self._entry(row, 1, "type")))
+            self._entry(row, 2, "default_value")
+            self._parsed_arguments[id(value)] = argument
+        return argument
+
+    def _check_instructions(self, attributes: int) -> None:
+        codes = self._codes.values()
+        slots = max([attributes, *(slots_set(code.instructions) for code in codes)])
+        for code in codes:
+            fault = instruction_fault(
+                code.instructions,
+                Tables(
+                    operators=len(code.operators),
+                    constants=code.constants,
+                    types=len(code.types),
+                    registers=code.registers,
+                    slots=slots,
+                ),
             )
-        return tuple(arguments)
+            if fault:
+                raise self._damaged(fault)
 
     def _field(self, table: tuple[Value, ...], index: int, name: str) -> tuple[Value, ...]:
         rows = self._tuple(self._entry(table, index, name), f"a field {name}")
@@ -170,9 +256,21 @@ class _Parser:
             raise self._damaged(f"{what} that is not a tuple")
         return value
 
-    def _text(self, value: Value, what: str) -> str:
+    def _type(self, value: Value) -> str:
+        text = self._text(value, "a type", MAX_TYPE)
+        fault = type_fault(text)
+        if fault:
+            raise self._damaged(fault)
+        return text
+
+    def _text(self, value: Value, what: str, limit: int) -> str:
         if not isinstance(value, str):
             raise self._damaged(f"{what} that is not a text")
+        if len(value) > limit:
+            raise self._damaged(f"{what} of {len(value)} characters")
+        self._text_length += len(value)
+        if self._text_length > MAX_TEXT:
+            raise self._damaged(f"more than {MAX_TEXT} characters in its tables")
         return value
 
     def _damaged(self, seen: str) -> DamagedModelError:

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.models.bytecode import OperatorUse
 from orchestrator.models.info import ModelInfo
 from orchestrator.values.operators import Arguments, OperatorName
 
 _MOST_NEAR: Final = 3
 _MOST_USERS: Final = 2
+# Of what a message names, and of a name's characters.
+_MOST_SHOWN: Final = 12
+_LONGEST: Final = 200
 # Operators that newer torch names by itself, and how to write the model without them.
 _ADVICE: Final = {
     "aten::scaled_dot_product_attention": (
@@ -75,7 +80,7 @@ def require_inputs(info: ModelInfo, declared: bool) -> None:
         "this model has no inputs to run it with",
         place=info.place,
         expected="inputs bundled in the model, or `inputs:` beside it in app.yaml",
-        seen=f"the methods {', '.join(info.methods)}" if info.methods else "no method",
+        seen=f"the methods {_some(info.methods)}" if info.methods else "no method",
         hint="bundle some with torch.utils.bundled_inputs.bundle_inputs before saving, "
         "or declare their shapes and dtypes in app.yaml",
     )
@@ -83,15 +88,16 @@ def require_inputs(info: ModelInfo, declared: bool) -> None:
 
 def require_no_named_tuples(info: ModelInfo) -> None:
     """Raises `NamedTupleError`: PyTorch 1.13.1 dies of such a model without a word."""
-    if not info.named_tuples:
+    found = info.named_tuples
+    if not found:
         return
-    functions = sorted({function for function, _ in info.named_tuples})
-    classes = sorted({name for _, name in info.named_tuples})
+    functions = sorted({function for function, _ in found})
+    classes = sorted({name for _, name in found})
     raise NamedTupleError(
         "this model uses a NamedTuple, which crashes the lite runtime",
         place=info.place,
         expected="tensors, and tuples, lists and dictionaries of them",
-        seen=f"{', '.join(classes)} in {', '.join(functions)}",
+        seen=f"{_some(classes)} in {_some(functions)}",
         hint="return a plain tuple (Tuple[Tensor, Tensor]) and export the model again",
     )
 
@@ -108,56 +114,85 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
     namespaces = {name.namespace for name in names}
     # An operator of a delegate may well be PyTorch's: it is this build that is without it.
     build = "" if all(o.namespace in namespaces for o in missing) else "this build of "
+    shown = missing[:_MOST_SHOWN]
+    users = _users(info, shown)
     lines = []
-    for operator in missing:
+    for operator in shown:
         near = _nearest(operator, names)
         lines.append(f"{operator}: nearest {', '.join(near)}" if near else f"{operator}: none near")
-        lines.append(f"  named in {_users(info, operator)}")
+        lines.append(f"  named in {users[operator]}")
     count = len(missing)
     raise UnknownOperatorError(
         f"this model names {'an operator' if count == 1 else f'{count} operators'} "
         f"that {build}PyTorch {runtime_version} does not have",
         place=info.place,
         expected=f"operators of PyTorch {runtime_version}",
-        seen=", ".join(str(operator) for operator in missing),
+        seen=_some(str(operator) for operator in missing),
         hint=_advice(missing, namespaces),
         details="\n".join(lines),
     )
 
 
-def check_arguments(info: ModelInfo, taken: Mapping[str, Arguments], runtime_version: str) -> None:
-    """Raises `ExtraArgumentsError` or `MissingArgumentsError` if the model passes more arguments
-    than an operator takes, or leaves out one that has no default.
+@dataclass(frozen=True, order=True)
+class Misfit:
+    """Where a model passes another number of arguments to an operator than the runtime takes.
 
-    taken: operator -> arguments in the runtime; operators that it does not hold are not checked.
-    With too many the interpreter would call the operator with the wrong ones, and compute something
-    else; with too few it fails where the call is reached.
+    `method` is the first that does so.
     """
-    passed = {
-        (str(use.operator), use.arguments, function.name)
-        for function in info.functions
-        for use in function.operators
-        if use.arguments >= 0 and str(use.operator) in taken
-    }
-    extra = sorted(use for use in passed if use[1] > taken[use[0]].most)
-    missing = sorted(use for use in passed if use[1] < taken[use[0]].least)
-    if not (extra or missing):
+
+    operator: str
+    arguments: int
+    method: str
+    takes: Arguments = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.operator} with {self.arguments} in {self.method}"
+
+
+def misfits(info: ModelInfo, taken: Mapping[str, Arguments]) -> tuple[Misfit, ...]:
+    """The calls of a model that the runtime loads and cannot make; sorted.
+
+    taken: operator -> arguments in the runtime; operators that it does not hold are not looked at.
+    With too many the interpreter calls the operator with the last ones, and leaves the others where
+    the result should be; with too few it fails where the call is reached
+    (torch/csrc/jit/mobile/function.cpp, `makeOperatorFunction`). A call that no input reaches does
+    no harm.
+    """
+    methods: dict[OperatorUse, str] = {}
+    for function in info.functions:
+        for use in function.operators:
+            methods.setdefault(use, function.name)
+    found = []
+    for use, method in methods.items():
+        takes = taken.get(str(use.operator))
+        # below 0: the file does not say
+        if takes and use.arguments not in (*range(takes.least, takes.most + 1), -1):
+            found.append(Misfit(str(use.operator), use.arguments, method, takes))
+    return tuple(sorted(found))
+
+
+def require_arguments(
+    found: Iterable[Misfit], reached: Collection[str], place: Place, runtime_version: str
+) -> None:
+    """Raises `ExtraArgumentsError` or `MissingArgumentsError` where `reached` has an operator of
+    `found`: those that a model called, or failed in."""
+    wrong = [misfit for misfit in found if misfit.operator in reached]
+    extra = [misfit for misfit in wrong if misfit.arguments > misfit.takes.most]
+    if not wrong:
         return
     if extra:
         error: type[OrchestratorError] = ExtraArgumentsError
         what = f"this model passes more arguments than operators of PyTorch {runtime_version} take"
-        limits = {name: f"at most {taken[name].most}" for name, _, _ in extra}
+        limits = {misfit.operator: f"at most {misfit.takes.most}" for misfit in extra}
     else:
         error = MissingArgumentsError
         what = f"this model passes fewer arguments than operators of PyTorch {runtime_version} take"
-        limits = {name: f"at least {taken[name].least}" for name, _, _ in missing}
+        limits = {misfit.operator: f"at least {misfit.takes.least}" for misfit in wrong}
     raise error(
         what,
-        place=info.place,
-        expected=", ".join(f"{name} with {limit}" for name, limit in limits.items()),
-        seen=", ".join(
-            f"{name} with {count} in {where}" for name, count, where in extra or missing
-        ),
+        place=place,
+        expected=_some(f"{name} with {limit}" for name, limit in limits.items()),
+        seen=_some(str(misfit) for misfit in extra or wrong),
         hint=f"a newer PyTorch wrote it: export it with PyTorch {runtime_version}, or write that "
         "part of the model in other operators",
     )
@@ -178,7 +213,7 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         f"this model holds objects that this build of PyTorch {runtime_version} cannot make",
         place=info.place,
         expected=f"objects of {', '.join(sorted(usable))}, or none" if usable else "none",
-        seen=", ".join(missing),
+        seen=_some(missing),
         hint="these are weights packed for a quantised engine (QNNPACK or FBGEMM), and this runtime"
         " is built without one: export the model in float32"
         if packed
@@ -200,15 +235,22 @@ def _nearest(operator: OperatorName, known: list[OperatorName]) -> list[str]:
     return list(dict.fromkeys((*same, *alike)))[:_MOST_NEAR]
 
 
-def _users(info: ModelInfo, operator: OperatorName) -> str:
-    """The first methods, in file order: the model's own come before what bundling added."""
-    names = [
-        function.name
-        for function in info.functions
-        if any(use.operator == operator for use in function.operators)
-    ]
-    more = f" and {len(names) - _MOST_USERS} more" if len(names) > _MOST_USERS else ""
-    return ", ".join(names[:_MOST_USERS]) + more
+def _users(info: ModelInfo, operators: Iterable[OperatorName]) -> Mapping[OperatorName, str]:
+    """The first methods that name an operator, in file order: the model's own come before what
+    bundling added."""
+    names: dict[OperatorName, list[str]] = {operator: [] for operator in operators}
+    for function in info.functions:
+        for operator in dict.fromkeys(use.operator for use in set(function.operators)):
+            if operator in names:
+                names[operator].append(function.name)
+    return {operator: _some(users, _MOST_USERS, " and") for operator, users in names.items()}
+
+
+def _some(texts: Iterable[str], most: int = _MOST_SHOWN, before: str = ", and") -> str:
+    """The first of some texts, clipped, and how many more there are: a hostile file has many."""
+    every = list(texts)
+    more = f"{before} {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(text[:_LONGEST] for text in every[:most]) + more
 
 
 def _advice(missing: Iterable[OperatorName], namespaces: Collection[str]) -> str:

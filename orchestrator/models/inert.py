@@ -6,7 +6,9 @@ are those of `Unpickler::readGlobal` in `torch/csrc/jit/serialization/unpickler.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 _MODEL_CLASSES: Final = "__torch__"
@@ -20,11 +22,19 @@ _TYPED_LISTS: Final = frozenset(
         "restore_type_tag",
     }
 )
-_SCALAR_TYPES: Final = (
-    *("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "Bool"),
-    *("ComplexHalf", "ComplexFloat", "ComplexDouble", "BFloat16"),
-    *("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4"),
-)
+# The types that a storage can have, and how many bytes an element takes
+# (AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS in c10/core/ScalarType.h).
+STORAGE_SIZES: Final = {
+    f"{name}Storage": size
+    for size, names in {
+        1: ("Byte", "Char", "Bool", "QInt8", "QUInt8", "QUInt4x2", "QUInt2x4"),
+        2: ("Short", "Half", "BFloat16"),
+        4: ("Int", "Float", "ComplexHalf", "QInt32"),
+        8: ("Long", "Double", "ComplexFloat"),
+        16: ("ComplexDouble",),
+    }.items()
+    for name in names
+}
 _KNOWN: Final = {
     "__main__": frozenset({"TensorID", "IntList"}),
     _LISTS: _TYPED_LISTS | {"build_tensor_from_id"},
@@ -39,10 +49,14 @@ _KNOWN: Final = {
             "per_tensor_symmetric",
             "per_channel_symmetric",
             "per_channel_affine_float_qparams",
-            *(f"{scalar}Storage" for scalar in _SCALAR_TYPES),
+            *STORAGE_SIZES,
         }
     ),
 }
+
+
+class Fault(Exception):
+    """What is wrong with a value, in words; whoever knows the file makes an error of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,11 @@ class Global:
         return self.is_model_class or self.name in _KNOWN.get(self.module, ())
 
     @property
+    def can_be_called(self) -> bool:
+        """Whether it makes something; dtypes and quantisation schemes are only numbers."""
+        return self.module != "torch" or self.name == "device"
+
+    @property
     def types_a_list(self) -> bool:
         """Whether a call of it gives its first argument back, with an element type."""
         return self.module == _LISTS and self.name in _TYPED_LISTS
@@ -87,7 +106,56 @@ class Pairs:
 
     entries: list[tuple[Value, Value]]
 
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
 
 Value: TypeAlias = (
     "bool | int | float | str | tuple[Value, ...] | list[Value] | Global | Call | Pairs | None"
 )
+
+# Modules in modules, tuples in lists: a few dozen.
+MAX_DEPTH = 200
+# Three for each instruction of a function.
+MAX_HOLDERS = 250_000
+_HOLDERS: Final = frozenset({tuple, list, Call, Pairs})
+
+
+def nesting_fault(root: Value) -> str | None:
+    """What is wrong with how a value holds others, in words; nothing here recurses."""
+    # 0 from the moment a value is entered until all that it holds is known
+    heights: dict[int, int] = {}
+    todo = _holders((root,))
+    while todo:
+        value = todo[-1]
+        height = heights.get(id(value))
+        if height is None:
+            inside = _inside(value)
+            heights[id(value)] = 0 if inside else 1
+            if len(heights) > MAX_HOLDERS:
+                return f"more than {MAX_HOLDERS} values that hold others"
+            if any(heights.get(id(one)) == 0 for one in inside):
+                return "a value that holds itself"
+            if inside:
+                todo += [one for one in inside if id(one) not in heights]
+                continue
+        elif height == 0:
+            height = 1 + max(heights[id(one)] for one in _inside(value))
+            if height > MAX_DEPTH:
+                return f"values more than {MAX_DEPTH} deep in each other"
+            heights[id(value)] = height
+        todo.pop()
+    return None
+
+
+def _inside(value: Value) -> list[Value]:
+    """The values in one, but for those that hold nothing."""
+    if isinstance(value, Call):
+        return _holders((value.argument,))
+    if isinstance(value, Pairs):
+        return _holders(chain.from_iterable(value.entries))
+    return _holders(value) if isinstance(value, tuple | list) else []
+
+
+def _holders(values: Iterable[Value]) -> list[Value]:
+    return [value for value in values if type(value) in _HOLDERS and value]

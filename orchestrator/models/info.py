@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,9 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import Archive, DamagedModelError, open_archive
 from orchestrator.models.bytecode import Function, check_version, parse_bytecode
 from orchestrator.models.inert import Call, Pairs, Value
-from orchestrator.models.pickles import Pickle, read_pickle
+from orchestrator.models.instructions import handles_fit
+from orchestrator.models.pickles import MAX_STEPS, Pickle, Steps, read_pickle
+from orchestrator.models.tensors import Tensors
 from orchestrator.values.operators import OperatorName
 
 BYTECODE_VERSIONS: Final = range(4, 10)
@@ -27,6 +30,7 @@ ARCHIVE_VERSIONS: Final = range(1, 11)
 
 _BYTECODE: Final = "bytecode.pkl"
 _DATA: Final = "data.pkl"
+_HANDLES: Final = "mobile_debug_handles.pkl"
 # Names that torch/utils/bundled_inputs.py gives to what it adds to a model.
 _BUNDLED_METHOD: Final = "get_all_bundled_inputs_for_"
 _BUNDLED_FORWARD: Final = "get_all_bundled_inputs"
@@ -73,7 +77,8 @@ class ModelInfo:
     @property
     def root_operators(self) -> tuple[OperatorName, ...]:
         """Every operator that the bytecode names, on branches that never run as well; sorted."""
-        return tuple(sorted({use.operator for f in self.functions for use in f.operators}))
+        uses = set(chain.from_iterable(function.operators for function in self.functions))
+        return tuple(sorted({use.operator for use in uses}))
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -92,11 +97,15 @@ class ModelInfo:
         A model class may only be the type of `self`: the exporter refuses every other use of one,
         so any that is left names a NamedTuple.
         """
-        found: set[tuple[str, str]] = set()
-        for function in self.functions:
-            texts = [*function.types, *function.returns, *(a.type for a in function.arguments[1:])]
-            found.update((function.qualified, name) for name in _found(_MODEL_CLASS, texts))
-        return tuple(sorted(found))
+        texts = {f.qualified: set(_types(f, skipped=1)) for f in self.functions}
+        named = _found(_MODEL_CLASS, chain.from_iterable(texts.values()))
+        return tuple(
+            sorted(
+                (function, name)
+                for function, types in texts.items()
+                for name in {name for text in types for name in named[text]}
+            )
+        )
 
 
 def read_model(
@@ -132,8 +141,13 @@ def _read(
             raise _no_bytecode(archive)
         archive_version = _archive_version(archive)
         check_version("archive version", archive_version, archive_versions, place)
-        code, data = _pickle(archive, _BYTECODE), _pickle(archive, _DATA)
-    version, functions = parse_bytecode(code.value, bytecode_versions, place)
+        steps = Steps(MAX_STEPS)
+        code, data = _pickle(archive, _BYTECODE, steps), _pickle(archive, _DATA, steps)
+        handles = _pickle(archive, _HANDLES, steps) if _HANDLES in archive.names else None
+    attributes = max(code.attributes, data.attributes)
+    version, functions = parse_bytecode(code.value, bytecode_versions, place, attributes)
+    if handles is not None and not handles_fit(handles.value, code.value):
+        raise _damaged(place, f"{_HANDLES} for other instructions")
     return ModelInfo(
         place=place,
         sha256=digest,
@@ -146,10 +160,20 @@ def _read(
     )
 
 
-def _pickle(archive: Archive, record: str) -> Pickle:
+def _pickle(archive: Archive, record: str, steps: Steps) -> Pickle:
     if record not in archive.names:
         raise _damaged(archive.place, f"no record {record}")
-    return read_pickle(archive.read(record), record, archive.place)
+    folder = record.removesuffix(".pkl") + "/"
+    # BytecodeDeserializer::readArchive (torch/csrc/jit/mobile/import.cpp)
+    if record == _BYTECODE and not any("bytecode/" in name for name in archive.names):
+        folder = "constants/"
+    return read_pickle(
+        archive.read(record),
+        record,
+        archive.place,
+        tensors=Tensors(archive.sizes, folder),
+        steps=steps,
+    )
 
 
 def _archive_version(archive: Archive) -> int:
@@ -169,28 +193,39 @@ def _bundled_inputs(functions: Iterable[Function], data: Value) -> tuple[Bundled
     if _BUNDLED_FORWARD in names:
         # All that PyTorch before 1.8 adds.
         methods.add("forward")
-    return tuple(BundledInputs(method, _count(data, method)) for method in sorted(methods))
+    counts = _counts(data)
+    return tuple(BundledInputs(method, counts.get(method)) for method in sorted(methods))
 
 
-def _count(data: Value, method: str) -> int | None:
+def _counts(data: Value) -> Mapping[str, int]:
+    """Method -> how many inputs lie in the module for it."""
     if not isinstance(data, Call) or not isinstance(data.argument, Pairs):
-        return None
-    for key, value in data.argument.entries:
-        if key == _BUNDLED_ATTRIBUTE + method and isinstance(value, list):
-            # The list is there but empty where the model generates its inputs itself.
-            return len(value) or None
-    return None
+        return {}
+    return {
+        key.removeprefix(_BUNDLED_ATTRIBUTE): len(value)
+        for key, value in data.argument.entries
+        # The list is there but empty where the model generates its inputs itself.
+        if isinstance(key, str) and key.startswith(_BUNDLED_ATTRIBUTE) and isinstance(value, list)
+        if value
+    }
 
 
 def _custom_classes(functions: Iterable[Function], named: Iterable[str]) -> tuple[str, ...]:
-    texts = list(named)
-    for function in functions:
-        texts += [*function.types, *function.returns, *(a.type for a in function.arguments)]
-    return tuple(sorted(_found(_CUSTOM_CLASS, texts)))
+    types = chain.from_iterable(_types(function) for function in functions)
+    found = _found(_CUSTOM_CLASS, chain(named, types))
+    return tuple(sorted(set(chain.from_iterable(found.values()))))
 
 
-def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> set[str]:
-    return {name for text in texts for name in pattern.findall(text)}
+def _types(function: Function, skipped: int = 0) -> Iterator[str]:
+    """The types that a function names, without those of its first arguments."""
+    yield from function.types
+    yield from function.returns
+    yield from (argument.type for argument in function.arguments[skipped:])
+
+
+def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """Text -> what is found in it; each is searched once, however often it is there."""
+    return {text: frozenset(pattern.findall(text)) for text in set(texts)}
 
 
 def _no_bytecode(archive: Archive) -> NoBytecodeError:

@@ -1,14 +1,16 @@
 """PyTorch's pickles, read as data: nothing is imported, called or built.
 
 Contract: `read_pickle(data, ...)` turns a pickle into inert `Value`s and the class names that it
-mentions, or raises `UnsafePickleError` or `DamagedModelError`. Time and memory are bounded by
-`MAX_STEPS`; nothing here recurses, so a deep nesting costs no stack.
+mentions, or raises `UnsafePickleError` or `DamagedModelError`. Time and memory are bounded by the
+`Steps` that all pickles of a model share; nothing here recurses, so a deep nesting costs no stack.
 
 This is an interpreter of the opcodes that PyTorch's own reader knows
 (`torch/csrc/jit/serialization/unpickler.cpp`, `readInstruction`), not a restricted
 `pickle.Unpickler`: that one would still accept opcodes which PyTorch refuses, allocate a memo table
 as long as a hostile index says, and hash attacker-made keys. What is refused here is what the
-runtime refuses as well, so a file that reads here also reads there.
+runtime refuses as well, and what would harm it: indices of its memo that it would make room for,
+values nested so deep that it dies of freeing them, values that hold themselves, tensors outside of
+their storage.
 """
 
 from __future__ import annotations
@@ -20,63 +22,96 @@ from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
-from orchestrator.models.inert import Call, Global, Pairs, Value
+from orchestrator.models.calls import called
+from orchestrator.models.inert import Call, Fault, Global, Pairs, Value, nesting_fault
+from orchestrator.models.tensors import STORAGE, TENSORS, Tensors
 
-# A large scripted detector takes about 200,000 opcodes.
-MAX_STEPS = 2_000_000
+# A large scripted detector takes about 200,000 opcodes, a vocabulary four for each word.
+MAX_STEPS = 1_000_000
+# One for each class of a module.
+MAX_CLASSES = 10_000
+# Tensors, and their storages.
+MAX_TENSORS = 20_000
 
 
 class UnsafePickleError(OrchestratorError):
     """A pickle in the model asks for an object or an opcode that no model needs."""
 
 
-_STORAGE: Final = Global("torch", "storage")
+@dataclass
+class Steps:
+    """How many opcodes the pickles of one model may still take, all together."""
+
+    left: int
 
 
 @dataclass(frozen=True)
 class Pickle:
-    """A pickle's value, and every model or custom class that it names (`__torch__....`), sorted."""
+    """A pickle's value, every model or custom class that it names (`__torch__....`), sorted, and
+    the most attributes that any of its objects has."""
 
     value: Value
     classes: tuple[str, ...]
+    attributes: int
 
 
-def read_pickle(data: bytes, record: str, place: Place) -> Pickle:
-    """The value of one pickle; `record` is its path in the archive, for messages."""
-    machine = _Machine(data, record, place)
+def read_pickle(
+    data: bytes,
+    record: str,
+    place: Place,
+    *,
+    tensors: Tensors | None = None,
+    steps: Steps | None = None,
+) -> Pickle:
+    """The value of one pickle; `record` is its path in the archive, for messages.
+
+    tensors: what its tensors may refer to, nothing if left out. steps: `MAX_STEPS` if left out.
+    """
+    machine = _Machine(data, record, place, tensors or Tensors({}, ""))
     try:
-        value = machine.run()
-    except (IndexError, KeyError, struct.error) as error:
+        value = machine.run(steps or Steps(MAX_STEPS))
+    except (IndexError, KeyError, ValueError, struct.error) as error:
         raise machine.damaged("it ends early or refers to what is not there") from error
-    return Pickle(value, tuple(sorted(machine.classes)))
+    except Fault as fault:
+        raise machine.damaged(str(fault)) from fault
+    classes = {known.qualified for known in machine.globals.values() if known.is_model_class}
+    return Pickle(value, tuple(sorted(classes)), machine.attributes)
 
 
 class _Machine:
-    """A stack machine over one pickle. IndexError, KeyError and struct.error mean damage."""
+    """A stack machine over one pickle.
 
-    def __init__(self, data: bytes, record: str, place: Place) -> None:
+    IndexError, KeyError, struct.error and ValueError (no line's end) mean damage.
+    """
+
+    def __init__(self, data: bytes, record: str, place: Place, tensors: Tensors) -> None:
         self._data = data
         self._at = 0
         self._record = record
         self._place = place
+        self._tensors = tensors
         self._stack: list[Value] = []
         self._marks: list[int] = []
         self._memo: dict[int, Value] = {}
-        self.classes: set[str] = set()
+        self.globals: dict[bytes, Global] = {}
+        self._types: dict[int, str] = {}
+        self._tensors_left = MAX_TENSORS
+        self.attributes = 0
 
-    def run(self) -> Value:
+    def run(self, steps: Steps) -> Value:
         if self._take(2) != b"\x80\x02":
             raise self.damaged("it does not begin as a pickle of protocol 2")
-        for _ in range(MAX_STEPS):
+        for step in range(steps.left):
             opcode = self._data[self._at]
             self._at += 1
             if opcode == _STOP:
+                steps.left -= step
                 return self._only_value()
             handler = _HANDLERS.get(opcode)
             if handler is None:
                 raise self._unsafe(f"the pickle opcode 0x{opcode:02x}")
             handler(self)
-        raise self._unsafe(f"a pickle of more than {MAX_STEPS} steps")
+        raise self._unsafe(f"pickles of more than {MAX_STEPS} steps")
 
     def damaged(self, why: str) -> DamagedModelError:
         return DamagedModelError(
@@ -99,6 +134,10 @@ class _Machine:
     def _only_value(self) -> Value:
         if len(self._stack) != 1:
             raise self.damaged(f"it leaves {len(self._stack)} values in place of one")
+        # No opcode drops a value that holds others: all there is hangs on this one.
+        fault = nesting_fault(self._stack[0])
+        if fault:
+            raise self._unsafe(fault)
         return self._stack[0]
 
     def _take(self, count: int) -> bytes:
@@ -108,13 +147,11 @@ class _Machine:
         self._at += count
         return piece
 
-    def _line(self) -> str:
-        end = self._data.find(b"\n", self._at)
-        if end < 0:
-            raise IndexError("past the end")
-        line = self._data[self._at : end]
+    def _two_lines(self) -> bytes:
+        end = self._data.index(b"\n", self._data.index(b"\n", self._at) + 1)
+        lines = self._data[self._at : end]
         self._at = end + 1
-        return line.decode("utf-8", "backslashreplace")
+        return lines
 
     def _number(self, layout: struct.Struct) -> int:
         value = layout.unpack(self._take(layout.size))[0]
@@ -122,6 +159,8 @@ class _Machine:
 
     def _since_mark(self) -> list[Value]:
         start = self._marks.pop()
+        if start > len(self._stack):
+            raise IndexError("stack underflow")
         values = self._stack[start:]
         del self._stack[start:]
         return values
@@ -146,15 +185,26 @@ class _Machine:
         self._stack.append(text)
 
     def push_global(self) -> None:
-        found = Global(self._line(), self._line())
-        if not found.is_known:
-            raise self._unsafe(f"the Python object {found.qualified[:120]!r}")
-        if found.is_model_class:
-            self.classes.add(found.qualified)
+        lines = self._two_lines()
+        found = self.globals.get(lines)
+        if found is None:
+            found = self.globals[lines] = self._global(lines)
         self._stack.append(found)
 
+    def _global(self, lines: bytes) -> Global:
+        module, _, name = lines.decode("utf-8", "backslashreplace").partition("\n")
+        found = Global(module, name)
+        if not found.is_known:
+            raise self._unsafe(f"the Python object {found.qualified[:120]!r}")
+        if len(self.globals) >= MAX_CLASSES:
+            raise self._unsafe(f"more than {MAX_CLASSES} classes")
+        return found
+
     def put(self, layout: struct.Struct) -> None:
-        self._memo[self._number(layout)] = self._stack[-1]
+        index = self._number(layout)
+        if index > MAX_STEPS:
+            raise self.damaged(f"value number {index}, where there are no {MAX_STEPS}")
+        self._memo[index] = self._stack[-1]
 
     def get(self, layout: struct.Struct) -> None:
         self._stack.append(self._memo[self._number(layout)])
@@ -198,23 +248,30 @@ class _Machine:
         return list(zip(values[::2], values[1::2], strict=True))
 
     def new_object(self) -> None:
-        # The attributes come with BUILD; the empty argument tuple means nothing.
-        self._stack.pop()
+        # The attributes come with BUILD; the argument tuple means nothing, and so is empty.
+        if self._stack.pop() != ():
+            raise self.damaged("an object made with arguments")
 
     def call(self) -> None:
         argument, function = self._stack.pop(), self._stack.pop()
-        if not isinstance(function, Global):
+        if not isinstance(function, Global) or not function.can_be_called:
             raise self._unsafe("a call of what is not a named class")
-        if function.types_a_list:
-            # The element type is all that the call would add.
-            if not isinstance(argument, tuple):
-                raise self.damaged(f"{function.name} without its arguments")
-            self._stack.append(argument[0])
-        else:
-            self._stack.append(Call(function, argument))
+        if function.is_model_class and isinstance(argument, Pairs):
+            self.attributes = max(self.attributes, len(argument.entries))
+        if function.module == TENSORS:
+            self._count_tensor()
+        self._stack.append(called(function, argument, self._types))
 
     def persistent(self) -> None:
-        self._stack.append(Call(_STORAGE, self._stack.pop()))
+        self._count_tensor()
+        argument = self._stack.pop()
+        self._tensors.check_storage(argument)
+        self._stack.append(Call(STORAGE, argument))
+
+    def _count_tensor(self) -> None:
+        self._tensors_left -= 1
+        if self._tensors_left < 0:
+            raise self._unsafe(f"more than {MAX_TENSORS} tensors and storages")
 
 
 _U1, _U2, _U4 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")

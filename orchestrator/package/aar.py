@@ -97,7 +97,7 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
     return targets
 
 
-def rules(manifest: Manifest, header: str) -> elf.ElfRules:
+def rules(manifest: Manifest, header: str, *, canaries: bool = False) -> elf.ElfRules:
     """What a library for Android must be; `header` is the text of libtorch_app.h."""
     beside = {"libc++_shared.so"} if _facts(manifest).stl == "c++_shared" else set()
     return elf.ElfRules(
@@ -107,6 +107,7 @@ def rules(manifest: Manifest, header: str) -> elf.ElfRules:
         system_libraries=elf.SYSTEM_LIBRARIES["android"] | beside,
         page_size=_PAGES[manifest.processor],
         relocated="by loader",
+        canaries=canaries,
     )
 
 

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import jinja2
-
 from orchestrator.errors import OrchestratorError
 from orchestrator.package.files import File
 from orchestrator.package.zips import write_zip
+from orchestrator.system.templates import environment
 
 SOURCES: Final = Path(__file__).parents[1] / "native/java/libtorch/app"
 # What Android's tools take from every JDK since 9.
@@ -78,12 +77,7 @@ def java_sources(app: str, library: str) -> tuple[File, ...]:
         path.name: _PACKAGE.sub(package, path.read_text(encoding="utf-8"))
         for path in sorted(SOURCES.glob("*.java"))
     }
-    template = jinja2.Environment(
-        loader=jinja2.PackageLoader("orchestrator.package"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    ).get_template("App.java.j2")
+    template = environment("orchestrator.package").get_template("App.java.j2")
     texts["App.java"] = template.render(package=package, app=app, library=library)
     folder = package.replace(".", "/")
     return tuple(File(f"{folder}/{name}", texts[name].encode()) for name in sorted(texts))

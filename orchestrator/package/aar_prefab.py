@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-import jinja2
-
 from orchestrator.package import render
 from orchestrator.package.delivered import Delivery
 from orchestrator.package.files import File
 from orchestrator.package.manifest import AndroidFact
+from orchestrator.system.templates import environment
 
 C_HEADER: Final = "libtorch_app.h"
 # Prefab takes what CMake takes as a version: up to four numbers.
@@ -117,12 +116,7 @@ def _cxx_headers(
         for path, file in variant.delivery.files.items()
         if path.startswith("include/")
     }
-    template = jinja2.Environment(
-        loader=jinja2.PackageLoader("orchestrator.package"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    ).get_template("prefab.cmake.j2")
+    template = environment("orchestrator.package").get_template("prefab.cmake.j2")
     text = template.render(
         name=name,
         core=core,

@@ -1,7 +1,7 @@
 """Puts a linked variant into `dist/<app>/<abi>/`: libraries, headers, CMake package, manifest.
 
-Contract: all or nothing. The folder is complete and ours before it appears; a folder that we did
-not write is never touched. Equal inputs give an equal folder, byte for byte, times and modes
+Contract: all or nothing. The folder is complete, ours and proven before it appears; a folder that
+we did not write is never touched. Equal inputs give an equal folder, byte for byte, times and modes
 included, and one that is already there is left as it is.
 
     lib/lib<app>_torch.so                     stripped; exports the C API only
@@ -16,9 +16,10 @@ included, and one that is already there is left as it is.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
@@ -27,9 +28,12 @@ from orchestrator.package import render, sbom
 from orchestrator.package.elf import soname_of
 from orchestrator.package.files import (
     File,
+    files_below,
     in_order,
     refuse_foreign_folder,
-    write_folder,
+    replacing_folder,
+    tidy_folder,
+    writing,
 )
 from orchestrator.package.headers import HeaderFile
 from orchestrator.package.macho_live import linked_bytes
@@ -42,6 +46,7 @@ from orchestrator.package.manifest import (
     ModelFact,
     RuntimeFact,
     SelectionFact,
+    SourceFact,
     ToolchainFact,
 )
 from orchestrator.package.strip import NotStrippableError, split
@@ -58,12 +63,14 @@ class Licence:
     """A part that was linked: its licence (an SPDX expression) and the texts by file name.
 
     A text is its bytes, or the file that holds it; `version` is empty where the part has none.
+    `source` tells what it was compiled from, where that is known.
     """
 
     component: str
     version: str
     licence: str
     texts: Mapping[str, bytes | Path]
+    source: SourceFact | None = None
 
 
 @dataclass(frozen=True)
@@ -121,18 +128,31 @@ class Delivered:
 
 
 def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
-    """Writes `dist/<app>/<abi>/`.
+    """Writes `dist/<app>/<abi>/`, with nothing to prove of it. Raises what `delivering` raises."""
+    with delivering(inputs, dist) as delivered:
+        pass
+    return replace(delivered, folder=dist / inputs.app / inputs.abi)
 
+
+@contextmanager
+def delivering(inputs: DeliverInputs, dist: Path) -> Iterator[Delivered]:
+    """A delivery to prove, beside its place: at the end it is `dist/<app>/<abi>/`.
+
+    What is raised inside leaves `dist/<app>/<abi>/` as it was, and so does a kill at any moment.
+    Where that folder already is what it should be, it is the one to prove.
     Raises `MissingPartError`, `NotStrippableError`, and `files.ForeignFolderError`,
     `files.DuplicateFileError`, `files.UnwritableError`; then nothing has changed.
     """
     folder = dist / inputs.app / inputs.abi
     refuse_foreign_folder(folder)
     manifest, files = assemble(inputs)
-    changed = not _is_there(folder, manifest)
-    if changed:
-        write_folder(folder, files)
-    return _delivered(folder, manifest, changed)
+    with writing(folder):
+        tidy_folder(folder)
+    if _is_there(folder, files, manifest):
+        yield _delivered(folder, manifest, changed=False)
+        return
+    with replacing_folder(folder, files) as stage:
+        yield _delivered(stage, manifest, changed=True)
 
 
 def _delivered(folder: Path, manifest: Manifest, changed: bool) -> Delivered:
@@ -149,7 +169,7 @@ def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
     libraries, library = _libraries(inputs)
     bare = _manifest(inputs, library)
     texts = {
-        f"share/doc/{name}/sbom.cdx.json": sbom.text(bare),
+        f"share/doc/{name}/sbom.cdx.json": sbom.text(bare, _digests(libraries)),
         "README.md": render.readme(bare, libraries[0].size()),
     }
     if not library.is_static:
@@ -202,6 +222,11 @@ def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
     ], fact
 
 
+def _digests(files: Iterable[File]) -> dict[str, str]:
+    """sha256 by path, without that of the symbols, which are not linked."""
+    return {file.path: _fact(file).sha256 for file in files if file.path.startswith("lib/")}
+
+
 def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
     """The manifest without its files."""
     licences = tuple(
@@ -210,6 +235,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
             version=part.version,
             licence=part.licence,
             files=tuple(sorted(part.texts)),
+            source=part.source,
         )
         for part in sorted(inputs.licences, key=lambda part: part.component)
     )
@@ -263,23 +289,23 @@ def _part(path: Path) -> Iterator[None]:
         ) from cause
 
 
-def _is_there(folder: Path, manifest: Manifest) -> bool:
-    """Whether the folder holds this very delivery: same manifest, every file with its size.
-
-    Sizes catch what was deleted or cut short; a file edited to the same size is the user's own
-    doing and is told by the manifest's digests.
-    """
+def _is_there(folder: Path, files: Iterable[File], manifest: Manifest) -> bool:
+    """Whether the folder holds these very files and no others: contents and modes."""
+    wanted = {file.path: file for file in files}
+    digests = {path: fact.sha256 for path, fact in manifest.files.items()}
+    digests[MANIFEST] = wanted[MANIFEST].sha256()
     try:
-        if (folder / MANIFEST).read_bytes() != manifest.text().encode():
-            return False
-        wanted = {path: fact.bytes for path, fact in manifest.files.items()}
-        found = {
-            str(path.relative_to(folder)): path.stat().st_size
-            for path in folder.rglob("*")
-            if path.is_file()
-        }
+        return set(files_below(folder)) - {MARKER} == wanted.keys() and all(
+            _is_same(folder / path, file, digests[path]) for path, file in wanted.items()
+        )
     except OSError:
         return False
-    found.pop(MANIFEST, None)
-    found.pop(MARKER, None)
-    return found == wanted
+
+
+def _is_same(path: Path, wanted: File, digest: str) -> bool:
+    status = path.lstat()
+    return (
+        stat.S_ISREG(status.st_mode)
+        and stat.S_IMODE(status.st_mode) == wanted.mode
+        and File("", path).sha256() == digest
+    )

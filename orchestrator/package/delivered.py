@@ -59,25 +59,35 @@ def read_delivery(folder: Path) -> Delivery:
     files = {path: File(path, folder / path) for path in sorted(manifest.files)}
     library = manifest.library.file
     files[library] = File(library, folder / library, executable=not manifest.library.is_static)
-    wrong = [path for path, file in files.items() if not _holds(manifest, path, file)]
+    wrong = [line for path, file in files.items() if (line := _problem(manifest, path, file))]
     if wrong:
-        raise _changed(folder, wrong)
+        raise _changed(folder, manifest, wrong)
     files[MANIFEST] = File(MANIFEST, folder / MANIFEST)
     return Delivery(manifest, files, files[MANIFEST].sha256())
 
 
-def _holds(manifest: Manifest, path: str, file: File) -> bool:
+def _problem(manifest: Manifest, path: str, file: File) -> str | None:
+    """What is wrong with a file, or nothing."""
+    fact = manifest.files.get(path)
+    if fact is None:
+        return f"{path} is not in the manifest"
     try:
-        return path in manifest.files and file.sha256() == manifest.files[path].sha256
-    except OSError:
-        return False
+        if file.sha256() == fact.sha256:
+            return None
+        size = file.size()
+    except OSError as cause:
+        return f"{path}: {cause.strerror}"
+    if size != fact.bytes:
+        return f"{path} has {size:,} bytes, not {fact.bytes:,}"
+    return f"{path} has other content"
 
 
-def _changed(folder: Path, wrong: Sequence[str]) -> ChangedDeliveryError:
+def _changed(folder: Path, manifest: Manifest, wrong: Sequence[str]) -> ChangedDeliveryError:
+    label = f"//apps/{manifest.app}:{manifest.abi}"
     return ChangedDeliveryError(
         "the delivered folder was changed",
         place=Place(str(folder)),
         expected="the files that its manifest lists, with their digests",
         seen=", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""),
-        hint="build the variant again",
+        hint=f"build the variant again: ./orchestrate build {label}",
     )

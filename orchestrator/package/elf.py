@@ -18,6 +18,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.package import elf_hardening
 from orchestrator.toolchain.self_relocation import begins_relocated, is_packed
 
 # What a system brings along, so that a library may need it. glibc: the parts of one package
@@ -93,6 +94,8 @@ class ElfRules:
     """What a library must be: `processor` as toolchains name it, `page_size` in bytes.
 
     relocated  who applies packed relocations: the system's loader (bionic), or the library
+    canaries   whether functions must guard their stack
+    symbols    the symbols that were stripped off it, where they are at hand
     """
 
     soname: str
@@ -101,6 +104,8 @@ class ElfRules:
     system_libraries: frozenset[str]
     page_size: int = 0x1000
     relocated: Literal["by itself", "by loader"] = "by itself"
+    canaries: bool = False
+    symbols: Path | None = None
 
 
 def check(path: Path, rules: ElfRules) -> None:
@@ -119,6 +124,7 @@ def violations(path: Path, rules: ElfRules) -> tuple[OrchestratorError, ...]:
     """All violations, one error each, not raised; raises only `NotElfError`."""
     elf, dynamic = _open(path.read_bytes(), path)
     found = [rule(elf, dynamic, rules) for rule in _RULES]
+    found += _hardening(elf, dynamic, rules)
     for error in found:
         if error is not None:
             error.place = Place(str(path))
@@ -292,6 +298,18 @@ def _run_path(_: ELFFile, dynamic: DynamicSection, rules: ElfRules) -> Orchestra
         seen=", ".join(paths),
         hint="link without -rpath",
     )
+
+
+def _hardening(
+    elf: ELFFile, dynamic: DynamicSection, rules: ElfRules
+) -> list[OrchestratorError | None]:
+    return [
+        elf_hardening.writable_tables(elf),
+        elf_hardening.lazy_binding(dynamic),
+        elf_hardening.executable_stack(elf),
+        elf_hardening.missing_build_id(elf),
+        elf_hardening.unguarded_stack(elf, rules.symbols) if rules.canaries else None,
+    ]
 
 
 _RULES: Final[

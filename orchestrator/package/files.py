@@ -11,21 +11,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.execute.folders import MARKER, is_ours
+from orchestrator.execute.folders import MARKER, is_ours, remove_folder
+from orchestrator.system.exchange import exchange
 
 RECORD: Final = ".packages.json"
 # 2023-01-01: after 1980 (zip's first year), and in nobody's future.
 EPOCH: Final = 1672531200
+# Most of a delivery's thousands of files: read at once, which takes half the time.
+_SMALL: Final = 1 << 20
 _MARKER_TEXT: Final = "This folder is written, replaced and removed by the orchestrator.\n"
 
 
@@ -56,6 +60,11 @@ class File:
     content: bytes | Path
     executable: bool = False
 
+    @property
+    def mode(self) -> int:
+        """The permissions that it is written with."""
+        return 0o755 if self.executable else 0o644
+
     def size(self) -> int:
         """Bytes; raises `OSError` where the file to copy is not there."""
         if isinstance(self.content, bytes):
@@ -66,7 +75,9 @@ class File:
         """Digest of the content; raises `OSError` where the file to copy cannot be read."""
         if isinstance(self.content, bytes):
             return hashlib.sha256(self.content).hexdigest()
-        with self.content.open("rb") as file:
+        with self.content.open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size <= _SMALL:
+                return hashlib.sha256(file.read()).hexdigest()
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def write(self, target: Path) -> None:
@@ -95,17 +106,56 @@ def write_folder(target: Path, files: Iterable[File]) -> None:
 
     Raises `ForeignFolderError`, `DuplicateFileError`, `UnwritableError`; then nothing has changed.
     """
+    with replacing_folder(target, files):
+        pass
+
+
+@contextmanager
+def replacing_folder(target: Path, files: Iterable[File]) -> Iterator[Path]:
+    """A folder beside `target` with `files` and the marker, to look at; at the end it is `target`.
+
+    What is raised inside leaves `target` as it was, and so does a kill at any moment: see `_swap`.
+    Raises what `write_folder` raises.
+    """
     ordered = in_order([*files, File(MARKER, _MARKER_TEXT.encode())])
     refuse_foreign_folder(target)
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(target)
+        tidy_folder(target)
         stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
-        try:
+    try:
+        with writing(target):
             _fill(stage, ordered)
+        yield stage
+        # Looking took its time.
+        refuse_foreign_folder(target)
+        with writing(target):
             _swap(stage, target)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+    finally:
+        with suppress(OSError):
+            _discard(stage)
+
+
+def tidy_folder(target: Path) -> None:
+    """Clears what a killed delivery left beside `target`, and puts back what it had taken away.
+
+    Only for whoever delivers there: a staged folder of another process would go. Raises `OSError`.
+    """
+    for old in target.parent.glob(f".{target.name}.old-*"):
+        if not os.path.lexists(target) and is_ours(old):
+            old.rename(target)
+    _sweep(target)
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    """Paths of all that is not a folder below `folder`, relative to it, with `/`.
+
+    A link is not followed. Nothing where there is no such folder.
+    """
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        inner = os.path.relpath(place, folder)
+        yield from (name if inner == "." else f"{inner}/{name}" for name in (*names, *links))
 
 
 def refuse_foreign_folder(target: Path) -> None:
@@ -127,12 +177,18 @@ def refuse_foreign_folder(target: Path) -> None:
     )
 
 
-def write_package(target: Path, made_of: str, write: Callable[[BinaryIO], object]) -> bool:
+def write_package(
+    target: Path,
+    made_of: str,
+    write: Callable[[BinaryIO], object],
+    *,
+    hint: str = "move it away, or give the app another package_name or version",
+) -> bool:
     """Writes a package file and lists it in the `RECORD` beside it; False where it was there.
 
     `made_of` is a digest of all that the package is made of: one with the same is not made again.
-    `write` gets the file to write to. Raises `ForeignFileError` where another file is in the way,
-    and `UnwritableError`; then nothing has changed.
+    `write` gets the file to write to. Raises `ForeignFileError`, with this hint, where another file
+    is in the way, and `UnwritableError`; then nothing has changed.
     """
     record = target.parent / RECORD
     known = read_record(record)
@@ -146,7 +202,7 @@ def write_package(target: Path, made_of: str, write: Callable[[BinaryIO], object
                 place=Place(str(target)),
                 expected="no file, or the package that was written before",
                 seen=seen if target.is_symlink() else f"a file with sha256 {seen}",
-                hint="move it away, or give the app another package_name or version",
+                hint=hint,
             )
         if entry.get("made_of") == made_of and entry.get("sha256") == seen:
             return False
@@ -209,10 +265,17 @@ def _sweep(target: Path) -> None:
     """Remove what a delivery that was killed left beside `target`: ours by marker, or empty."""
     for kind in ("new", "old"):
         for left in target.parent.glob(f".{target.name}.{kind}-*"):
-            if (left / MARKER).is_file():
-                shutil.rmtree(left)
-            elif left.is_dir() and not left.is_symlink() and not any(left.iterdir()):
-                left.rmdir()
+            _discard(left)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder that is ours or empty; killed half-way, it is still known for one."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    if is_ours(folder):
+        remove_folder(folder)
+    elif not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _fill(stage: Path, files: Iterable[File]) -> None:
@@ -223,7 +286,7 @@ def _fill(stage: Path, files: Iterable[File]) -> None:
             folders.add(folder)
         path = stage / file.path
         file.write(path)
-        _settle(path, 0o755 if file.executable else 0o644)
+        _settle(path, file.mode)
     # Inner ones first: a folder's time changes when something is put into it.
     for folder in sorted(folders, reverse=True):
         _settle(stage / folder, 0o755)
@@ -245,23 +308,23 @@ def _settle(path: Path, mode: int) -> None:
 
 
 def _swap(stage: Path, target: Path) -> None:
-    """Puts `stage` where `target` is; the old one comes back where that fails.
+    """Puts `stage` where `target` is; what was there is at `stage` then, if anything was.
 
-    POSIX replaces no folder that holds files, so there are two renames.
+    In one step where the system can. Else in two, since POSIX replaces no folder that holds files;
+    the old folder has a name of its own between them, by which `tidy_folder` finds it.
     """
-    if not target.exists():
-        stage.replace(target)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old-", dir=target.parent))
-    try:
-        target.replace(old)
+    if not os.path.lexists(target):
+        stage.rename(target)
+    elif not exchange(stage, target):
+        old = target.with_name(f".{target.name}.old-{secrets.token_hex(8)}")
+        target.rename(old)
         try:
-            stage.replace(target)
+            stage.rename(target)
         except BaseException:
-            old.replace(target)
+            old.rename(target)
             raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+        # Half removed, it must not be found.
+        old.rename(stage)
 
 
 @contextmanager

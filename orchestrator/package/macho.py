@@ -29,6 +29,8 @@ _N_STAB, _N_PEXT, _N_TYPE, _N_EXT, _N_UNDF = 0xE0, 0x10, 0x0E, 0x01, 0x00
 # x86-64 it is compared by address, so that clang hides none of it; a class's would have a length in
 # its name (Itanium C++ ABI, 5.1).
 _BUILT_IN: Final = re.compile(r"__ZT[IS][^0-9]+")
+# What a function calls that finds its canary changed.
+_CANARY: Final = "___stack_chk_fail"
 # C++ names that the system's libc++ and libc++abi define; any other is code that we left out.
 _SYSTEM_CXX: Final = re.compile(
     r"__Z(?:N[KVrR]*St|S[tabiosd]|T[ISVCT]+N?K?St|T[IS][a-z]|T[IS]PK?[a-z]"
@@ -56,18 +58,26 @@ class WrongSymbolsError(OrchestratorError):
     """A static library does not offer exactly the C API."""
 
 
+class UnguardedObjectsError(OrchestratorError):
+    """No function of a static library would notice that its stack was written over."""
+
+
 class UnresolvedError(OrchestratorError):
     """A static library refers to code of PyTorch's that is not in it."""
 
 
 @dataclass(frozen=True)
 class MachoRules:
-    """What every member must be: `minimum` is a version such as `15.0`; `exports` are C names."""
+    """What every member must be: `minimum` is a version such as `15.0`; `exports` are C names.
+
+    canaries  whether functions must guard their stack
+    """
 
     system: str
     processor: str
     minimum: str
     exports: frozenset[str]
+    canaries: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,7 @@ def check(path: Path, rules: MachoRules) -> None:
             fault = rule(member, rules)
             if fault is not None:
                 raise _at(fault, path, member)
-    for whole in (_api, _resolved):
+    for whole in (_api, _resolved, _guarded):
         fault = whole(members, rules)
         if fault is not None:
             fault.place = Place(str(path))
@@ -285,4 +295,15 @@ def _resolved(members: tuple[Member, ...], _: MachoRules) -> OrchestratorError |
         expected="references to the system's libraries only",
         seen=", ".join(missing[:8]) + (", ..." if len(missing) > 8 else ""),
         hint="the runtime index does not know what this platform's code refers to",
+    )
+
+
+def _guarded(members: tuple[Member, ...], rules: MachoRules) -> OrchestratorError | None:
+    if not rules.canaries or any(_CANARY in member.undefined for member in members):
+        return None
+    return UnguardedObjectsError(
+        "the library's functions do not guard their stack",
+        expected=f"a reference to {_CANARY}",
+        seen="none",
+        hint="a toolchain without it says so: `compile_flags: [-fno-stack-protector]`",
     )

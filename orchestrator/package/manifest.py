@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.values.config import ABI, NAME, PACKAGE, VERSION
 
 MANIFEST: Final = "manifest.json"
 
@@ -38,7 +39,7 @@ Names = Annotated[tuple[str, ...], Strict(False), AfterValidator(_canonical)]
 class ModelFact(_Fact):
     """A model that the variant was cut for and has run."""
 
-    name: str
+    name: str = Field(pattern=NAME)
     file: str
     sha256: str
 
@@ -55,7 +56,7 @@ class SelectionFact(_Fact):
 class RuntimeFact(_Fact):
     """The PyTorch source: its version, and the digest of the files that were compiled."""
 
-    pytorch: str
+    pytorch: str = Field(pattern=VERSION)
     tree: str
 
 
@@ -80,8 +81,20 @@ class ToolchainFact(_Fact):
     android: AndroidFact | None = None
 
 
+class SourceFact(_Fact):
+    """What a part was compiled from, so that it can be told whatever its name and version are.
+
+    sha256  of the one file; of several, of the lines that `sha256sum` prints for them in the order
+            of their paths (runtime/tree.py)
+    files   globs of the files, relative to the part's own folder; none: a whole pinned tree
+    """
+
+    sha256: str
+    files: Names = ()
+
+
 class LicenceFact(_Fact):
-    """A part of the libraries, its licence as an SPDX expression, and the texts delivered.
+    """A part of the libraries or headers, its licence as an SPDX expression, its texts' names.
 
     `version` is empty where the part has none: code copied into PyTorch's own files."""
 
@@ -89,6 +102,7 @@ class LicenceFact(_Fact):
     version: str
     licence: str
     files: Names
+    source: SourceFact | None = None
 
 
 class FileFact(_Fact):
@@ -118,10 +132,10 @@ class Manifest(_Fact):
     """The whole of `manifest.json`."""
 
     format: Literal[1] = 1
-    app: str
-    abi: str
-    version: str
-    package_name: str
+    app: str = Field(pattern=NAME)
+    abi: str = Field(pattern=ABI)
+    version: str = Field(pattern=VERSION)
+    package_name: str = Field(pattern=PACKAGE)
     system: str
     processor: str
     for_release: bool

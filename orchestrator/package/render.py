@@ -1,19 +1,18 @@
 """The texts of a delivery, from its manifest: CMake package, pkg-config files, README.
 
 Contract: pure. A text depends on the manifest and the `Layout` only, and names no path of the
-machine that it was made on: every path is relative to the file itself.
+machine that it was made on: every path is relative to the file itself. What a manifest says and a
+text cannot hold is refused (UnfitTextError).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-import jinja2
-
 from orchestrator.package.manifest import Manifest
+from orchestrator.system.templates import environment
 
 _CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBCXX__"}
 _CMAKE_SYSTEMS: Final = {"linux": "Linux", "android": "Android", "ios": "iOS"}
@@ -76,7 +75,7 @@ def readme(manifest: Manifest, library_bytes: int) -> str:
 def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> str:
     app = manifest.app
     text = (
-        _environment()
+        environment("orchestrator.package")
         .get_template(template)
         .render(
             m=manifest,
@@ -94,13 +93,3 @@ def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> s
         )
     )
     return text.rstrip("\n") + "\n"
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("orchestrator.package"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )

@@ -22,12 +22,10 @@ import plistlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
-
-import jinja2
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.package import macho, sbom
@@ -39,6 +37,7 @@ from orchestrator.package.manifest import Manifest
 from orchestrator.package.privacy import privacy_manifest
 from orchestrator.package.render import package_name
 from orchestrator.package.zips import write_zip
+from orchestrator.system.templates import environment
 
 SYSTEMS: Final = frozenset(("ios", "ios-simulator"))
 JOINS_ABIS: Final = True
@@ -191,17 +190,19 @@ def _xcframework(variants: Sequence[Delivery]) -> list[File]:
         for symbol in macho.needed_symbols(_path(variant, _library(variant)))
     }
     context = _context(manifests)
+    libraries = {f"{one.identifier}/{library}": one.library() for one in slices}
+    digests = {path: sha256(content).hexdigest() for path, content in libraries.items()}
     files = {
         "Info.plist": _info(slices, library),
         "PrivacyInfo.xcprivacy": privacy_manifest(symbols),
         "README.md": _render("README.md.j2", context),
         "manifest.json": _manifests(manifests),
-        "sbom.cdx.json": sbom.text(_joined(manifests)).encode(),
+        "sbom.cdx.json": sbom.text(_joined(manifests), digests).encode(),
         **_licences(variants),
+        **libraries,
     }
     for one in slices:
         headers = f"{one.identifier}/Headers/{module}"
-        files[f"{one.identifier}/{library}"] = one.library()
         files[f"{headers}/libtorch_app.h"] = _content(first, _HEADER)
         files[f"{headers}/module.modulemap"] = _render("module.modulemap.j2", context)
     return [File(f"{module}.xcframework/{path}", content) for path, content in files.items()]
@@ -285,15 +286,6 @@ def _content(variant: Delivery, path: str) -> bytes:
 
 
 def _render(template: str, context: Mapping[str, object]) -> bytes:
-    text = _environment().get_template(template).render(context)
+    templates = environment("orchestrator.package", "templates/xcframework")
+    text = templates.get_template(template).render(context)
     return (text.rstrip("\n") + "\n").encode()
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("orchestrator.package", "templates/xcframework"),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # Swift and Markdown
-    )

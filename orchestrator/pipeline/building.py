@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import ensure_folder
-from orchestrator.package.deliver import Delivered, deliver
+from orchestrator.package.deliver import Delivered, DeliverInputs, delivering
 from orchestrator.pipeline.checking import check_library
 from orchestrator.pipeline.comparing import comparable, require_same_structure
 from orchestrator.pipeline.compile import Carried, ProgressSink, carry_out
 from orchestrator.pipeline.delivering import deliver_inputs
 from orchestrator.pipeline.failing import Failures, compiled_of, failed_row
+from orchestrator.pipeline.inputs_read import InputsRead, inputs_read
 from orchestrator.pipeline.packaging import (
     make_packages,
     mark_proven,
@@ -26,7 +28,7 @@ from orchestrator.pipeline.verifying import driver_path, verify_library
 from orchestrator.plan.graph import action_graph
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.table import BuildReport, VariantReport
-from orchestrator.report.verify import require_verified
+from orchestrator.report.verify import Status, require_verified
 from orchestrator.values.action import count_units
 from orchestrator.values.labels import Label
 
@@ -39,10 +41,30 @@ class OverBudgetError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Built:
-    """What a build tells, and what failed in it: nothing, unless it was to keep going."""
+    """What a build tells, and what failed in it: nothing, unless it was to keep going.
+
+    read: what the outcome hangs on; nothing where something failed.
+    """
 
     report: BuildReport
     failures: tuple[OrchestratorError, ...] = ()
+    read: InputsRead | None = None
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A variant's row of the report, and what it was delivered from."""
+
+    report: VariantReport
+    inputs: DeliverInputs
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """How a delivery has passed; see `VariantReport`."""
+
+    verified: Status
+    made_as: str | None
 
 
 def build(
@@ -82,27 +104,30 @@ def build(
         [(v.label, (*v.objects.compiles, *v.links.driver_compiles), v.links.all) for v in variants],
     )
     ensure_folder(session.context.dist, "dist")
-    reports = []
+    finished = list[_Finished]()
     # the machine's own ABI first: what cannot run here is compared with it
     for variant in sorted(variants, key=lambda variant: variant.label.abi != HOST):
         if variant.label not in failures.by_label:
             with failures.of(variant.label):
-                reports.append(_finish(session, variant, variants, carried))
+                finished.append(_finish(session, variant, variants, carried))
     built = [variant.label for variant in variants if variant.label not in failures.by_label]
     packages: tuple[PackageReport, ...] = ()
     with failures.of():
         packages = make_packages(session, built)
-    reports += [
+    failed = (
         _failed(session, label, error, variants, carried)
         for label, error in failures.by_label.items()
-    ]
+    )
     report = BuildReport(
-        variants=tuple(reports),
+        variants=(*(one.report for one in finished), *failed),
         packages=packages,
         actions_run=carried.result.actions,
         seconds=time.monotonic() - started,
     )
-    return Built(report, failures.all)
+    if failures.all:
+        return Built(report, failures.all)
+    read = inputs_read(session, labels, graph, [one.inputs for one in finished])
+    return Built(report, read=read)
 
 
 def _failed(
@@ -121,9 +146,37 @@ def _failed(
 
 def _finish(
     session: Session, variant: Variant, variants: Sequence[Variant], carried: Carried
-) -> VariantReport:
+) -> _Finished:
+    """Deliver a variant that has been linked: it is checked and run before it is in dist/."""
     mark_unproven(session, variant.label)
-    delivered = deliver(deliver_inputs(session, variant), session.context.dist)
+    inputs = deliver_inputs(session, variant)
+    with (
+        delivering(inputs, session.context.dist) as delivered,
+        _telling_what_stays(session, variant.label, delivered),
+    ):
+        proof = _prove(session, variant, variants, delivered)
+    mark_proven(session, variant.label)
+    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
+    compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
+    report = VariantReport(
+        app=variant.label.app,
+        abi=abi_of(variant.label),
+        operators=len(variant.selection.operators),
+        units_compiled=compiled,
+        units_reused=count_units(variant.objects.compiles) - compiled,
+        stripped_bytes=delivered.stripped_bytes,
+        all_operators_bytes=whole.get(variant.app.optimize),
+        verified=proof.verified,
+        made_as=proof.made_as,
+        for_release=delivered.manifest.for_release,
+    )
+    return _Finished(report, inputs)
+
+
+def _prove(
+    session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
+) -> _Proof:
+    """Check what is delivered, and run its models. Raises what is wrong with it."""
     check_library(session.toolchain(abi_of(variant.label)), delivered)
     _check_budget(variant, delivered)
     results = verify_library(
@@ -136,34 +189,44 @@ def _finish(
     )
     require_verified(str(variant.label), results)
     statuses = {result.status for result in results}
-    made_as = _made_as(session, variant, variants) if statuses == {"not run here"} else None
-    mark_proven(session, variant.label)
-    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
-    compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
-    return VariantReport(
-        app=variant.label.app,
-        abi=abi_of(variant.label),
-        operators=len(variant.selection.operators),
-        units_compiled=compiled,
-        units_reused=count_units(variant.objects.compiles) - compiled,
-        stripped_bytes=delivered.stripped_bytes,
-        all_operators_bytes=whole.get(variant.app.optimize),
+    return _Proof(
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
-        made_as=made_as,
-        for_release=delivered.manifest.for_release,
+        made_as=_made_as(session, variant, variants, delivered)
+        if statuses == {"not run here"}
+        else None,
     )
 
 
-def _made_as(session: Session, variant: Variant, variants: Sequence[Variant]) -> str | None:
+@contextmanager
+def _telling_what_stays(session: Session, label: Label, delivered: Delivered) -> Iterator[None]:
+    """Adds to an error about what is delivered what lies in dist/ after it."""
+    folder = session.context.dist / label.app / abi_of(label)
+    try:
+        yield
+    except OrchestratorError as error:
+        shown = folder.relative_to(session.context.root).as_posix()
+        if not delivered.changed:
+            stays = f"{shown} has this same library, of an earlier build that passed"
+        elif folder.is_dir():
+            stays = f"{shown} is as it was: of an earlier build, that passed"
+        else:
+            stays = f"{shown} is not written"
+        error.hint = f"{error.hint}; {stays}" if error.hint else stays
+        raise
+
+
+def _made_as(
+    session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
+) -> str | None:
     """The ABI of this app that ran and that the variant is made as; None where none ran here.
 
     Raises StructureDiffersError.
     """
     ran = Label(variant.label.app, HOST)
-    if HOST not in variant.app.config.targets or not comparable(session, variant.label, ran):
+    if HOST not in variant.app.config.targets or not comparable(session, delivered, ran):
         return None
     host = next((v for v in variants if v.label == ran), None) or plan_variants(session, [ran])[0]
-    require_same_structure(session, variant.label, variant.objects, ran, host.objects)
+    require_same_structure(session, variant.label, delivered, variant.objects, ran, host.objects)
     return HOST
 
 

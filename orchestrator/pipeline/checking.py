@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.package import aar, elf, macho
@@ -10,6 +11,7 @@ from orchestrator.package.deliver import Delivered
 from orchestrator.package.headers import api_functions
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
+from orchestrator.plan.flags import guards_stack
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.labels import Label
 
@@ -38,12 +40,16 @@ def check_library(toolchain: ResolvedToolchain, delivered: Delivered) -> None:
     """Raises the first rule of a shipped library that the delivered one breaks."""
     config, manifest = toolchain.config, delivered.manifest
     header = (NATIVE / "capi/libtorch_app.h").read_text()
+    canaries = guards_stack(config.compile_flags)
+    symbols = delivered.folder / "symbols" / f"{delivered.shared_library.name}.debug"
     if config.compiler.xcode is not None:
         minimum = config.compiler.xcode.minimum
-        wanted = macho.MachoRules(config.system, config.processor, minimum, api_functions(header))
+        exports = api_functions(header)
+        wanted = macho.MachoRules(config.system, config.processor, minimum, exports, canaries)
         macho.check(delivered.shared_library, wanted)
     elif config.system == "android":
-        elf.check(delivered.shared_library, aar.rules(manifest, header))
+        rules = aar.rules(manifest, header, canaries=canaries)
+        elf.check(delivered.shared_library, replace(rules, symbols=symbols))
     else:
         rules = elf.ElfRules(
             soname=f"lib{manifest.app}_torch.so",
@@ -51,5 +57,7 @@ def check_library(toolchain: ResolvedToolchain, delivered: Delivered) -> None:
             exports=api_functions(header),
             system_libraries=elf.SYSTEM_LIBRARIES[f"linux-{toolchain.driver.c_library}"]
             | (frozenset() if toolchain.driver.links_cxx_library else elf.CXX_LIBRARIES),
+            canaries=canaries,
+            symbols=symbols,
         )
         elf.check(delivered.shared_library, rules)

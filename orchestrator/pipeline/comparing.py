@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from orchestrator.package.deliver import Delivered
 from orchestrator.package.macho import read_archive
-from orchestrator.package.manifest import read_manifest
+from orchestrator.package.manifest import MANIFEST, read_manifest
 from orchestrator.package.symbols import defined_symbols
 from orchestrator.pipeline.packaging import is_proven
 from orchestrator.pipeline.session import Session
@@ -14,24 +15,24 @@ from orchestrator.report.structural import Structure, require_same, structure_of
 from orchestrator.values.labels import Label
 
 
-def comparable(session: Session, label: Label, ran: Label) -> bool:
-    """Whether `ran` has been delivered and has run, and is cut for the same models as `label`."""
-    dist = session.context.dist
-    folders = [dist / one.app / str(one.abi) for one in (label, ran)]
-    if not all((folder / "manifest.json").is_file() for folder in folders):
+def comparable(session: Session, delivered: Delivered, ran: Label) -> bool:
+    """Whether `ran` lies in dist/ and has run, and is cut for the same models as `delivered`."""
+    theirs = _folder(session, ran)
+    if not (theirs / MANIFEST).is_file():
         return False
-    ours, theirs = (read_manifest(folder).fingerprint for folder in folders)
-    return bool(ours) and ours == theirs and is_proven(session, ran)
+    ours = delivered.manifest.fingerprint
+    return bool(ours) and ours == read_manifest(theirs).fingerprint and is_proven(session, ran)
 
 
 def require_same_structure(
     session: Session,
     label: Label,
+    delivered: Delivered,
     objects: VariantObjects,
     ran: Label,
     objects_that_ran: VariantObjects,
 ) -> None:
-    """Raises StructureDiffersError where delivered `label` is not made as delivered `ran`."""
+    """Raises StructureDiffersError where `label`, as delivered, is not made as `ran` in dist/."""
     registering = frozenset(
         PurePosixPath(compile.unit).name
         for plan in (objects, objects_that_ran)
@@ -40,15 +41,16 @@ def require_same_structure(
     require_same(
         str(label),
         str(ran),
-        _structure(session, ran, objects_that_ran, registering),
-        _structure(session, label, objects, registering),
+        _structure(_folder(session, ran), objects_that_ran, registering),
+        _structure(delivered.folder, objects, registering),
     )
 
 
-def _structure(
-    session: Session, label: Label, objects: VariantObjects, registering: frozenset[str]
-) -> Structure:
-    folder = session.context.dist / label.app / str(label.abi)
+def _folder(session: Session, label: Label) -> Path:
+    return session.context.dist / label.app / str(label.abi)
+
+
+def _structure(folder: Path, objects: VariantObjects, registering: frozenset[str]) -> Structure:
     library = read_manifest(folder).library
     return structure_of(
         _symbols(folder / library.file, library.symbols and folder / library.symbols),

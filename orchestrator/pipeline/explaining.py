@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, visible
 from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import Session
 from orchestrator.select.why import Explainer, of_selection
@@ -28,7 +28,7 @@ class Answer:
         """For people, with a last newline."""
         if not self.lines:
             return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
-        told = "".join(f"  {line}\n" for line in self.lines)
+        told = "".join(f"  {visible(line)}\n" for line in self.lines)
         return f"{self.subject} is in {self.label}\n{told}"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
+from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.package.headers import HeaderFile, headers_from_depfile
@@ -12,6 +12,7 @@ from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.plan.flags import INCLUDE_FOLDERS, own_folders, unit_flags
+from orchestrator.system.staging import write_text
 from orchestrator.toolchain.resolve import compiler_environment
 
 _PROBE = NATIVE / "headers" / "probe.cpp"
@@ -46,14 +47,28 @@ def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
         }
     )
     stored = session.context.cache / "headers" / f"{key}.json"
-    if not stored.is_file():
+    headers = _read(stored)
+    if headers is None:
         session.say(f"finding the headers of the C++ API for {abi}")
-        headers = headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi))
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        staged = stored.with_name(f".{key}.{os.getpid()}")
-        staged.write_text(json.dumps([[h.source, h.destination] for h in headers]))
-        staged.replace(stored)
-    return tuple(HeaderFile(*pair) for pair in json.loads(stored.read_text()))
+        headers = tuple(headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi)))
+        listed = [[h.source, h.destination] for h in headers]
+        write_text(stored, json.dumps([_digest(listed), listed]))
+    return headers
+
+
+def _read(stored: Path) -> tuple[HeaderFile, ...] | None:
+    """The stored list; None where there is none, or one that is damaged."""
+    try:
+        digest, listed = json.loads(stored.read_bytes())
+        if digest != _digest(listed):
+            return None
+        return tuple(HeaderFile(source, destination) for source, destination in listed)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _digest(listed: object) -> str:
+    return fingerprint({"headers": listed})
 
 
 def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
@@ -97,7 +112,7 @@ def _for_consumer(session: Session, text: str) -> str:
 
 def _depfile(session: Session, abi: str, flags: list[str]) -> str:
     argv = [str(session.toolchain(abi).cxx), *flags, "-M", str(_PROBE)]
-    env = compiler_environment(session.context.cache, session.context.env)
+    env = compiler_environment(session.context.cache, session.context.env, session.context.state)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ProbeFailedError(

@@ -33,6 +33,7 @@ from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitF
 from orchestrator.runtime.index_build import build_index
 from orchestrator.runtime.mentions import Mentions, mentions_of
 from orchestrator.runtime.units import runtime_units
+from orchestrator.system.staging import write_bytes
 from orchestrator.toolchain.resolve import compiler_environment
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.selection import Selection
@@ -104,16 +105,16 @@ def make_index(
         {rule.unit: rule.operators for rule in runtime.version.fallbacks},
     )
     entry = _entry(session, library, tracer)
-    _write(index_path(runtime.version.version), save_index(index))
-    _write(entry_path(runtime.version.version), entry_text(entry).encode())
+    write_bytes(index_path(runtime.version.version), save_index(index))
+    write_bytes(entry_path(runtime.version.version), entry_text(entry).encode())
     return MadeIndex(index, index_path(runtime.version.version), entry, len(carried.compiled))
 
 
 def index_spec(session: Session) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
-    of them has and needs."""
+    of them has and needs; as written, since what a compiler adds is no need of theirs."""
     wanted = Wanted("index", HOST, _EVERYTHING, session.kernels, "release", "size")
-    return replace(spec_of(session, wanted), entry=frozenset(), lto=False)
+    return replace(spec_of(session, wanted), entry=frozenset(), lto=False, hardening=frozenset())
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
@@ -128,7 +129,9 @@ def _mentions(
 ) -> Iterable[UnitFacts]:
     """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
     session.say("preprocessing the units")
-    env = dict(compiler_environment(session.context.cache, session.context.env))
+    env = dict(
+        compiler_environment(session.context.cache, session.context.env, session.context.state)
+    )
     found: dict[str, Mentions] = {}
     # processes: finding names in a few megabytes takes as long as preprocessing them
     with ProcessPoolExecutor(os.cpu_count()) as pool:
@@ -168,9 +171,3 @@ def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compil
     needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
     recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
     return Entry(needed, recording - needed)
-
-
-def _write(path: Path, data: bytes) -> None:
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
-    staged.write_bytes(data)
-    staged.replace(path)

@@ -10,8 +10,9 @@ import base64
 import math
 import random
 import struct
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice, repeat
+from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.values.config import InputRun, TensorSpec
@@ -27,6 +28,10 @@ _FORMATS = {
     "uint8": "B",
     "bool": "?",
 }
+
+
+# Values that are packed at once: a list of all of them takes ten times the memory of the tensor.
+_AT_ONCE: Final = 2**14
 
 
 class InputOutOfRangeError(OrchestratorError):
@@ -62,13 +67,16 @@ def _argument(argument: object) -> dict[str, Any]:
 
 def _tensor(spec: TensorSpec) -> dict[str, Any]:
     count = math.prod(spec.shape)
+    data = bytearray()
     values = _fill(spec, count)
     try:
-        data = struct.pack(f"<{count}{_FORMATS[spec.dtype]}", *values)
+        while part := list(islice(values, _AT_ONCE)):
+            data += struct.pack(f"<{len(part)}{_FORMATS[spec.dtype]}", *part)
     except (struct.error, OverflowError):
+        least, most = min(_fill(spec, count)), max(_fill(spec, count))
         raise InputOutOfRangeError(
             f"the fill `{spec.fill}` makes values that {spec.dtype} cannot hold",
-            seen=f"{min(values)} to {max(values)}, in a tensor of {count} elements",
+            seen=f"{least} to {most}, in a tensor of {count} elements",
             hint="choose another dtype, smaller bounds or a smaller shape in app.yaml",
         ) from None
     return {
@@ -78,25 +86,27 @@ def _tensor(spec: TensorSpec) -> dict[str, Any]:
     }
 
 
-def _fill(spec: TensorSpec, count: int) -> list[Any]:
+def _fill(spec: TensorSpec, count: int) -> Iterator[Any]:
+    """The tensor's values, one after another."""
     source = random.Random(spec.seed)
+    values: Iterable[float]
     match spec.fill:
         case "zeros":
-            values: list[float] = [0] * count
+            values = repeat(0, count)
         case "ones":
-            values = [1] * count
+            values = repeat(1, count)
         case "arange":
-            values = list(range(count))
+            values = range(count)
         case "uniform":
             low = 0.0 if spec.low is None else float(spec.low)
             high = 1.0 if spec.high is None else float(spec.high)
-            values = [source.uniform(low, high) for _ in range(count)]
+            values = (source.uniform(low, high) for _ in range(count))
         case "normal":
-            values = [source.gauss(0.0, 1.0) for _ in range(count)]
+            values = (source.gauss(0.0, 1.0) for _ in range(count))
         case "randint":
             first = 0 if spec.low is None else int(spec.low)
             last = (2 if spec.high is None else int(spec.high)) - 1
-            values = [source.randint(first, last) for _ in range(count)]
+            values = (source.randint(first, last) for _ in range(count))
     if spec.dtype.startswith("float"):
-        return values
-    return [bool(v) if spec.dtype == "bool" else int(v) for v in values]
+        return iter(values)
+    return (bool(v) if spec.dtype == "bool" else int(v) for v in values)

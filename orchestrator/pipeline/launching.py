@@ -9,8 +9,6 @@ Commands run there too: zig names the files of its library relative to where it 
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +27,7 @@ from orchestrator.load.workspace import FILE
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.system.staging import part_of, staged_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.config import Launcher
@@ -109,17 +108,10 @@ def _copy(folder: Path, pattern: str) -> Path:
     digest = fingerprint(dict(zip(names, contents, strict=True)))
     copy = folder / digest[:12]
     if not copy.is_dir():
-        staged = folder / f".{copy.name}.{secrets.token_hex(4)}"
-        for name, file in zip(names, files, strict=True):
-            (staged / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, staged / name)
-        try:
-            staged.rename(copy)
-        except OSError:
-            # another process was quicker
-            shutil.rmtree(staged)
-            if not copy.is_dir():
-                raise
+        with staged_folder(copy) as staged:
+            for name, file in zip(names, files, strict=True):
+                (staged / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, staged / name)
     return copy
 
 
@@ -128,8 +120,7 @@ def _zig_link(cache: Path, library: Path) -> Path:
     link = cache / "toolchains" / "zig-lib"
     if not link.is_symlink() or link.readlink() != library:
         link.parent.mkdir(parents=True, exist_ok=True)
-        staged = link.with_name(f".{link.name}.{os.getpid()}")
-        staged.unlink(missing_ok=True)
+        staged = part_of(link)
         staged.symlink_to(library)
         staged.replace(link)
     return link

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 from orchestrator.package.deliver import Licence
+from orchestrator.package.files import File
+from orchestrator.package.manifest import SourceFact
 from orchestrator.package.symbols import defined_symbols
+from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
-from orchestrator.runtime.tree import TreeRules
+from orchestrator.runtime.tree import (
+    TreeEmptyError,
+    TreeLinkError,
+    TreeRules,
+    digest_files,
+    tree_files,
+)
 from orchestrator.runtime.versions import LicenceRule
 from orchestrator.toolchain.driver import LinkedPart
+
+# This project's, as pyproject.toml says it; the text is a copy of the one at the root.
+OWN_LICENCE = "BSD-3-Clause"
+_OURSELVES = "libtorch-orchestrator"
 
 
 def licences(
@@ -22,8 +37,20 @@ def licences(
     a linker puts nothing.
     """
     return (
+        own_licence(),
         *_of_runtime(session, units),
         *(of_linked(session.toolchain(abi).driver.linked, linked) if linked else ()),
+    )
+
+
+def own_licence() -> Licence:
+    """Ours: every library holds the C API, and code that is generated here."""
+    return Licence(
+        _OURSELVES,
+        metadata.version(_OURSELVES),
+        OWN_LICENCE,
+        {"LICENSE": NATIVE / "LICENSE"},
+        source_of(NATIVE.parent, ("native/**",)),
     )
 
 
@@ -40,7 +67,21 @@ def of_linked(parts: Iterable[LinkedPart], library: Path) -> Iterator[Licence]:
     symbols = defined_symbols(library)
     for part in parts:
         if any(symbol.startswith(part.witnesses) for symbol in symbols):
-            yield Licence(part.name, part.version, part.licence, part.texts)
+            source = source_of(part.folder, part.sources)
+            yield Licence(part.name, part.version, part.licence, part.texts, source)
+
+
+@cache
+def source_of(folder: Path, globs: Sequence[str]) -> SourceFact | None:
+    """The digest of the files below `folder` that match; None where there are none."""
+    try:
+        files = tree_files(folder, TreeRules(tuple(globs))) if globs else ()
+    except (TreeEmptyError, TreeLinkError):
+        return None
+    if not files:
+        return None
+    one = File("", folder / files[0]).sha256() if len(files) == 1 else None
+    return SourceFact(sha256=one or digest_files(folder, files), files=tuple(globs))
 
 
 def _of_runtime(session: Session, units: Collection[str]) -> Iterator[Licence]:
@@ -51,7 +92,19 @@ def _of_runtime(session: Session, units: Collection[str]) -> Iterator[Licence]:
             rule.version,
             rule.licence,
             {name: text.read(folder) for name, text in rule.texts.items()},
+            _source(session, folder, rule),
         )
+
+
+def _source(session: Session, folder: Path, rule: LicenceRule) -> SourceFact:
+    """What a part of PyTorch was compiled from: its files, or a tree that WORKSPACE pins."""
+    if rule.files:
+        found = source_of(folder, rule.files)
+        assert found, f"{rule.component} has no file in the tree"
+        return found
+    pin = session.workspace.config.runtime
+    third_party = rule.third_party
+    return SourceFact(sha256=pin.third_party[third_party].tree if third_party else pin.tree)
 
 
 def _folder(session: Session, third_party: str | None) -> Path:

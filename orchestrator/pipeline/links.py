@@ -15,6 +15,10 @@ from orchestrator.values.action import Compile, Link
 
 DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
 _COLLECT = ("-Wl,--gc-sections",)
+# What the loader fills in is read-only from then on, and no data is code. Said also where it is a
+# linker's default: GNU's is whatever a distribution chose. `-z text` is not, which zig refuses:
+# package/elf.py refuses what it is about.
+_PROTECTED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 
 
 def executable_link(output: str, objects: VariantObjects) -> Link:
@@ -88,7 +92,8 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             # a place for the build id, which the delivery fills in from the stripped content
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
-            *_smaller(session.toolchain(spec.abi)),
+            *_PROTECTED,
+            *_smaller(session.toolchain(spec.abi), spec),
             *(session.toolchain(spec.abi).driver.lto_flags if spec.lto else ()),
             *SYSTEM_LIBRARIES[spec.system],
         ),
@@ -118,14 +123,15 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
     )
 
 
-def _smaller(toolchain: ResolvedToolchain) -> tuple[str, ...]:
+def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]:
     """What makes a shared library smaller, of what the linker can."""
     android = toolchain.driver.android
     # not `all`: c10::DataPtr compares the addresses of deleters
     fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
     if android is not None and toolchain.abilities.pack_relocations:
         return (*fold, *android.relocations)
-    return (*fold, *(SELF_RELOCATED if toolchain.relocates_itself else ()))
+    itself = toolchain.relocates_itself and spec.self_relocation
+    return (*fold, *(SELF_RELOCATED if itself else ()))
 
 
 def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:

@@ -16,7 +16,9 @@ from orchestrator.package import PACKAGERS
 from orchestrator.package.files import ForeignFolderError
 from orchestrator.package.manifest import UnreadableManifestError, read_manifest
 from orchestrator.package.record import FOLDER, claim_packages, drop_packages
+from orchestrator.package.sums import SLOT, write_sums
 from orchestrator.pipeline.session import Session
+from orchestrator.pipeline.signing import signing_key
 from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.values.config import PackageKind
@@ -27,18 +29,29 @@ from orchestrator.values.trace import Trace
 
 
 def make_packages(session: Session, labels: Sequence[Label]) -> tuple[PackageReport, ...]:
-    """Make the packages of variants that this build delivered and proved.
+    """Make the packages of variants that this build delivered and proved, and sum them up.
 
     Packages of ours that the app's declaration no longer gives are removed. What fails for one app
-    leaves the others' packages made; then the first failure is raised: what the packagers raise.
+    leaves the others' packages made; then the first failure is raised: what the packagers raise,
+    and `signing_key` and `write_sums`.
     """
     reports: list[PackageReport] = []
     failures: list[OrchestratorError] = []
     for name in sorted({label.app for label in labels}):
+        app = session.workspace.apps[name]
         built = frozenset(label.abi for label in labels if label.app == name and label.abi)
         try:
             refuse_blocked_folder(session, name)
-            reports += _of_app(session, session.workspace.apps[name], built)
+        except OrchestratorError as failure:
+            failures.append(failure)
+            continue
+        try:
+            reports += _of_app(session, app, built)
+        except OrchestratorError as failure:
+            failures.append(failure)
+        # also of what was made before another kind failed
+        try:
+            _sum_up(session, app)
         except OrchestratorError as failure:
             failures.append(failure)
     if failures:
@@ -90,19 +103,19 @@ def common_fingerprint(
 
 
 def mark_unproven(session: Session, label: Label) -> None:
-    """Note, before a variant is delivered, that nothing has run in it yet."""
+    """Note that what lies in dist/ of a variant is not of its last build, which has to pass yet."""
     mark = _mark(session, label.app, str(label.abi))
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
 
 
 def mark_proven(session: Session, label: Label) -> None:
-    """Take the note away: the delivered variant has passed all checks."""
+    """Take the note away: the variant has passed all checks, and lies in dist/."""
     _mark(session, label.app, str(label.abi)).unlink(missing_ok=True)
 
 
 def is_proven(session: Session, label: Label) -> bool:
-    """Whether the delivered variant has passed all checks."""
+    """Whether the variant's last build has passed all checks: what lies in dist/ is of it."""
     return not _mark(session, label.app, str(label.abi)).exists()
 
 
@@ -124,7 +137,18 @@ def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[Packa
             files = () if missing else _pack(session, app.name, kind, together, into, slot)
             yield PackageReport(app.name, kind, together, files, missing)
     if into.is_dir():
-        drop_packages(into, but=slots)
+        drop_packages(into, but={*slots, SLOT})
+
+
+def _sum_up(session: Session, app: App) -> None:
+    """Bring the list of the packages' digests up to date, signed where a key is declared."""
+    into = session.context.dist / app.name / FOLDER
+    if not into.is_dir():
+        return
+    key = signing_key(session)
+    comment = f"{app.package_name} {app.config.version}"
+    if write_sums(into, key, comment) and key is not None:
+        session.say(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
 
 
 def _pack(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.load.declared import App
+from orchestrator.pipeline.compile import object_store, stored_name
 from orchestrator.pipeline.links import VariantLinks, links_of
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.static_links import StaticLinks
@@ -69,6 +69,7 @@ def plan_variants(
                 lean=session.lean_units(roots[label.app]),
                 cut=session.cut_units(roots[label.app]),
                 app=label.app,
+                self_relocation=session.workspace.apps[label.app].config.self_relocation,
             )
             for label in labels
         ],
@@ -131,19 +132,9 @@ def _is_generated(session: Session, variant: Variant) -> bool:
 
 
 def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:
-    """Which of the objects and precompiled headers exist, by one look at each of their folders."""
+    """Which of the objects and precompiled headers the cache holds, by their names alone."""
     unique = {action.object: action for action in compiles}
     headers = {action.pch.identity: action.pch for action in unique.values() if action.pch}
-    wanted = {*unique, *(header.output for header in headers.values())}
-    folders: dict[str, list[str]] = {}
-    for path in wanted:
-        folder, _, name = path.rpartition("/")
-        folders.setdefault(folder, []).append(name)
-    found = set[str]()
-    for folder, names in folders.items():
-        try:
-            there = frozenset(entry.name for entry in os.scandir(session.fill(folder)))
-        except FileNotFoundError:
-            continue
-        found.update(f"{folder}/{name}" for name in names if name in there)
-    return frozenset(found)
+    wanted = (*unique, *(header.output for header in headers.values()))
+    outputs = {stored_name(session, output): output for output in wanted}
+    return frozenset(outputs[name] for name in object_store(session).listed(outputs))

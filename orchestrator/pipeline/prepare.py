@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ _READ_BY_UNITS = (
     "selection/c10/util/Exception.h",
     "stubs/cpuinfo.h",
 )
+_QUOTED = re.compile(r'^#include "(.+)"', re.MULTILINE)
 Progress = Callable[[str], None]
 
 
@@ -90,8 +92,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
     fetched = fetch_runtime(pin, context, progress)
     generated = generate_sources(fetched.tree, fetched.digest, context.cache, context.env, progress)
     configured = generated.parent / f"{generated.name}-configured"
-    if not configured.is_dir():
-        write_configured_headers(fetched.tree, version, configured)
+    write_configured_headers(fetched.tree, version, configured)
     folders = {
         "cache": str(context.cache),
         "state": str(context.state),
@@ -104,7 +105,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         folders[f"third_party_{name}"] = str(include)
     # A precompiled header holds the paths of what it was made from: none is a workspace's own.
     read = {name: folders[name] for name in sorted(folders) if name != "state"}
-    folders["pch"] = str(context.cache / "pch" / fingerprint(read)[:12])
+    folders["pch"] = str(context.state / "pch" / fingerprint(read)[:12])
     library = zig_library()
     if library is not None:
         folders["zig"] = str(library)
@@ -138,11 +139,23 @@ def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
     return {
         rule.unit: OwnHeader(
             path=rule.header,
-            digest=text_digest((NATIVE / rule.header).read_text()),
+            digest=text_digest("".join(header_texts(NATIVE / rule.header))),
             leaner=bool(rule.unless),
         )
         for rule in version.include
     }
+
+
+def header_texts(header: Path) -> tuple[str, ...]:
+    """The texts of a header of ours and of all that it includes in quotes, which are ours too."""
+    texts: dict[Path, str] = {}
+    wanted = [header]
+    while wanted:
+        path = wanted.pop()
+        if path not in texts:
+            texts[path] = path.read_text()
+            wanted += [path.parent / name for name in _QUOTED.findall(texts[path])]
+    return tuple(texts.values())
 
 
 def unity_rules(version: VersionData) -> UnityRules:

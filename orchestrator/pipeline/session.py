@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,9 +19,10 @@ from orchestrator.execute.folders import ensure_folder
 from orchestrator.load.declared import App, Workspace
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
-    check_arguments,
+    Misfit,
     check_classes,
     check_operators,
+    misfits,
     require_inputs,
     require_no_named_tuples,
 )
@@ -28,15 +30,19 @@ from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
 from orchestrator.plan.planner import Planner
 from orchestrator.runtime.arguments import argument_counts
+from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.runtime.versions import VersionData
 from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.toolchain.running import Running
+from orchestrator.trace.form import Vocabulary
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.trace import TraceIdentity
 
 HOST = "linux-x86_64"
+_VARIABLE = re.compile(r"\$(\w+)")
 
 
 @dataclass
@@ -67,6 +73,11 @@ class Session:
     @cached_property
     def tracer(self) -> str:
         return tracer_digest()
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What traces may name: all that the runtime has, under any backend."""
+        return vocabulary_of(self.runtime.index, self.runtime.version)
 
     @cached_property
     def tag_users(self) -> Mapping[str, tuple[str, ...]]:
@@ -126,9 +137,8 @@ class Session:
     def fill(self, text: str) -> str:
         """A text with its `$variables` (folders of this machine) filled in."""
         folders = self.runtime.folders
-        for name in sorted(folders, key=len, reverse=True):
-            text = text.replace(f"${name}", folders[name])
-        return text
+        # in one pass: a folder's own name may hold what looks like a variable
+        return _VARIABLE.sub(lambda match: folders.get(match[1], match[0]), text)
 
     def model(self, app: App, model: ModelConfig) -> ModelInfo:
         """The model's facts, read and checked against the runtime.
@@ -144,10 +154,13 @@ class Session:
             known = {OperatorName.parse(name) for name in self.kernels.by_operator}
             version = self.runtime.version
             check_operators(info, known, version.version)
-            check_arguments(info, self._arguments, version.version)
             check_classes(info, version.custom_classes, version.version)
             self._models[path] = info
         return self._models[path]
+
+    def misfits(self, app: App, model: ModelConfig) -> tuple[Misfit, ...]:
+        """The model's calls that the runtime loads and cannot make."""
+        return misfits(self.model(app, model), self._arguments)
 
     def trace_identity(self, app: App, model: ModelConfig) -> TraceIdentity:
         """What a trace of this model, made now, would depend on."""
@@ -158,6 +171,16 @@ class Session:
             backends=self.backends,
             tracer=self.tracer,
         )
+
+
+def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
+    """What traces may name of a runtime."""
+    mentioned = {tag for unit in index.units for tag in unit.tags}
+    return Vocabulary(
+        version.version,
+        frozenset(registration.operator for registration in index.registrations),
+        frozenset(mentioned.union(*version.computed_tags.values())),
+    )
 
 
 def inputs_digest(model: ModelConfig) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
+from orchestrator.models.checks import require_arguments
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
-from orchestrator.pipeline.driver import run_driver
+from orchestrator.pipeline.driver import MEMORY_LIMIT, run_driver
 from orchestrator.pipeline.links import executable_link
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.pipeline.variants import Wanted, plan_all
@@ -23,19 +25,22 @@ from orchestrator.plan.planner import entry_nodes
 from orchestrator.report.steady import settled, uncompared
 from orchestrator.report.verify import DriverRun
 from orchestrator.select.closure import Registry
-from orchestrator.select.needs import needed
-from orchestrator.select.policy import everything
+from orchestrator.select.policy import everything, recorded_selection
 from orchestrator.trace.lock import hot_tags_before, pack_runs, write_lock
-from orchestrator.trace.recording import trace_from_recording
+from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
-from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
+from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
 # How often a model is run to see which of its outputs differ from run to run: few numbers that are
 # drawn at random may well be the same twice.
-RUNS = 2
+RUNS = 3
 RUNS_AT_RANDOM = 8
+# What fresh memory holds in the first run, and in all others by turns: a model that returns or asks
+# what nothing has written is to give something else each time. As numbers of any type, the first of
+# the two bytes is above 0 and the other below; 0 is what fresh memory mostly holds by itself.
+_FILLS = (0x55, 0xAA)
 
 View = Callable[[Mapping[str, float], int], ProgressSink]
 
@@ -53,12 +58,13 @@ class TracedApp:
     """An app's new traces, and how many units its tracer has, and had to compile.
 
     `uncompared` has the places in each model's outputs that differ from run to run, or that cannot
-    be looked into.
+    be looked into; `misfits` its calls that the runtime cannot make, which no input reached.
     """
 
     app: App
     traces: tuple[Trace, ...]
     uncompared: tuple[tuple[str, ...], ...]
+    misfits: tuple[tuple[str, ...], ...]
     units: int
     compiled: int
 
@@ -75,7 +81,8 @@ def trace_apps(
     """Trace every model of `apps`; all tracers are built in one graph.
 
     all_operators: a tracer that holds everything, as a cross-check of the index.
-    Raises ModelFailedError, IndexIncompleteError, and what models, planning and compiling raise.
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError, and
+    what models, planning and compiling raise.
     """
     wanted = [_wanted(session, app, all_operators) for app in apps]
     variants = plan_all(session, wanted)
@@ -101,8 +108,9 @@ def trace_apps(
         compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
         tracer = session.fill(links[app.name].output)
         made = tuple(_trace_models(session, app, tracer, write))
-        traces, places = zip(*made, strict=True)
-        traced.append(TracedApp(app, traces, places, count_units(objects.compiles), compiled))
+        traces, places, misfits = zip(*made, strict=True)
+        units = count_units(objects.compiles)
+        traced.append(TracedApp(app, traces, places, misfits, units, compiled))
     return tuple(traced)
 
 
@@ -127,33 +135,20 @@ def tracer_selection(
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
     index, runtime = session.runtime.index, session.runtime
     always, cut = runtime.facts.always_for("tracer"), session.cut_units(roots)
-    found = needed(
+    return recorded_selection(
         index,
         kernels,
+        roots,
+        requester,
         entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),
-        operators=roots,
         units=[n for n, unit in enumerate(index.units) if unit.path in always],
         cut=[n for n, unit in enumerate(index.units) if unit.path in cut],
-        follow_calls=True,
-    )
-    who = frozenset({requester})
-    # Every tag of every unit, not of the reached units alone: projections that do not depend on
-    # the app let the tracers of all apps share their objects.
-    return Selection(
-        operators=dict.fromkeys(sorted(found.operators), who),
-        root_operators=frozenset(roots),
-        kernel_dtypes={
-            tag: {ALL_DTYPES: who}
-            for tag in sorted({ALL_TAGS, *(t for unit in index.units for t in unit.tags)})
-        },
-        custom_classes={ALL_CLASSES: who},
-        build_features={name: who for unit in index.units for name in unit.features},
     )
 
 
 def _trace_models(
     session: Session, app: App, tracer: str, write: bool
-) -> Iterable[tuple[Trace, tuple[str, ...]]]:
+) -> Iterable[tuple[Trace, tuple[str, ...], tuple[str, ...]]]:
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
         results = _results(session, app, model, tracer)
@@ -170,7 +165,7 @@ def _trace_models(
         )
         if write:
             write_lock(app.folder, trace, packed)
-        yield trace, uncompared(runs)
+        yield trace, uncompared(runs), tuple(map(str, session.misfits(app, model)))
 
 
 def _results(
@@ -178,18 +173,25 @@ def _results(
 ) -> list[Mapping[str, Any]]:
     """What the model gave in its repeated runs; the first one's recording is the trace."""
 
-    def run() -> Mapping[str, Any]:
-        done = run_driver([tracer], app.model_path(model), model, session.context.env)
-        return _checked(session, app, model, done)
+    def run(fill: int | None) -> Mapping[str, Any]:
+        path, env = app.model_path(model), session.context.env
+        done = run_driver([tracer], path, model, env, fill=fill)
+        return _checked(session, app, model, done, fill)
 
-    first = run()
+    first = run(None)
     called = first["trace"]["called_operators"]
     at_random = any(name.partition(".")[0] in session.runtime.version.random for name in called)
-    return [first, *(run() for _ in range(1, RUNS_AT_RANDOM if at_random else RUNS))]
+    more = (RUNS_AT_RANDOM if at_random else RUNS) - 1
+    return [first, *map(run, islice(cycle(_FILLS), more))]
 
 
-def _checked(session: Session, app: App, model: ModelConfig, run: DriverRun) -> Mapping[str, Any]:
-    """The tracer's result; raises ModelFailedError, IndexIncompleteError."""
+def _checked(
+    session: Session, app: App, model: ModelConfig, run: DriverRun, fill: int | None
+) -> Mapping[str, Any]:
+    """The tracer's result.
+
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError.
+    """
     place = Place(app.model_path(model).relative_to(session.context.root).as_posix())
     result = run.result
     if result is None:
@@ -200,7 +202,14 @@ def _checked(session: Session, app: App, model: ModelConfig, run: DriverRun) -> 
             hint="run the model in PyTorch on the same inputs",
             details=run.stderr[-2000:],
         )
-    _refuse_errors(model, place, result)
+    # An operator that got too many arguments fails with what tells nobody that, or does not fail.
+    require_arguments(
+        session.misfits(app, model),
+        reached_operators(result["trace"]),
+        place,
+        session.runtime.version.version,
+    )
+    _refuse_errors(model, place, result, fill)
     return result
 
 
@@ -209,7 +218,9 @@ def _raised_in(operators: Sequence[str]) -> str:
     return f"raised in {', which called '.join(operators)}" if operators else ""
 
 
-def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, Any]) -> None:
+def _refuse_errors(
+    model: ModelConfig, place: Place, result: Mapping[str, Any], fill: int | None
+) -> None:
     runs = result.get("runs", [])
     errors = [result.get("error"), *(one.get("error") for one in runs)]
     error = next((one for one in errors if one), None)
@@ -221,11 +232,19 @@ def _refuse_errors(model: ModelConfig, place: Place, result: Mapping[str, Any]) 
                 seen=str(error["text"]),
                 hint="this is a fault of the index: report it, and trace with --all-operators",
             )
+        hint = "run the model in PyTorch on the same inputs, and check declared shapes"
+        if error["code"] == "OUT_OF_MEMORY":
+            hint += f"; models are traced with at most {MEMORY_LIMIT // 2**30} GB of memory"
+        elif fill is not None:
+            hint = (
+                "it ran with fresh memory as it is, and not with bytes in it: look for a"
+                " torch.empty, or the like, whose values the model uses"
+            )
         raise ModelFailedError(
             f"the model {model.name} does not run on its inputs",
             place=place,
             seen=f"{error['code']}: {error['text']}",
-            hint="run the model in PyTorch on the same inputs, and check declared shapes",
+            hint=hint,
             details=_raised_in(result["trace"]["failed_in"]),
         )
     if not runs:

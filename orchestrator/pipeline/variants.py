@@ -13,7 +13,7 @@ from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import Purpose, own_folders, own_headers
+from orchestrator.plan.flags import HARDENING, Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
     VariantObjects,
     cxx_library_compiles,
@@ -30,7 +30,12 @@ from orchestrator.values.action import Compile
 from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
 
-LIBRARY_SOURCES = ("capi/capi.cpp", "capi/selection_error.cpp")
+LIBRARY_SOURCES = (
+    "archive/crc32.cpp",
+    "capi/capi.cpp",
+    "capi/model_checks.cpp",
+    "capi/selection_error.cpp",
+)
 TRACER_SOURCES = (
     *LIBRARY_SOURCES,
     "driver/driver.cpp",
@@ -54,6 +59,7 @@ class Wanted:
     kernels are the registrations that its models can reach, cut the units that they cannot, lean
     those of which they need less.
     app is whose release variant it is: on Android its library carries the app's Java methods.
+    self_relocation: whether the app lets its shared library relocate itself.
     """
 
     label: str
@@ -66,6 +72,7 @@ class Wanted:
     lean: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
     app: str | None = None
+    self_relocation: bool = True
 
 
 def plan_all(
@@ -136,7 +143,7 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     native = session.runtime.native
     own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.brings_cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
-    if not toolchain.relocates_itself:
+    if not (toolchain.relocates_itself and spec.self_relocation):
         return parts
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
 
@@ -171,6 +178,8 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
         system=toolchain.config.system,
         unity=session.workspace.config.unity_shards,
         lto=_lto(wanted, toolchain),
+        self_relocation=wanted.self_relocation,
+        hardening=HARDENING - toolchain.driver.hardens,
     )
 
 

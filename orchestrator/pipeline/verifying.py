@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
+from orchestrator.package.delivered import read_delivery
 from orchestrator.pipeline.driver import run_driver
 from orchestrator.pipeline.links import library_name
 from orchestrator.pipeline.session import Session
@@ -21,9 +22,10 @@ class NotBuiltError(OrchestratorError):
 
 
 def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
-    """The committed traces of an app, checked to be current.
+    """The committed traces of an app, checked to be current and of what the runtime has.
 
-    Raises TraceMissingError, TraceStaleError, TraceDamagedError.
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
+    TraceUnknownError.
     """
     return tuple(
         read_lock(
@@ -32,18 +34,24 @@ def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
             session.trace_identity(app, model),
             f"//apps/{app.name}",
             session.context.root,
+            session.vocabulary,
         )
         for model in app.config.models
     )
 
 
 def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]:
-    """Verify `dist/<app>/<abi>/`. Raises NotBuiltError where there is nothing to verify."""
+    """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
+
+    Raises NotBuiltError where there is nothing to verify, UnreadableManifestError,
+    ChangedDeliveryError.
+    """
     assert label.abi is not None
     app = session.workspace.apps[label.app]
     toolchain = session.toolchain(label.abi)
     name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
-    library = session.context.dist / label.app / label.abi / "lib" / name
+    folder = session.context.dist / label.app / label.abi
+    library = folder / "lib" / name
     driver = driver_path(session, label)
     for path in (library,) if toolchain.config.run == "none" else (library, driver):
         if not path.is_file():
@@ -52,6 +60,7 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
                 seen=f"no {path.name}",
                 hint=f"run: ./orchestrate build {label}",
             )
+    read_delivery(folder)
     return verify_library(session, app, label.abi, read_traces(session, app), driver, library)
 
 

@@ -6,13 +6,16 @@ flags are the same text on every machine and can be fingerprinted; ninja fills t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Literal
 
 from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
+# Functions that guard their stack; the C library's functions that know their target's size.
+Hardening = Literal["canaries", "checked_calls"]
+HARDENING: frozenset[Hardening] = frozenset(("canaries", "checked_calls"))
 
 # Code, and beside it the bitcode that a link may optimise together (LLVM, docs/FatLTO.rst), with
 # what it may know of classes (clang, docs/LTOVisibility.rst). To the compiler behind its driver:
@@ -24,6 +27,18 @@ LTO_FLAGS = (
 # clang's own limit at -Oz, whatever a wrapper makes of it: what is good for units one by one
 # (toolchain/zig.py) makes a library that is optimised as a whole 27 KB larger.
 _INLINE_LESS = ("-mllvm", "-inline-threshold=5")
+
+# Which functions find out that their stack was written over. Those with an array of bytes, such as
+# a SmallVector's; in what reads models, also those with any other array or with the address of a
+# variable of their own: for all units that would cost 9 %. What computes does without (decision
+# 0031): it is fast as it is, and a precompiled header is for units that are alike in this too.
+_CANARIES = ("-fstack-protector",)
+_MORE_CANARIES = ("-fstack-protector-strong",)
+_READING = ("caffe2/serialize/", "third_party/miniz-", "torch/csrc/jit/serialization/")
+_COMPUTING = tuple(f"aten/src/ATen/{part}" for part in ("native/", "TensorIterator", "EmptyTensor"))
+# The C library's checked functions (glibc and bionic; musl has none and takes no notice). Anew, as
+# some compilers define it themselves. Apple's headers check without being asked.
+_CHECKED_CALLS = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
 
 # Order matters: the shared selection header must hide upstream's generated one.
 INCLUDE_FOLDERS = (
@@ -49,8 +64,10 @@ _COMMON = (
     "-D__FILE__=__FILE_NAME__",
     "-D_FILE_OFFSET_BITS=64",
     "-DNDEBUG",
-    "-DMINIZ_DISABLE_ZIP_READER_CRC32_CHECKS",
 )
+
+# miniz, the only unit of C: its checksum is our own unit (native/archive/crc32.cpp).
+_C = ("-DUSE_EXTERNAL_MZCRC",)
 
 _CXX = (
     "-std=gnu++17",
@@ -98,11 +115,54 @@ BARE_FLAGS = (
     *("-fno-exceptions", "-fno-rtti", "-w", "-DNDEBUG", "-std=gnu++17"),
 )
 
+# What relocates a shared library, without canaries, also where a compiler makes them by default. On
+# arm64 a canary is read through a pointer in the library's data, and this runs before those are as
+# they should be. The loader itself relocates that one, but nothing here shall depend on it.
+RELOCATION_FLAGS = (*BARE_FLAGS, "-fno-stack-protector", "-U_FORTIFY_SOURCE")
+
 _PURPOSE: dict[Purpose, tuple[str, ...]] = {
     "release": ("-DSTRIP_ERROR_MESSAGES", "-DPYTORCH_DISABLE_PER_OP_PROFILING"),
     # The dispatcher tells its observers of every operator, and AT_DISPATCH of every tag and dtype.
     "tracer": ("-DSTRIP_ERROR_MESSAGES", "-DENABLE_RECORD_KERNEL_FUNCTION_DTYPE"),
 }
+
+
+def hardened(
+    flags: Iterable[str],
+    system: System,
+    unit: str = "",
+    *,
+    kernel: bool = False,
+    wanted: Collection[Hardening] = HARDENING,
+) -> tuple[str, ...]:
+    """A toolchain's own flags behind what makes an error in memory end the process, rather than be
+    of use to who provoked it.
+
+    Where they speak of canaries themselves (`-fno-stack-protector`), nothing else is said of them.
+    """
+    own = tuple(flags)
+    found: tuple[str, ...] = ()
+    computes = kernel or unit.startswith(_COMPUTING)
+    if "canaries" in wanted and not _about_canaries(own) and not computes:
+        found = _MORE_CANARIES if reads(unit) else _CANARIES
+    if "checked_calls" in wanted and system in ("linux", "android"):
+        found = (*found, *_CHECKED_CALLS)
+    return (*found, *own)
+
+
+def reads(unit: str) -> bool:
+    """Whether a unit reads models: its flags are those of few others."""
+    return unit.startswith(_READING)
+
+
+def guards_stack(flags: Iterable[str]) -> bool:
+    """Whether a toolchain with these flags of its own makes functions that guard their stack."""
+    about = _about_canaries(tuple(flags))
+    return not about or not about[-1].startswith("-fno-")
+
+
+def _about_canaries(flags: tuple[str, ...]) -> list[str]:
+    return [flag for flag in flags if "stack-protector" in flag]
 
 
 def own_folders(flags: Iterable[str]) -> tuple[str, ...]:
@@ -132,7 +192,7 @@ def unit_flags(
     computes: it runs for each operator of a model.  lto: its link optimises all units together.
     """
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
-    flags = [level, *_COMMON]
+    flags = [level, *_COMMON, *(_C if language == "c" else ())]
     if language == "c++":
         flags += [flag for flag in _CXX if flag not in _LACKS.get(system, ())]
         flags += _PURPOSE[purpose]

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
-from orchestrator.plan.flags import BARE_FLAGS, RUNTIME_LIBRARY_FLAGS, speed_rank, together
+from orchestrator.plan.flags import (
+    BARE_FLAGS,
+    RELOCATION_FLAGS,
+    RUNTIME_LIBRARY_FLAGS,
+    speed_rank,
+    together,
+)
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -133,7 +139,7 @@ def runtime_library_compiles(
 def relocation_compile(spec: VariantSpec, source: str, native: str) -> Compile:
     """The compilation of what relocates a library: as code, whose initialiser must stay as it is
     written, also where the library is made of bitcode."""
-    flags = (*spec.compile_flags, *BARE_FLAGS)
+    flags = (*spec.compile_flags, *RELOCATION_FLAGS)
     return _native(spec, source, flags, {"native": native}, _RELOCATION_COST)
 
 
@@ -142,7 +148,7 @@ def _runtime_library_compiles(
     spec: VariantSpec, sources: tuple[str, ...], native: str
 ) -> tuple[Compile, ...]:
     own = together(RUNTIME_LIBRARY_FLAGS) if spec.lto else RUNTIME_LIBRARY_FLAGS
-    flags, of = (*spec.compile_flags, *own), {"native": native}
+    flags, of = (*spec.flags_before(), *own), {"native": native}
     return tuple(_native(spec, source, flags, of, _RUNTIME_LIBRARY_COST) for source in sources)
 
 
@@ -152,7 +158,7 @@ def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile
     package  the app's Java package, with `/`: all that differs between apps, and in one unit
     """
     named = f'-DLTA_JNI_PACKAGE="{package}"'
-    common, of = (*spec.compile_flags, *_JAVA_FLAGS), {"native": native}
+    common, of = (*spec.flags_before(), *_JAVA_FLAGS), {"native": native}
     return (
         _native(spec, "jni/natives.cpp", common, of, _JAVA_COST),
         _native(spec, "jni/on_load.cpp", (*common, named), of, _JAVA_COST),

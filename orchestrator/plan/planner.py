@@ -3,6 +3,10 @@
 Pure: an index, a selection and a specification in; a `VariantPlan` out.  A `Planner` plans many
 variants over one index and remembers what they share: what an app's selection needs is found once
 for all of its ABIs, and equal compilations of two apps are one value.
+
+A plan is sound: what it compiles, generates and stubs defines all that a link of it keeps, which is
+what live code refers to and what that refers to in turn.  `tests/unit/link_rule.py` states the rule
+and asks it of plans, by another walk than theirs.
 """
 
 from __future__ import annotations
@@ -298,21 +302,36 @@ def _registering_units(
 def _request(
     index: RuntimeIndex, kernels: Registry, selection: Selection, found: Needed
 ) -> RegistrationRequest:
-    """Registrations of the selected operators, entry points of every operator that is called."""
+    """Registrations of the selected operators, and what live code calls in C++: entry points of
+    operators, and kernels themselves."""
     generated = [
         registration
         for operator in sorted(selection.operators)
         for registration in kernels.kernels(operator)
         if index.units[registration.unit].path.startswith(GENERATED)
     ]
-    by_key: dict[str, set[str]] = {}
-    for registration in generated:
-        if registration.key not in _WITHOUT_FILE:
-            by_key.setdefault(registration.key, set()).add(registration.operator)
+    kernels_of = _by_key(
+        (registration.key, registration.operator)
+        for registration in generated
+        if registration.key not in _WITHOUT_FILE
+    )
     # A BackendSelect kernel redispatches to its own operator.
     redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
     return RegistrationRequest(
         operators=tuple(sorted({registration.operator for registration in generated})),
         calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
-        kernels=tuple((key, tuple(sorted(by_key[key]))) for key in sorted(by_key)),
+        kernels=kernels_of,
+        direct=_by_key(
+            (key, operator)
+            for key, operator in found.direct
+            if operator not in dict(kernels_of).get(key, ())
+        ),
     )
+
+
+def _by_key(kernels: Iterable[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Dispatch keys and operators as a request has them: each key once, all sorted."""
+    found: dict[str, set[str]] = {}
+    for key, operator in kernels:
+        found.setdefault(key, set()).add(operator)
+    return tuple((key, tuple(sorted(found[key]))) for key in sorted(found))

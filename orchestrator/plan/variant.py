@@ -11,7 +11,7 @@ from functools import cached_property
 
 from orchestrator.codegen.projection import index_text, mentions_selection, projection_text
 from orchestrator.plan.fingerprint import fingerprint, fingerprint_but, text_digest
-from orchestrator.plan.flags import Purpose, unit_flags
+from orchestrator.plan.flags import HARDENING, Hardening, Purpose, hardened, reads, unit_flags
 from orchestrator.plan.unity import UnityRules
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.select.closure import GENERATED
@@ -102,6 +102,8 @@ class VariantSpec:
     hot     units whose kernels take the time (from the trace)
     lean    units of which the models need less: compiled with a header of ours
     system  the toolchain's: its C library decides on some flags
+    self_relocation  whether its shared library may relocate itself
+    hardening  how errors in memory are found when it runs, as far as the compiler must be told
     """
 
     abi: str
@@ -117,12 +119,19 @@ class VariantSpec:
     system: System = "linux"
     unity: bool = True
     lto: bool = False
+    self_relocation: bool = True
+    hardening: frozenset[Hardening] = HARDENING
+
+    def flags_before(self, unit: str = "", *, kernel: bool = False) -> tuple[str, ...]:
+        """What stands before the flags of a unit's kind."""
+        wanted = self.hardening
+        return hardened(self.compile_flags, self.system, unit, kernel=kernel, wanted=wanted)
 
     @cached_property
     def level(self) -> VariantSpec:
         """Itself without what is an app's own: how an ABI's units are compiled."""
         none = frozenset[str]()
-        return replace(self, entry=none, hot=none, lean=none, cut=none)
+        return replace(self, entry=none, hot=none, lean=none, cut=none, self_relocation=True)
 
 
 @dataclass(frozen=True)
@@ -132,22 +141,27 @@ class RegistrationRequest:
     operators  get a schema (and a BackendSelect kernel where they have one)
     calls      get a typed entry point `at::_ops::X::call`
     kernels    dispatch key -> operators with a kernel under it, as sorted pairs
+    direct     the same of further kernels, that code calls by `at::<key>::X`: not registered
     """
 
     operators: tuple[str, ...]
     calls: tuple[str, ...]
     kernels: tuple[tuple[str, tuple[str, ...]], ...]
+    direct: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def shared_keys(self) -> tuple[str, ...]:
         """Keys whose kernels are compiled in one unit with schemas and entry points."""
-        keys = dict(self.kernels)
-        return tuple(key for key in _SHARED_KEYS if key in keys)
+        return tuple(key for key in _SHARED_KEYS if key in self._keys)
 
     @property
     def own_keys(self) -> tuple[str, ...]:
         """Keys whose kernels are a unit of their own."""
-        return tuple(key for key, _ in self.kernels if key not in _SHARED_KEYS)
+        return tuple(key for key in sorted(self._keys) if key not in _SHARED_KEYS)
+
+    @property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(key for key, _ in (*self.kernels, *self.direct))
 
 
 @dataclass(frozen=True)
@@ -197,13 +211,15 @@ def compilation(
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
     computes = unit.path.startswith(_COMPUTING)
-    flags = flags_of(spec, language=language, kernel=kernel, hot=hot, computes=computes)
+    flags = flags_of(
+        spec, unit=unit.path, language=language, kernel=kernel, hot=hot, computes=computes
+    )
     included = facts.included_in(unit.path, spec.lean)
     pch = None
     if (
         unit.path.startswith(_PRECOMPILED)
         and language == "c++"
-        and not (unit.features or included)
+        and not (unit.features or included or reads(unit.path))
         and unit.path not in facts.unlike
     ):
         pch = precompile(facts, spec, flags)
@@ -243,14 +259,15 @@ def compilation(
 def flags_of(
     spec: VariantSpec,
     *,
+    unit: str = "",
     language: str = "c++",
     kernel: bool = False,
     hot: bool = False,
     computes: bool = False,
 ) -> tuple[str, ...]:
-    """All flags of a unit of this kind in this variant."""
+    """All flags of a unit of this kind in this variant; `unit` is its path, where it counts."""
     return (
-        *spec.compile_flags,
+        *spec.flags_before(unit, kernel=kernel),
         *unit_flags(
             language=language,
             kernel=kernel,

@@ -18,6 +18,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.errors import visible
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.verify import Status
 
@@ -59,18 +60,22 @@ class VariantReport:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """A build: its variants and packages, how many actions ran, and its wall seconds."""
+    """A build: its variants and packages, how many actions ran, and its wall seconds.
+
+    replayed: it is the report of the build before, of which nothing has changed; nothing was done.
+    """
 
     variants: tuple[VariantReport, ...]
     actions_run: int = 0
     seconds: float = 0.0
     packages: tuple[PackageReport, ...] = ()
+    replayed: bool = False
 
     def to_json(self) -> str:
         """JSON with a last newline; variants are sorted by app and ABI. Its shape:
 
-        {"format": 1, "actions_run": n, "seconds": x, "variants": [{"app": s, "abi": s,
-        "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
+        {"format": 1, "replayed": b, "actions_run": n, "seconds": x, "variants": [{"app": s,
+        "abi": s, "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
         "for_release": b, "made_as": s|null}],
@@ -80,6 +85,7 @@ class BuildReport:
         """
         shape = {
             "format": 1,
+            "replayed": self.replayed,
             "actions_run": self.actions_run,
             "seconds": round(self.seconds, 3),
             "variants": [_variant_json(variant) for variant in _sorted(self.variants)],
@@ -195,7 +201,9 @@ def _table(report: BuildReport, fancy: bool) -> Table:
         table.add_column(name, justify="right")
     table.add_column("verified")
     for variant in _sorted(report.variants):
-        table.add_row(*_cells(variant), style="red" if fancy and _is_bad(variant) else "")
+        # as texts: what went wrong may be told of names with brackets, which rich takes for markup
+        cells = (Text(visible(cell)) for cell in _cells(variant))
+        table.add_row(*cells, style="red" if fancy and _is_bad(variant) else "")
     return table
 
 

@@ -19,6 +19,9 @@ from orchestrator.report.steady import uncompared
 # `ok in part`: everything ran, and some outputs have values that nothing can be compared with
 Status = Literal["ok", "ok in part", "failed", "not run here"]
 
+# What a driver says is the model's to choose.
+_LONGEST = 200
+
 
 class VerificationFailedError(OrchestratorError):
     """A variant does not run one of its app's models as the tracer did."""
@@ -159,4 +162,4 @@ def _ending(run: DriverRun) -> str:
     else:
         how = f"ended with exit code {run.returncode}"
     said = run.stderr.strip().splitlines()
-    return f"the driver {how}" + (f": {said[-1]}" if said else "")
+    return f"the driver {how}" + (f": {said[-1][:_LONGEST]}" if said else "")

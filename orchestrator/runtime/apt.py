@@ -165,7 +165,8 @@ class AptClient(PrivateApt):
             raise _mismatch(source, sha256, "the distribution's index names another archive")
         self._progress(f"apt: downloading {source.archive}")
         wanted = f"{source.package}={version}"
-        argv = ["apt-get", *self._options(), "source", "--download-only", "--tar-only", wanted]
+        options = [*self._options(), "--download-only", "--tar-only"]
+        argv = ["apt-get", *options, "source", "--", wanted]
         done = self._run(argv, DOWNLOAD_SECONDS)
         archive = self._folder / source.archive
         if done.code != 0 or not archive.is_file():
@@ -178,7 +179,7 @@ class AptClient(PrivateApt):
 
     def _find(self, source: DebianSource, update: Finished) -> tuple[str, str]:
         """(package version, sha256) of the source package that has the archive."""
-        argv = ["apt-cache", *self._options(), "showsrc", "--only-source", source.package]
+        argv = ["apt-cache", *self._options(), "--only-source", "showsrc", "--", source.package]
         offered = parse_sources(self._run(argv, UPDATE_SECONDS).out)
         for version, archives in offered:
             if source.archive in archives:

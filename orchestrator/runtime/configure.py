@@ -23,6 +23,7 @@ from typing import Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.runtime.versions import VersionData
+from orchestrator.system.staging import write_if_changed
 
 # The characters that CMake allows in the name of a variable, inside @...@ and ${...}.
 _VARIABLE: Final = re.compile(r"@([A-Za-z0-9/_.+-]+)@|\$\{([A-Za-z0-9/_.+-]+)\}")
@@ -60,13 +61,7 @@ def configured_headers(tree: Path, version: VersionData) -> dict[str, str]:
 def write_configured_headers(tree: Path, version: VersionData, into: Path) -> None:
     """Write the configured headers below the folder `into`; a file that is right is left alone."""
     for header, text in configured_headers(tree, version).items():
-        path = into / header
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged = path.with_name(path.name + ".new")
-        staged.write_text(text, encoding="utf-8")
-        staged.replace(path)
+        write_if_changed(into / header, text)
 
 
 def _line(line: str, values: Mapping[str, str]) -> str:

@@ -11,9 +11,7 @@ names all that is needed, since an empty machine's dependencies would bring a wh
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +22,7 @@ from typing import Final
 from orchestrator.errors import OrchestratorError
 from orchestrator.runtime.apt import DOWNLOAD_SECONDS, PrivateApt, update_fault
 from orchestrator.runtime.process import WayClosed, run
+from orchestrator.system.locks import file_lock
 
 MARKER: Final = ".packages.json"
 UNPACK_SECONDS: Final = 300
@@ -41,13 +40,16 @@ def binary_packages(
     """Unpack packages (`name`, or `name:architecture`) below `folder`, unless they are there.
 
     A folder that holds other packages of ours is replaced. Returns `folder`. Raises
-    `PackagesUnavailableError`, and the disk's `OSError`.
+    `PackagesUnavailableError`, `LocksUnsupportedError`, and the disk's `OSError`.
     """
     wanted = sorted(set(names))
     if _unpacked(folder) == wanted:
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder, progress):
+    with file_lock(
+        folder.with_name(f".{folder.name}.lock"),
+        lambda _: progress(f"another process is getting {folder.name}; waiting for it"),
+        before=lambda: folder.parent.mkdir(parents=True, exist_ok=True),
+    ):
         # another process may have got them while we waited for the lock
         if _unpacked(folder) != wanted:
             with _staging(folder) as staging:
@@ -76,7 +78,8 @@ class BinaryClient(PrivateApt):
         """The packages' archives, in this client's folder. Raises `WayClosed`."""
         update = self._update()
         self._progress(f"apt: downloading {', '.join(names)}")
-        done = self._run(["apt-get", *self._options(), "download", *names], DOWNLOAD_SECONDS)
+        argv = ["apt-get", *self._options(), "download", "--", *names]
+        done = self._run(argv, DOWNLOAD_SECONDS)
         archives = tuple(sorted(self._folder.glob("*.deb")))
         if done.code != 0 or len(archives) < len(names):
             raise WayClosed(f"apt-get download: {done.reason()}{update_fault(update)}")
@@ -141,23 +144,11 @@ def _unavailable(wanted: Sequence[str], reason: str) -> OrchestratorError | OSEr
 
 
 @contextmanager
-def _locked(folder: Path, progress: Progress) -> Iterator[None]:
-    """Holds the lock file beside the folder; waits, and says so, while another process holds it."""
-    with folder.with_name(f".{folder.name}.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"another process is getting {folder.name}; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
 def _staging(folder: Path) -> Iterator[Path]:
     """A folder for what is not whole yet. Under the lock, any other such folder is stale."""
     for stale in folder.parent.glob(f".{folder.name}.staging-*"):
         shutil.rmtree(stale)
-    staging = folder.with_name(f".{folder.name}.staging-{os.getpid()}-{secrets.token_hex(4)}")
+    staging = folder.with_name(f".{folder.name}.staging-{secrets.token_hex(8)}")
     staging.mkdir()
     try:
         yield staging

@@ -8,17 +8,20 @@ machine enters the text.  Layout: `<folder>/ATen/...` and `<folder>/autograd/tor
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.system.sums import SUMS, publish
 
 # Raised when the commands below change what they write.
 RECIPE = "1"
+# Raised when what a folder holds besides changes: releases that share a cache keep theirs apart.
+_FORMAT = "SHA256SUMS"
 
 
 class GenerationFailedError(OrchestratorError):
@@ -41,13 +44,15 @@ def generate_sources(
 
     Raises GenerationFailedError.
     """
-    folder = cache / "generated" / generated_identity(tree_digest)[:16]
-    if (folder / "complete").is_file():
+    folder = cache / "generated" / _name(tree_digest)
+    # The sums are written last. To compare 6,000 files at every build would take longer than to
+    # plan it: `fetch --verify` does.
+    if (folder / SUMS).is_file():
         return folder
     progress("generating headers and sources with torchgen")
-    staging = cache / "staging" / f"generated-{os.getpid()}"
-    shutil.rmtree(staging, ignore_errors=True)
-    (staging / "ATen").mkdir(parents=True)
+    (cache / "staging").mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix="generated-", dir=cache / "staging"))
+    (staging / "ATen").mkdir()
     try:
         _run(
             "-m torchgen.gen --source-path aten/src/ATen --per-operator-headers"
@@ -64,21 +69,25 @@ def generate_sources(
             tree,
             env,
         )
-        (staging / "complete").touch()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if not (folder / "complete").is_file():
-            shutil.rmtree(folder, ignore_errors=True)
-            staging.replace(folder)
+        staging.chmod(0o755)
+        publish(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return folder
 
 
+def _name(tree_digest: str) -> str:
+    named = f"{generated_identity(tree_digest)} {_FORMAT}"
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
 def _run(arguments: str, output: Path, tree: Path, env: Mapping[str, str]) -> None:
+    # The tree is the working folder and comes first for `-m`, as PYTHONPATH for a script; there "."
+    # stands for it, for that variable cannot hold a path with a colon.
     done = subprocess.run(
         [sys.executable, *arguments.split(), str(output)],
         cwd=tree,
-        env={**env, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**env, "PYTHONPATH": ".", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,

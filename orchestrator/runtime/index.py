@@ -32,6 +32,8 @@ COMDAT = -1
 # A constructor or destructor has up to three names for one body (Itanium C++ ABI, 5.1.4.3), of
 # which a node keeps one.
 _STRUCTOR = re.compile(r"([CD])([012])(?=E)")
+# torchgen's file of the kernels under one dispatch key
+_REGISTERING_FILE = re.compile(r"generated/Register(\w+)\.cpp")
 
 
 class IndexUnreadableError(OrchestratorError):
@@ -107,6 +109,30 @@ class RuntimeIndex:
         """The units that register operators of the interpreter, which bytecode calls by name."""
         keys = {"jit", "promoted"}
         return frozenset(r.unit for r in self.registrations if r.key in keys)
+
+    @cached_property
+    def _registered(self) -> Mapping[tuple[int, int], tuple[str, str]]:
+        """(unit, node) -> the dispatch key and the operator that a unit registers the node for."""
+        return {
+            (r.unit, node): (r.key, r.operator) for r in self.registrations for node in r.targets
+        }
+
+    def direct_kernel(self, node: int) -> tuple[str, str] | None:
+        """The dispatch key and the operator whose kernel `node` is for callers in C++.
+
+        Beside each kernel torchgen writes a function that calls it without the dispatcher:
+        `at::cpu::mul_out` for `aten::mul.out` on CPU (torchgen/dest/register_dispatch_key.py, Note
+        [Direct dispatch bindings]).
+        """
+        owner = self.owners[node]
+        file = _REGISTERING_FILE.fullmatch(self.units[owner].path) if owner >= 0 else None
+        if file is None:
+            return None
+        namespace = file[1].lower()
+        if not self.names[node].startswith(f"_ZN2at{len(namespace)}{namespace}"):
+            return None
+        found = (self._registered.get((owner, target)) for target in self.targets(node))
+        return next((one for one in found if one is not None and one[0] == file[1]), None)
 
     def targets(self, node: int) -> array[int]:
         """The nodes that `node` refers to."""

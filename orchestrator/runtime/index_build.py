@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts
 from orchestrator.runtime.objects import ObjectFacts, Reference, Section, read_object
 from orchestrator.runtime.registrations import CutSection, cut_registrations
+from orchestrator.runtime.side_by_side import completed
 from orchestrator.runtime.units import GENERATED
 
 _EXCEPTION_TABLE = ".gcc_except_table"
@@ -263,7 +264,7 @@ def _finish(
         starts.append(len(edges))
     plain = [names[old] for old in kept]
     calls = _operator_calls(plain, {r.operator for r in registrations})
-    return RuntimeIndex(
+    index = RuntimeIndex(
         pytorch=pytorch,
         tree=tree,
         units=tuple(
@@ -292,6 +293,7 @@ def _finish(
         },
         by_name={name: number for number, name in enumerate(plain)},
     )
+    return completed(index)
 
 
 def _operator_calls(names: list[str], operator_names: Iterable[str]) -> dict[int, str]:

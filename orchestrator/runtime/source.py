@@ -4,7 +4,7 @@ A tree becomes `<cache>/runtime/<name>-<first 12 digits of its digest>/`: just t
 (see `tree.py`), and the marker `.complete`, written last. It is put together under
 `<cache>/staging/` and renamed into place, so a folder with that name is whole or is not there; what
 an interrupted fetch leaves in staging is removed by the next one. A lock file keeps two processes
-from fetching at once.
+from fetching at once; the cache as a whole is guarded by whoever calls (`execute/lock.py`).
 
 The ways of a pin are tried in order. A way that cannot be gone here (a variable that is unset, no
 network) is a reason to try the next. A way that gives something else than what is pinned ends the
@@ -14,7 +14,6 @@ fetch: that is never papered over.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import secrets
@@ -33,6 +32,8 @@ from orchestrator.runtime.process import WayClosed
 from orchestrator.runtime.tree import TreeRules, digest_files, tree_files
 from orchestrator.runtime.versions import DATA, VersionData, load_version
 from orchestrator.runtime.ways import Ways, way_name
+from orchestrator.system.locks import file_lock
+from orchestrator.system.staging import remove_leftovers, sync_tree
 from orchestrator.values.config import RuntimePin, Source, ThirdPartyPin
 
 MARKER: Final = ".complete"
@@ -108,7 +109,8 @@ def fetch_runtime(
 
     With `verify`, trees that are there are hashed again, and fetched again where they were damaged.
     Raises `RuntimeUnavailableError`, `SourceMismatchError`, `CacheFullError`, `CacheReadOnlyError`,
-    `RuntimeUnsupportedError`, and the errors of `tree.py`, `archive.py` and `apt.py`.
+    `RuntimeUnsupportedError`, `LocksUnsupportedError`, and the errors of `tree.py`, `archive.py`
+    and `apt.py`.
     """
     version = load_version(pin.pytorch, data)
     runtime = _runtime_tree(pin, context, version)
@@ -156,9 +158,15 @@ def _damaged(wanted: _Wanted) -> bool:
 def _fetch(
     wanted: list[_Wanted], context: Context, version: VersionData, progress: Progress, verify: bool
 ) -> None:
-    (context.cache / "runtime").mkdir(parents=True, exist_ok=True)
-    (context.cache / "staging").mkdir(exist_ok=True)
-    with _locked(context.cache / "runtime" / ".lock", progress), _staging(context.cache) as staging:
+    lock = context.cache / "runtime" / ".lock"
+    with (
+        file_lock(
+            lock,
+            lambda _: progress("another process is fetching the runtime; waiting for it"),
+            before=lambda: lock.parent.mkdir(parents=True, exist_ok=True),
+        ),
+        _staging(context.cache) as staging,
+    ):
         apt = AptClient(staging / "apt", context.env, version.debian_suites, progress)
         for tree in wanted:
             # another process may have fetched it while we waited for the lock
@@ -215,28 +223,23 @@ def _install(wanted: _Wanted, staged: Path, way: str, ways: Ways) -> None:
         size += (staged / path).stat().st_size
     marker = Marker(seen, len(files), size, way)
     (staged / MARKER).write_text(json.dumps(asdict(marker), indent=1) + "\n", encoding="utf-8")
+    # After a power loss the marker must not stand beside empty files.
+    sync_tree(staged)
     if wanted.folder.exists():
         wanted.folder.rename(ways.staging / (staged.name + ".old"))
     staged.replace(wanted.folder)
 
 
 @contextmanager
-def _locked(path: Path, progress: Progress) -> Iterator[None]:
-    """Holds the lock file; waits, and says so, while another process holds it."""
-    with path.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("another process is fetching the runtime; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
 def _staging(cache: Path) -> Iterator[Path]:
-    """A folder for what is not whole yet. Under the lock, any other such folder is stale."""
+    """A folder for what is not whole yet. Under the lock, any other such folder is stale.
+
+    So is what any other kind of process has begun and not touched for a day.
+    """
+    (cache / "staging").mkdir(exist_ok=True)
     for stale in (cache / "staging").glob("fetch-*"):
         shutil.rmtree(stale)
+    remove_leftovers(cache, cache / "staging")
     folder = cache / "staging" / f"fetch-{secrets.token_hex(4)}"
     folder.mkdir()
     try:

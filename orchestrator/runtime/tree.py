@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,11 @@ class TreeEmptyError(OrchestratorError):
 
 
 class TreeLinkError(OrchestratorError):
-    """A symbolic link where a file or folder that counts should be."""
+    """A symbolic link, pipe or device where a file or folder that counts should be."""
+
+
+class TreeNameError(OrchestratorError):
+    """The name of a file that counts is not one line of UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class TreeRules:
 def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
     """The files that count, relative to `root`, sorted.
 
-    Raises `TreeEmptyError`, `TreeLinkError`.
+    Raises `TreeEmptyError`, `TreeLinkError`, `TreeNameError`.
     """
     found = tuple(sorted(path for path in _walk(root, rules) if rules.counts(path)))
     if not found:
@@ -79,7 +84,7 @@ def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
 
 
 def tree_digest(root: Path, rules: TreeRules) -> str:
-    """The tree's digest, 64 hexadecimal digits. Raises `TreeEmptyError`, `TreeLinkError`."""
+    """The tree's digest, 64 hexadecimal digits. Raises what `tree_files` raises."""
     return digest_files(root, tree_files(root, rules))
 
 
@@ -112,7 +117,28 @@ def _counting(root: Path, inside: str, names: Iterable[str], rules: TreeRules) -
         path = inside + name
         if rules.counts(path) and not (root / path).is_dir():
             _refuse_link(root, path)
+            _refuse_special(root, path)
+            _refuse_name(root, path)
             yield path
+
+
+def _refuse_special(root: Path, path: str) -> None:
+    if not stat.S_ISREG((root / path).lstat().st_mode):
+        raise TreeLinkError(
+            "a pipe, socket or device stands in the source tree",
+            expected=f"a file at {path}",
+            hint="use a checkout or archive with plain files in these folders",
+        )
+
+
+def _refuse_name(root: Path, path: str) -> None:
+    """The digest is over lines of text, and so are the lists of units and ninja's file."""
+    if any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in path):
+        raise TreeNameError(
+            "a file in the source tree has a name that is not one line of UTF-8",
+            seen=f"{os.fsencode(path)!r} in {root}",
+            hint="remove the file, or use a checkout or archive without it",
+        )
 
 
 def _refuse_link(root: Path, path: str) -> None:

@@ -33,6 +33,8 @@ Kind = Literal[
 Strings = Annotated[tuple[str, ...], Strict(False)]
 
 DATA: Final = Path(__file__).parent / "data"
+# Licence texts that a source tree does not hold, though code in it is under them.
+LICENCES: Final = DATA / "licences"
 
 
 class RuntimeUnsupportedError(OrchestratorError):
@@ -159,17 +161,29 @@ class TextPlace(_Data):
         return b"".join(data.splitlines(keepends=True)[first - 1 : last])
 
 
-class LicenceRule(_Data):
-    """A part of PyTorch's objects: its licence (an SPDX expression) and texts, by file name.
+class ShippedText(_Data):
+    """A licence's text that we ship: a file of `LICENCES`."""
 
-    Variants hold it that hold one of the units, globs as in `tree`.
+    shipped: str
+
+    def read(self, folder: Path) -> bytes:
+        """The text; raises `OSError`."""
+        return (LICENCES / self.shipped).read_bytes()
+
+
+class LicenceRule(_Data):
+    """A part of PyTorch's objects and headers: its licence (an SPDX expression) and texts, by name.
+
+    Variants hold it that hold one of the units, globs as in `tree`. `files` are globs of the files
+    of the tree that it consists of; none stands for the whole tree, or header set (`third_party`).
     """
 
     component: str
     version: str
     licence: str
-    texts: Mapping[str, TextPlace]
+    texts: Mapping[str, TextPlace | ShippedText]
     units: Strings
+    files: Strings = ()
     third_party: str | None = None
 
 
@@ -204,6 +218,7 @@ class VersionData(_Data):
     memory: MemoryData
     random: Strings
     custom_classes: Strings
+    computed_tags: Mapping[str, Strings]
     all_operators_bytes: Mapping[str, Mapping[Optimize, int]]
 
 

@@ -6,6 +6,7 @@ raises `WayClosed`; one that gives something wrong raises an `OrchestratorError`
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,10 @@ class Ways:
             if str(error.filename).startswith(str(self.staging)):
                 raise
             raise WayClosed(f"{error.filename} may not be read") from error
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG or error.filename != str(place):
+                raise
+            raise WayClosed("it is longer than a path can be") from error
 
     def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
         archive = self.apt.download(source)

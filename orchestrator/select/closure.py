@@ -74,6 +74,7 @@ class Reach:
     units         indices of the units to compile (generated ones are left out)
     called        operators with a live typed entry point (`at::_ops::X::call`)
     stubs         functions of cut units that live code refers to: symbols to be stubbed
+    direct        (dispatch key, operator) of kernels that live code calls without the dispatcher
     """
 
     parents: Mapping[int, int]
@@ -81,6 +82,7 @@ class Reach:
     units: frozenset[int]
     called: frozenset[str]
     stubs: frozenset[str] = frozenset()
+    direct: frozenset[tuple[str, str]] = frozenset()
 
 
 def reach(
@@ -112,6 +114,7 @@ def reach(
         frozenset(walk.units),
         frozenset(walk.called),
         frozenset(walk.stubs),
+        frozenset(walk.direct),
     )
 
 
@@ -160,6 +163,7 @@ class _Walk:
         self.called: set[str] = set()
         self.cut = cut
         self.stubs: set[str] = set()
+        self.direct: set[tuple[str, str]] = set()
         self.uncuttable: set[int] = set()
         self.queue: list[int] = []
 
@@ -203,6 +207,9 @@ class _Walk:
             cursor += 1
             if index.owners[node] >= 0:
                 self.add_unit(index.owners[node], node)
+            direct = index.direct_kernel(node)
+            if direct is not None:
+                self.direct.add(direct)
             operator = index.operator_calls.get(node)
             if operator is not None:
                 self.called.add(operator)

@@ -18,8 +18,9 @@ from typing import Any, Literal, get_args
 from orchestrator.runtime.index import RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
 
-_Kind = Literal["unit", "generated", "operator", "called", "tag", "stub", "uncuttable"]
+_Kind = Literal["unit", "generated", "operator", "called", "direct", "tag", "stub", "uncuttable"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
+_Label = int | str | tuple[str, str]
 _ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
 
 
@@ -31,6 +32,7 @@ class Needed:
     generated   indices of generated units of which a node is reached
     operators   the roots' operators; with calls followed, those that they may call too
     called      operators with a live typed entry point (`at::_ops::X::call`)
+    direct      (dispatch key, operator) of kernels that live code calls without the dispatcher
     tags        kernel tags that what is reached asks for; with calls followed, and else none
     stubs       functions of cut units that live code refers to: symbols to be stubbed
     bytes       size of all sections that are reached, as the index has it
@@ -40,6 +42,7 @@ class Needed:
     generated: frozenset[int]
     operators: frozenset[str]
     called: frozenset[str]
+    direct: frozenset[tuple[str, str]]
     tags: frozenset[str]
     stubs: frozenset[str]
     bytes: int
@@ -118,7 +121,7 @@ class _Closures:
         self.labels: list[tuple[_Kind, Any] | None] = []
         self.sizes: list[int] = []
         self.named = 0
-        self._bits: dict[tuple[_Kind, int | str], int] = {}
+        self._bits: dict[tuple[_Kind, _Label], int] = {}
         self._equal: dict[int, int] = {}  # equal outcomes are one value in memory
         self._first_unit = len(index.owners)
         self._first_operator = self._first_unit + len(index.units)
@@ -150,6 +153,7 @@ class _Closures:
                 generated=frozenset(found["generated"]),
                 operators=frozenset(found["operator"]),
                 called=frozenset(found["called"]),
+                direct=frozenset(found["direct"]),
                 tags=frozenset(found["tag"]),
                 stubs=frozenset(found["stub"]),
                 bytes=sum(compress(self.sizes, _selectors(outcome))),
@@ -224,6 +228,9 @@ class _Closures:
         if owner >= 0:
             if self._generated[owner]:
                 bits |= self._bit("generated", owner)
+                direct = self.index.direct_kernel(node)
+                if direct is not None:
+                    bits |= self._bit("direct", direct)
             bits |= self._enter(owner, targets)
         operator = self.index.operator_calls.get(node)
         if operator is not None:
@@ -264,14 +271,14 @@ class _Closures:
             self._names.append(name)
         return number
 
-    def _bit(self, kind: _Kind, label: int | str) -> int:
+    def _bit(self, kind: _Kind, label: _Label) -> int:
         bit = self._bits.get((kind, label))
         if bit is None:
             bit = self._bits[kind, label] = self._new_bit((kind, label), 0)
             self.named |= bit
         return bit
 
-    def _new_bit(self, label: tuple[_Kind, int | str] | None, size: int) -> int:
+    def _new_bit(self, label: tuple[_Kind, _Label] | None, size: int) -> int:
         self.labels.append(label)
         self.sizes.append(size)
         return 1 << (len(self.labels) - 1)

@@ -47,6 +47,35 @@ def _classes(unit: UnitFacts) -> tuple[str, ...]:
     return (ALL_CLASSES,) if unit.open_classes else unit.classes
 
 
+def recorded_selection(
+    index: RuntimeIndex,
+    kernels: Registry,
+    operators: Iterable[str],
+    requester: str,
+    *,
+    entry: Iterable[int],
+    units: Iterable[int],
+    cut: Iterable[int],
+) -> Selection:
+    """What a tracer has: the static closure of `operators` and of all else that it links.
+
+    It has the tags, classes and features of every unit, not of those alone that are reached:
+    projections that do not depend on the app let the tracers of all apps share their objects.
+    """
+    roots, who = frozenset(operators), frozenset({requester})
+    found = needed(
+        index, kernels, entry=entry, operators=roots, units=units, cut=cut, follow_calls=True
+    )
+    tags = {ALL_TAGS, *(tag for unit in index.units for tag in unit.tags)}
+    return Selection(
+        operators=dict.fromkeys(sorted(found.operators), who),
+        root_operators=roots,
+        kernel_dtypes={tag: {ALL_DTYPES: who} for tag in sorted(tags)},
+        custom_classes={ALL_CLASSES: who},
+        build_features={name: who for unit in index.units for name in unit.features},
+    )
+
+
 def traced_selection(trace: Trace) -> Selection:
     """What ran, and every operator that the bytecode names: the loader wants all of them."""
     who = frozenset({trace.model})

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.plan.flags import LTO_FLAGS
+from orchestrator.system.staging import write_text
 from orchestrator.toolchain import probes
 from orchestrator.toolchain.driver import Driver, Tools
 from orchestrator.values.config import ToolchainConfig
@@ -69,10 +70,8 @@ def abilities(
     found = _read(kept, key)
     if found is None:
         found = probe(config, driver, tools, links_shared, place)
-        staged = kept.with_name(f".{kept.name}.{os.getpid()}")
         text = json.dumps({"of": key, "abilities": asdict(found)}, indent=2, sort_keys=True)
-        staged.write_text(text + "\n", encoding="utf-8")
-        staged.replace(kept)
+        write_text(kept, text + "\n")
     return found
 
 

@@ -8,11 +8,11 @@ their own: the NDK's android.toolchain.cmake, and Xcode.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.toolchain.driver import names_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.toolchain.running import Running
 from orchestrator.toolchain.wrappers import render, write_text
@@ -31,7 +31,7 @@ class NoToolchainFileError(OrchestratorError):
 
 
 def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path:
-    """Write `toolchain.cmake` beside the wrappers. Raises NoToolchainFileError."""
+    """Write `toolchain.cmake` beside the wrappers. Raises NoToolchainFileError, UnfitTextError."""
     config = toolchain.config
     if config.system in _OWN:
         raise NoToolchainFileError(
@@ -49,20 +49,10 @@ def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path
         system="Linux",
         musl=toolchain.driver.c_library == "musl",
         processor=_PROCESSORS[config.processor],
-        emulator=" ".join(_quoted(part) for part in running.prefix or ()),
-        # folders of ours hold what PyTorch needs; a delivered library brings it along
-        compile_flags=_flags([f for f in config.compile_flags if "$" not in f]),
-        link_flags=_flags([f for f in config.link_flags if "$" not in f]),
+        emulator=running.prefix or (),
+        # By the shell's rules, as CMake takes them. Folders of ours hold what PyTorch needs; a
+        # delivered library brings it along.
+        compile_flags=shlex.join(f for f in config.compile_flags if not names_folder(f)),
+        link_flags=shlex.join(f for f in config.link_flags if not names_folder(f)),
     )
     return write_text(toolchain.cc.with_name("toolchain.cmake"), text, mode=0o644)
-
-
-def _flags(flags: Sequence[str]) -> str:
-    """One CMake string, which CMake gives to the shell's rules; empty where there is no flag."""
-    return _quoted(shlex.join(flags)) if flags else ""
-
-
-def _quoted(text: str) -> str:
-    """A bracket argument: CMake looks for nothing inside."""
-    assert "]=]" not in text
-    return f"[=[{text}]=]"

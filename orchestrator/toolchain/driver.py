@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.plan.flags import Hardening
 from orchestrator.values.config import System
 
 # What every variant links of its system. bionic has threads in libc, and PyTorch logs to liblog.
@@ -17,6 +19,18 @@ SYSTEM_LIBRARIES: Final[Mapping[System, tuple[str, ...]]] = {
     "ios": (),
     "ios-simulator": (),
 }
+
+
+# Folders that a toolchain's flags may name; ninja's text fills them in.
+_FOLDER: Final = re.compile(r"\$(?:native|zig)(?!\w)")
+
+
+def names_folder(flag: str) -> bool:
+    """Whether a flag names a folder of ours, and so means nothing outside of a build.
+
+    Any other `$` (`-Wl,-rpath,$ORIGIN`) is the flag's own.
+    """
+    return _FOLDER.search(flag) is not None
 
 
 class CompilerMissingError(OrchestratorError):
@@ -44,6 +58,8 @@ class LinkedPart:
     licence    an SPDX expression
     texts      file name to deliver it by -> the licence's text
     witnesses  beginnings of symbols: a binary that defines one of them holds the part
+    folder     what `sources` are relative to
+    sources    globs of the files that it is made of; none where they are not here
     """
 
     name: str
@@ -51,6 +67,8 @@ class LinkedPart:
     licence: str
     texts: Mapping[str, Path]
     witnesses: tuple[str, ...]
+    folder: Path = Path()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,7 @@ class Driver:
     archiver     what the `ar` command is: an `ar`, or Apple's libtool
     for_release  False where what it makes must not be shipped
     linked       libraries that it may link into what it makes
+    hardens      how it finds errors in memory without being told, or more of them than when told
     """
 
     version: str
@@ -129,6 +148,7 @@ class Driver:
     archiver: Literal["ar", "libtool"] = "ar"
     for_release: bool = True
     linked: tuple[LinkedPart, ...] = ()
+    hardens: frozenset[Hardening] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.toolchain.command import file_digest, first_line
+from orchestrator.plan.flags import HARDENING
+from orchestrator.toolchain.command import called_digests, file_digest, first_line
 from orchestrator.toolchain.driver import (
     AndroidFacts,
     CompilerMissingError,
@@ -57,6 +58,19 @@ _PARTS: Final = {
     "libcxxabi": ("__cxa_throw", "__dynamic_cast"),
     "libunwind": ("_Unwind_RaiseException", "unw_step"),
     "compiler-rt": ("__emutls_get_address", "__aarch64_", "__aeabi_", "__udivti3"),
+}
+# Where their archives lie below the folder of a host; `lib64` up to release 25.
+_ARCHIVES: Final = {
+    "libcxx": ("sysroot/usr/lib/{triple}/libc++_static.a",),
+    "libcxxabi": ("sysroot/usr/lib/{triple}/libc++abi.a",),
+    "libunwind": (
+        "lib/clang/*/lib/linux/{processor}/libunwind.a",
+        "lib64/clang/*/lib/linux/{processor}/libunwind.a",
+    ),
+    "compiler-rt": (
+        "lib/clang/*/lib/linux/libclang_rt.builtins-{processor}-android.a",
+        "lib64/clang/*/lib/linux/libclang_rt.builtins-{processor}-android.a",
+    ),
 }
 
 
@@ -128,6 +142,8 @@ def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Pl
             "ndk": ndk.revision,
             "clang": first_line([programs["cxx"], "--version"]),
             "digest": file_digest(programs["cxx"]),
+            # those of the NDK alone: its clang calls no other
+            "calls": called_digests(programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin")),
             "flags": [*flags, *static],
         },
         commands={
@@ -138,7 +154,9 @@ def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Pl
         cxx_library="libc++",
         beside=() if static else (_shared_library(ndk, config.processor, place),),
         android=AndroidFacts(declared.api, ndk.release, declared.stl),
-        linked=_linked(ndk, static=bool(static)),
+        linked=_linked(ndk, config.processor, static=bool(static)),
+        # _FLAGS, as all that is compiled with an NDK
+        hardens=HARDENING,
     )
 
 
@@ -241,21 +259,34 @@ def _program(ndk: _Ndk, name: str, place: Place) -> str:
 
 def _shared_library(ndk: _Ndk, processor: Processor, place: Place) -> Path:
     """libc++_shared.so, which an app with `stl: c++_shared` carries."""
-    triple = _LIBRARIES.get(processor, _TRIPLES[processor])
-    path = ndk.prebuilt / "sysroot/usr/lib" / triple / "libc++_shared.so"
+    path = ndk.prebuilt / "sysroot/usr/lib" / _libraries(processor) / "libc++_shared.so"
     if not path.is_file():
         raise _incomplete(ndk, path, place, ", for `stl: c++_shared`")
     return path
 
 
-def _linked(ndk: _Ndk, *, static: bool) -> tuple[LinkedPart, ...]:
+def _libraries(processor: Processor) -> str:
+    return _LIBRARIES.get(processor, _TRIPLES[processor])
+
+
+def _linked(ndk: _Ndk, processor: Processor, *, static: bool) -> tuple[LinkedPart, ...]:
     """LLVM's runtime libraries, in whose binaries the licence text is the NDK's NOTICE."""
     notice = next(
         (p for p in (ndk.prebuilt / "NOTICE", ndk.folder / "NOTICE") if p.is_file()), None
     )
     texts = {} if notice is None else {"NOTICE": notice}
+    triple = _libraries(processor)
+    names = {"triple": triple, "processor": triple.partition("-")[0]}
     return tuple(
-        LinkedPart(name, f"ndk-{ndk.revision}", _LLVM, texts, witnesses)
+        LinkedPart(
+            name,
+            f"ndk-{ndk.revision}",
+            _LLVM,
+            texts,
+            witnesses,
+            ndk.prebuilt,
+            tuple(archive.format(**names) for archive in _ARCHIVES[name]),
+        )
         for name, witnesses in _PARTS.items()
         if static or name not in ("libcxx", "libcxxabi")
     )

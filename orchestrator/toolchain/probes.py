@@ -10,11 +10,18 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from orchestrator.plan.flags import LTO_FLAGS
-from orchestrator.toolchain.driver import SELF_RELOCATED, SYSTEM_LIBRARIES, Tools
+from orchestrator.toolchain.driver import (
+    SELF_RELOCATED,
+    SYSTEM_LIBRARIES,
+    Tools,
+    names_folder,
+)
 from orchestrator.values.config import ToolchainConfig
+
+T = TypeVar("T")
 
 
 class Bench:
@@ -27,9 +34,9 @@ class Bench:
         self._tools = tools
         self.lto_flags = lto_flags
         # folders of ours (`$native/...`) are filled in by ninja; the probes include nothing
-        self._flags = [f for f in config.compile_flags if "$" not in f]
+        self._flags = [f for f in config.compile_flags if not names_folder(f)]
         self._libraries = SYSTEM_LIBRARIES[config.system]
-        self._link = [f for f in config.link_flags if "$" not in f]
+        self._link = [f for f in config.link_flags if not names_folder(f)]
         for name, text in _SOURCES.items():
             (folder / name).write_text(text)
 
@@ -60,18 +67,30 @@ class Bench:
 
     def symbols(self, library: str, table: str) -> dict[str, int]:
         """Name -> address of the symbols that an ELF file defines in a table; none of another."""
+
+        def defined(elf: Any) -> dict[str, int]:
+            found = elf.get_section_by_name(table)
+            symbols = found.iter_symbols() if found is not None else ()
+            here = (s for s in symbols if s["st_shndx"] != "SHN_UNDEF")
+            return {symbol.name: int(symbol["st_value"]) for symbol in here}
+
+        return self.judged(library, defined) or {}
+
+    def judged(self, library: str, judge: Callable[[Any], T]) -> T | None:
+        """What is found out of a linked ELF file; None of another, and where there is none."""
         from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
 
-        with (self.folder / library).open("rb") as file:
-            try:
-                found: Any = ELFFile(file).get_section_by_name(table)
-            except ELFError:
-                return {}
-            if found is None:
-                return {}
-            defined = (s for s in found.iter_symbols() if s["st_shndx"] != "SHN_UNDEF")
-            return {symbol.name: int(symbol["st_value"]) for symbol in defined}
+        try:
+            with (self.folder / library).open("rb") as file:
+                return judge(ELFFile(file))
+        except (ELFError, FileNotFoundError):
+            return None
+
+    def content(self, name: str) -> bytes:
+        """A file's bytes; none where a tool said that it wrote it and did not."""
+        path = self.folder / name
+        return path.read_bytes() if path.is_file() else b""
 
     def _run(self, tool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -140,7 +159,7 @@ def _pack_relocations(bench: Bench) -> bool:
         return False
     done = bench.link("packed.so", "places.o", "-Wl,--pack-dyn-relocs=android")
     # the format's signature: bionic, linker_reloc_iterators.h
-    return done.returncode == 0 and b"APS2" in (bench.folder / "packed.so").read_bytes()
+    return done.returncode == 0 and b"APS2" in bench.content("packed.so")
 
 
 def _self_relocate(bench: Bench) -> bool:
@@ -150,19 +169,15 @@ def _self_relocate(bench: Bench) -> bool:
     if done.returncode:
         return False
 
-    from elftools.elf.elffile import ELFFile
-
     from orchestrator.toolchain.self_relocation import begins_relocated, is_packed
 
-    with (bench.folder / "self.so").open("rb") as file:
-        made = ELFFile(file)
-        return is_packed(made) and begins_relocated(made)
+    judged = bench.judged("self.so", lambda elf: is_packed(elf) and begins_relocated(elf))
+    return judged is True
 
 
 def _map_file(bench: Bench) -> bool:
     done = bench.link("mapped.so", "twins.o", "-Wl,-Map,mapped.txt")
-    written = bench.folder / "mapped.txt"
-    return done.returncode == 0 and written.is_file() and "lta_both" in written.read_text()
+    return done.returncode == 0 and b"lta_both" in bench.content("mapped.txt")
 
 
 def _exclude_libs(bench: Bench) -> bool:
@@ -181,7 +196,7 @@ def _lto(bench: Bench) -> bool:
         if bench.compile(source, *LTO_FLAGS, output=f"late-{source}.o").returncode:
             return False
     # the section that lld reads (LLVM, docs/FatLTO.rst)
-    if b".llvm.lto" not in (bench.folder / "late-user.c.o").read_bytes():
+    if b".llvm.lto" not in bench.content("late-user.c.o"):
         return False
     script = "-Wl,--version-script=user.map"
     inputs = ("late-user.c.o", "late-member.c.o", script)

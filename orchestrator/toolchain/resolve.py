@@ -1,7 +1,7 @@
 """Makes a declared toolchain usable here: finds its compiler, writes its wrappers, tells who it is.
 
-A toolchain's identity is a digest of the compiler's version and of the wrappers' text (target and
-fixed flags, without paths); it is part of every object's fingerprint.
+A toolchain's identity is a digest of the compiler's content (zig's wheel, a program's file) and of
+the wrappers' text (target and fixed flags, without paths); it is part of every fingerprint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from orchestrator.toolchain.command import find_command
 from orchestrator.toolchain.driver import CompilerMissingError, Driver, Tools
 from orchestrator.toolchain.ndk import find_ndk
 from orchestrator.toolchain.running import Running, find_running
-from orchestrator.toolchain.wrappers import write_wrappers
+from orchestrator.toolchain.wrappers import wrapper_digest, write_wrappers
 from orchestrator.toolchain.xcode import find_xcode
 from orchestrator.toolchain.zig import claim_zig_cache, find_zig, zig_cache
 from orchestrator.values.config import ToolchainConfig
@@ -109,7 +109,8 @@ def resolve_toolchain(
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
     driver = _find(config, place, cache_folder, env)
-    identity = hashlib.sha256(json.dumps(driver.identity, sort_keys=True).encode()).hexdigest()
+    made_of = {**driver.identity, "wrapper": wrapper_digest()}
+    identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     wrappers = write_wrappers(cache_folder / "toolchains" / f"{config.abi}-{identity[:12]}", driver)
     if driver.zig is not None:
         claim_zig_cache(cache_folder)
@@ -132,15 +133,22 @@ def _find(
 ) -> Driver:
     compiler = config.compiler
     if compiler.zig is not None:
-        return find_zig(compiler.zig, place)
+        return find_zig(compiler.zig, place, cache_folder)
     if compiler.command is not None:
         return find_command(compiler.command, config.compile_flags, place, env)
     if compiler.xcode is not None:
-        return find_xcode(config, place, env)
+        return find_xcode(config, place, env, cache_folder)
     return find_ndk(config, place, cache_folder, env)
 
 
-def compiler_environment(cache_folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment for compiler processes: zig's own cache, so that libc++ is built once."""
-    zig = str(zig_cache(cache_folder))
-    return {**env, "ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}
+def compiler_environment(
+    cache_folder: Path, env: Mapping[str, str], scratch: Path | None = None
+) -> dict[str, str]:
+    """The environment for compiler processes: zig's own cache, so that libc++ is built once.
+
+    scratch: a folder of the workspace, where zig puts what it makes on the way. A cache that can
+    only be read serves then; without, that lies in the cache too.
+    """
+    zig = zig_cache(cache_folder)
+    local = zig if scratch is None else scratch / "zig"
+    return {**env, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}

@@ -20,7 +20,8 @@ from typing import Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.runtime.debian import binary_packages
-from orchestrator.toolchain.driver import Tools
+from orchestrator.system.staging import write_text
+from orchestrator.toolchain.driver import Tools, names_folder
 from orchestrator.values.config import Emulator, ToolchainConfig
 
 _SECONDS: Final = 60
@@ -115,7 +116,7 @@ def _build(config: ToolchainConfig, tools: Tools, folder: Path) -> str:
     """Link the program that is tried; the first line of what went wrong, or nothing."""
     for name, text in _SOURCES.items():
         (folder / name).write_text(text)
-    flags = [f for f in (*config.compile_flags, *config.link_flags) if "$" not in f]
+    flags = [f for f in (*config.compile_flags, *config.link_flags) if not names_folder(f)]
     for argv in (
         [str(tools.cc), "-shared", "-fPIC", "answer.c", *flags, "-o", "libanswer.so"],
         [str(tools.cc), "asks.c", "libanswer.so", *flags, "-o", "asks"],
@@ -167,9 +168,7 @@ def _kept(tools: Tools) -> Path:
 
 
 def _keep(kept: Path, config: ToolchainConfig, prefix: tuple[str, ...]) -> None:
-    staged = kept.with_name(f".{kept.name}.{os.getpid()}")
-    staged.write_text(json.dumps({"declared": _declared(config), "prefix": prefix}) + "\n")
-    staged.replace(kept)
+    write_text(kept, json.dumps({"declared": _declared(config), "prefix": prefix}) + "\n")
 
 
 def _declared(config: ToolchainConfig) -> object:

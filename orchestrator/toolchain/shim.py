@@ -21,7 +21,7 @@ from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.toolchain.driver import AndroidFacts, CxxSource, Driver
-from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, zig_program
+from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, installed_zig
 from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.values.config import NdkCompiler, Processor
 
@@ -126,14 +126,14 @@ _LEFT_OUT: Final = ("libcxxabi/src/cxa_noexception.cpp",)
 def find_shim(
     declared: NdkCompiler, processor: Processor, place: Place, cache_folder: Path
 ) -> Driver:
-    """zig as a stand-in for an NDK. Raises CompilerMissingError, StandInBrokenError."""
-    zig, version = zig_program(place)
+    """zig as a stand-in for an NDK. Raises StandInBrokenError, and what `installed_zig` raises."""
+    zig, wheel = installed_zig(place, cache_folder)
     library = Path(zig).parent / "lib"
     machine = _MACHINES[processor]
     target = f"{machine.triple}.{declared.api}"
     flags = ("-target", target, *ZIG_FLAGS, *machine.flags, *_FLAGS)
     identity = {
-        "shim": f"ziglang {version}",
+        "shim": wheel.identity,
         "flags": [flags, _LINK],
         "smallest": ZIG_SMALLEST,
         "headers": _headers_digest(),
@@ -145,7 +145,7 @@ def find_shim(
     compiler = _Compiler(zig, folder, library, machine, flags)
     return Driver(
         kind="ndk-shim",
-        version=version,
+        version=wheel.version,
         target=target,
         identity=identity,
         commands={"cxx": compiler.argv("c++"), "cc": compiler.argv("cc"), "ar": (zig, "ar")},

@@ -3,22 +3,17 @@ the same compiler with the same fixed flags."""
 
 from __future__ import annotations
 
-import os
-import shlex
+import hashlib
+import sys
+from functools import cache
 from pathlib import Path
 
-import jinja2
-
+from orchestrator.system.staging import write_bytes
+from orchestrator.system.templates import environment
 from orchestrator.toolchain.driver import Driver
 
-_TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("orchestrator.toolchain", "templates"),
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    autoescape=False,  # shell text, quoted with shlex
-)
+_WRAPPER = "wrapper.sh.j2"
+_RELINK = Path(__file__).with_name("relink.py")
 
 
 def write_wrappers(folder: Path, driver: Driver) -> dict[str, Path]:
@@ -26,29 +21,38 @@ def write_wrappers(folder: Path, driver: Driver) -> dict[str, Path]:
     return {verb: write_text(folder / verb, _text(verb, driver)) for verb in driver.commands}
 
 
+@cache
+def wrapper_digest() -> str:
+    """sha256 of what all wrappers are made from: what they make of flags is part of a compiler.
+
+    Releases of ours that share a cache so have wrappers of their own, each with its objects.
+    """
+    folder = Path(__file__).parent / "templates"
+    return hashlib.sha256((folder / _WRAPPER).read_bytes()).hexdigest()
+
+
 def _text(verb: str, driver: Driver) -> str:
     return render(
-        "wrapper.sh.j2",
+        _WRAPPER,
         verb=verb,
         target=driver.target,
-        command=shlex.join(driver.commands[verb]),
-        zig=None if driver.zig is None else shlex.quote(driver.zig),
-        smallest=shlex.join(driver.smallest),
+        command=driver.commands[verb],
+        zig=driver.zig,
+        smallest=driver.smallest,
         archiver=driver.archiver,
+        relink=(sys.executable, "-I", str(_RELINK)),
     )
 
 
 def render(template: str, **values: object) -> str:
-    """The text of a template of this package."""
-    return _TEMPLATES.get_template(template).render(values)
+    """The text of a template of this package. Raises UnfitTextError."""
+    templates = environment("orchestrator.toolchain", blocks=True)
+    return templates.get_template(template).render(values)
 
 
 def write_text(path: Path, text: str, mode: int = 0o755) -> Path:
     """Write all or nothing, and not at all where the text is the same."""
-    if not path.is_file() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged = path.with_name(f".{path.name}.{os.getpid()}")
-        staged.write_text(text)
-        staged.chmod(mode)
-        staged.replace(path)
+    data = text.encode()
+    if not path.is_file() or path.read_bytes() != data:
+        write_bytes(path, data, mode)
     return path

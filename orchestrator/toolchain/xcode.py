@@ -17,7 +17,7 @@ from typing import Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.toolchain.command import file_digest, first_line
 from orchestrator.toolchain.driver import Driver
-from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_SMALLEST, zig_program
+from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_SMALLEST, installed_zig
 from orchestrator.values.config import ToolchainConfig
 
 # The SDK of each system, by its name for xcrun.
@@ -46,10 +46,13 @@ class SdkMismatchError(OrchestratorError):
     """A toolchain declares another system's SDK."""
 
 
-def find_xcode(config: ToolchainConfig, place: Place, env: Mapping[str, str]) -> Driver:
+def find_xcode(
+    config: ToolchainConfig, place: Place, env: Mapping[str, str], cache_folder: Path
+) -> Driver:
     """Xcode's clang, or zig where this machine has no `xcrun`.
 
-    Raises SdkMismatchError, MinimumVersionError, XcodeUnusableError, CompilerMissingError.
+    Raises SdkMismatchError, MinimumVersionError, XcodeUnusableError, and what `installed_zig`
+    raises.
     """
     declared = config.compiler.xcode
     assert declared is not None
@@ -62,7 +65,7 @@ def find_xcode(config: ToolchainConfig, place: Place, env: Mapping[str, str]) ->
         )
     xcrun = shutil.which("xcrun", path=env.get("PATH"))
     if xcrun is None:
-        return _zig(config, declared.minimum, place)
+        return _zig(config, declared.minimum, place, cache_folder)
     return _xcode(config, declared.minimum, _Xcrun(xcrun, declared.sdk, place, env), place)
 
 
@@ -145,9 +148,9 @@ def _least_of_sdk(folder: Path, sdk: str) -> str | None:
     return str(least)
 
 
-def _zig(config: ToolchainConfig, minimum: str, place: Place) -> Driver:
-    zig, version = zig_program(place)
-    _check_minimum(minimum, _ZIG_LEAST, None, f"zig {version}", place)
+def _zig(config: ToolchainConfig, minimum: str, place: Place, cache_folder: Path) -> Driver:
+    zig, wheel = installed_zig(place, cache_folder)
+    _check_minimum(minimum, _ZIG_LEAST, None, f"zig {wheel.version}", place)
     suffix = "-simulator" if config.system == "ios-simulator" else ""
     processor = {"arm64": "aarch64"}.get(config.processor, config.processor)
     target = f"{processor}-ios.{minimum}{suffix}"
@@ -156,10 +159,10 @@ def _zig(config: ToolchainConfig, minimum: str, place: Place) -> Driver:
     headers = ("-isystem", str(Path(zig).parent / _DARWIN_HEADERS))
     return Driver(
         kind="zig",
-        version=version,
+        version=wheel.version,
         target=target,
         identity={
-            "zig": f"ziglang {version}",
+            "zig": wheel.identity,
             "verbs": verbs,
             "headers": _DARWIN_HEADERS,
             "smallest": ZIG_SMALLEST,

@@ -7,12 +7,13 @@ import os
 import shutil
 import time
 from contextlib import suppress
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 from orchestrator.errors import Place
 from orchestrator.toolchain.driver import LTO_LINK, CompilerMissingError, Driver
 from orchestrator.toolchain.zig_parts import zig_parts
+from orchestrator.toolchain.zig_wheel import Wheel, wheel_of
 from orchestrator.values.config import ZigCompiler
 
 # Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
@@ -37,18 +38,18 @@ _UNUSED_SECONDS = 7 * 24 * 3600
 ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
 
 
-def find_zig(declared: ZigCompiler, place: Place) -> Driver:
-    """zig for the declared target. Raises CompilerMissingError."""
-    zig, version = zig_program(place)
+def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
+    """zig for the declared target. Raises what `installed_zig` raises."""
+    zig, wheel = installed_zig(place, cache_folder)
     verbs = {
         "cxx": ["c++", "-target", declared.target, *ZIG_FLAGS],
         "cc": ["cc", "-target", declared.target, *ZIG_FLAGS],
         "ar": ["ar"],
     }
     return Driver(
-        version=version,
+        version=wheel.version,
         target=declared.target,
-        identity={"zig": f"ziglang {version}", "verbs": verbs, "smallest": ZIG_SMALLEST},
+        identity={"zig": wheel.identity, "verbs": verbs, "smallest": ZIG_SMALLEST},
         commands={verb: (zig, *arguments) for verb, arguments in verbs.items()},
         cxx_library="libc++",
         c_library="musl" if "-musl" in declared.target else "gnu",
@@ -107,8 +108,17 @@ def _remove_left(folders: Path) -> None:
                 shutil.rmtree(note.parent, ignore_errors=True)
 
 
-def zig_program(place: Place) -> tuple[str, str]:
-    """zig's program and version. Raises CompilerMissingError."""
+def installed_zig(place: Place, cache_folder: Path) -> tuple[str, Wheel]:
+    """zig's program, and which zig it is.
+
+    Raises CompilerMissingError, ZigUnrecordedError, ZigAlteredError.
+    """
+    program = zig_program(place)
+    return program, wheel_of(Path(program), zig_cache(cache_folder), place)
+
+
+def zig_program(place: Place) -> str:
+    """zig's program. Raises CompilerMissingError."""
     library = zig_library()
     if library is None:
         raise CompilerMissingError(
@@ -116,4 +126,4 @@ def zig_program(place: Place) -> tuple[str, str]:
             place=place,
             hint="run ./orchestrate, which installs the pinned dependencies",
         )
-    return str(library.parent / "zig"), metadata.version("ziglang")
+    return str(library.parent / "zig")

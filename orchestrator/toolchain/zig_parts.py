@@ -8,6 +8,7 @@ the binary uses; each part's witnesses tell.
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,11 @@ _LLVM: Final = {
     "libcxxabi": ("__cxa_throw", "__dynamic_cast"),
     "libunwind": ("_Unwind_RaiseException", "unw_step"),
 }
-# What compilers call for arithmetic that the processor lacks: zig's own `compiler_rt`.
+# What compilers call for arithmetic that the processor lacks: zig's own `compiler_rt`. It is one
+# object, which also brings functions of libc and libm (`memcpy`, `exp`), and its definitions take
+# the place of a shared library's. Their bodies are local symbols, as `compiler_rt.log.log`.
 _HELPERS: Final = (
+    "compiler_rt.",
     *("__udivti3", "__umodti3", "__divti3", "__modti3", "__multi3", "__muloti4", "__udivmodti4"),
     *("__mulsc3", "__muldc3", "__multc3", "__mulxc3", "__divsc3", "__divdc3", "__divtc3"),
     *("__addtf3", "__subtf3", "__multf3", "__divtf3", "__extenddftf2", "__trunctfdf2"),
@@ -33,6 +37,9 @@ _HELPERS: Final = (
 _NONSHARED: Final = (
     *("atexit", "at_quick_exit", "pthread_atfork", "__libc_csu_init", "__stack_chk_fail_local"),
     *("stat64", "fstat64", "lstat64", "fstatat64", "mknod", "mknodat"),
+)
+_NONSHARED_SOURCES: Final = (
+    *("io/*.c", "stdlib/*.c", "csu/elf-init-2.33.c", "debug/*.c", "**/pthread_atfork.c"),
 )
 
 
@@ -51,22 +58,37 @@ def zig_parts(zig: str, target: str) -> tuple[LinkedPart, ...]:
             "Apache-2.0 WITH LLVM-exception",
             {"LICENSE.TXT": library / name / "LICENSE.TXT"},
             witnesses,
+            library,
+            (f"{name}/**",),
         )
         for name, witnesses in _LLVM.items()
     ]
-    parts.append(
-        LinkedPart("zig-compiler-rt", llvm, "MIT", {"LICENSE": package / "LICENSE"}, _HELPERS)
-    )
+    # much of it is ported from LLVM and from musl, whose notices its sources name
+    texts = {
+        "LICENSE": package / "LICENSE",
+        "LICENSE.TXT.llvm": library / "libcxx/LICENSE.TXT",
+        "COPYRIGHT.musl": library / "libc/musl/COPYRIGHT",
+    }
+    runtime = ("compiler_rt.zig", "compiler_rt/**")
+    zigs = metadata.version("ziglang")
+    parts.append(LinkedPart("zig-compiler-rt", zigs, "MIT", texts, _HELPERS, library, runtime))
     if "-musl" in target:
         musl = library / "libc/musl"
         version = _found(_MUSL_VERSION, musl / "src/internal/version.h")[1]
         texts = {"COPYRIGHT": musl / "COPYRIGHT"}
-        parts.append(LinkedPart("musl", version, "MIT", texts, ("__libc_start_main", "malloc")))
+        witnesses = ("__libc_start_main", "malloc")
+        parts.append(
+            LinkedPart("musl", version, "MIT", texts, witnesses, library, ("libc/musl/**",))
+        )
     if "-gnu" in target:
         # the permission to link it stands in each of its sources
         texts = {"NOTICE": library / "libc/glibc/io/fstat64-2.32.c"}
         licence = "LGPL-2.1-or-later WITH GCC-exception-2.0"
-        parts.append(LinkedPart("glibc-nonshared", "2.32", licence, texts, _NONSHARED))
+        # what src/libs/glibc.zig compiles of it
+        sources = tuple(f"libc/glibc/{name}" for name in _NONSHARED_SOURCES)
+        parts.append(
+            LinkedPart("glibc-nonshared", "2.32", licence, texts, _NONSHARED, library, sources)
+        )
     return tuple(parts)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,41 @@ import yaml
 import zstandard
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.staging import write_bytes
+from orchestrator.trace.form import Vocabulary
+from orchestrator.trace.reading import (
+    LONGEST,
+    TraceConflictError,
+    TraceDamagedError,
+    TraceMisplacedError,
+    TraceUnknownError,
+    check_place,
+    check_vocabulary,
+    parse_lock,
+)
+from orchestrator.trace.runs import LARGEST as LARGEST_RUNS
+from orchestrator.trace.runs import RunsUnreadableError, digest_of_runs, parse_runs, runs_in
 from orchestrator.values.trace import Trace, TraceIdentity
+
+__all__ = [
+    "TraceConflictError",
+    "TraceDamagedError",
+    "TraceMisplacedError",
+    "TraceMissingError",
+    "TraceStaleError",
+    "TraceUnknownError",
+    "UnfitRecordingError",
+    "changes",
+    "hot_tags_before",
+    "lock_path",
+    "lock_text",
+    "pack_runs",
+    "parse_lock",
+    "read_lock",
+    "read_runs",
+    "runs_path",
+    "write_lock",
+]
 
 FORMAT = 1
 _HEADER = (
@@ -36,8 +68,8 @@ class TraceStaleError(OrchestratorError):
     """A trace was made of another model, runtime, inputs, backends or tracer."""
 
 
-class TraceDamagedError(OrchestratorError):
-    """A lock is not what `orchestrator trace` writes, or its runs are not the recorded ones."""
+class UnfitRecordingError(OrchestratorError):
+    """The tracer recorded what no lock may hold."""
 
 
 def lock_text(trace: Trace) -> str:
@@ -77,91 +109,6 @@ def lock_text(trace: Trace) -> str:
     return _HEADER + yaml.safe_dump(value, sort_keys=False, width=100)
 
 
-def parse_lock(text: str, file: str) -> Trace:
-    """The trace in a lock file. Raises TraceDamagedError."""
-    try:
-        value = _plain(text)
-        if value["format"] != str(FORMAT):
-            raise ValueError(f"format {value['format']}")
-        trace = _trace(value)
-        if not _whole(value, trace):
-            raise ValueError("its parts do not agree")
-        return trace
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TraceDamagedError(
-            "this trace cannot be read",
-            place=Place(file),
-            expected=f"a lock file of format {FORMAT}",
-            seen=f"{type(error).__name__}: {error}".splitlines()[0],
-            hint="trace the model again: orchestrator trace",
-        ) from None
-
-
-def _plain(text: str) -> Any:
-    """The YAML value, with its scalars as they are written.
-
-    Straight from the parser's events: a plan reads the locks of every app, and resolving the types
-    of scalars takes most of a loader's time.
-    """
-    open_parts: list[list[Any]] = [[]]
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        if isinstance(event, yaml.ScalarEvent):
-            # names of operators and tags stand in the locks of many apps
-            open_parts[-1].append(sys.intern(event.value))
-        elif isinstance(event, yaml.CollectionStartEvent):
-            open_parts.append([])
-        elif isinstance(event, yaml.MappingEndEvent):
-            part = open_parts.pop()
-            open_parts[-1].append(dict(zip(part[::2], part[1::2], strict=True)))
-        elif isinstance(event, yaml.SequenceEndEvent):
-            part = open_parts.pop()
-            open_parts[-1].append(part)
-        elif isinstance(event, yaml.AliasEvent):
-            raise ValueError("an alias")
-    if len(open_parts[0]) > 1:
-        raise ValueError("more than one document")
-    return open_parts[0][0] if open_parts[0] else None
-
-
-def _counts(value: Mapping[str, str]) -> dict[str, int]:
-    return {name: int(count) for name, count in value.items()}
-
-
-def _trace(value: Mapping[str, Any]) -> Trace:
-    selected, identity = value["selected_operators"], value["identity"]
-    return Trace(
-        app=value["app"],
-        model=value["model"],
-        identity=TraceIdentity(
-            model=identity["model"],
-            runtime=identity["runtime"],
-            inputs=identity["inputs"],
-            backends=tuple(identity["backends"]),
-            tracer=identity["tracer"],
-        ),
-        root_operators=tuple(
-            name for name, one in selected["operators"].items() if one["is_root_operator"] == "true"
-        ),
-        called_operators=_counts(value["calls"]),
-        kernel_tags={tag: _counts(dtypes) for tag, dtypes in value["kernel_calls"].items()},
-        custom_classes=tuple(selected["custom_classes"]),
-        build_features=tuple(selected["build_features"]),
-        hot_tags=tuple(value["hot_tags"]),
-        outputs=value["outputs"],
-    )
-
-
-def _whole(value: Mapping[str, Any], trace: Trace) -> bool:
-    """Whether what is said twice is said the same: a cut or half merged file mostly does not."""
-    selected = value["selected_operators"]
-    return bool(
-        selected["operators"].keys() == {*trace.root_operators, *trace.called_operators}
-        and value["unrun_operators"] == list(trace.unrun_operators)
-        and selected["kernel_metadata"]
-        == {tag: sorted(dtypes) for tag, dtypes in trace.kernel_tags.items()}
-    )
-
-
 def lock_path(app_folder: Path, model: str) -> Path:
     """Where a model's lock is committed."""
     return app_folder / "traces" / f"{model}.yaml"
@@ -173,12 +120,19 @@ def runs_path(app_folder: Path, model: str) -> Path:
 
 
 def read_lock(
-    app_folder: Path, model: str, identity: TraceIdentity, label: str, root: Path
+    app_folder: Path,
+    model: str,
+    identity: TraceIdentity,
+    label: str,
+    root: Path,
+    known: Vocabulary | None = None,
 ) -> Trace:
-    """The committed trace, if it is of this identity.
+    """The committed trace, if it is of this identity, of this app and model, and names nothing that
+    is not `known`.
 
     label: what to trace again (`//apps/camera`).
-    Raises TraceMissingError, TraceStaleError, TraceDamagedError.
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
+    TraceUnknownError.
     """
     path = lock_path(app_folder, model)
     command = f"run: ./orchestrate trace {label}"
@@ -187,7 +141,9 @@ def read_lock(
         raise TraceMissingError(
             f"the model {model} of {label} has not been traced", expected=shown, hint=command
         )
-    trace = parse_lock(path.read_bytes().decode("utf-8", "replace"), shown)
+    text = _text(path)
+    trace = parse_lock(text, shown)
+    check_place(trace, app_folder.name, model, text, shown)
     changed = changes(trace.identity, identity)
     if changed:
         raise TraceStaleError(
@@ -195,15 +151,23 @@ def read_lock(
             place=Place(shown),
             hint=command,
         )
+    if known is not None:
+        check_vocabulary(trace, known, text, shown)
     return trace
+
+
+def _text(path: Path) -> str:
+    """A lock's text; of a longer one so much that `parse_lock` sees how long it is."""
+    with path.open("rb") as file:
+        return file.read(4 * LONGEST + 4).decode("utf-8", "replace")
 
 
 def hot_tags_before(app_folder: Path, model: str) -> tuple[str, ...] | None:
     """The hot tags of the committed trace, stale or not; None where there is none to read."""
     path = lock_path(app_folder, model)
     try:
-        return parse_lock(path.read_text(encoding="utf-8"), path.name).hot_tags
-    except (OSError, UnicodeDecodeError, TraceDamagedError):
+        return parse_lock(_text(path), path.name).hot_tags
+    except (OSError, TraceDamagedError):
         return None
 
 
@@ -214,8 +178,20 @@ def changes(old: TraceIdentity, new: TraceIdentity) -> list[str]:
 
 
 def pack_runs(result: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The recorded runs as a file's bytes, and the digest of their canonical JSON."""
+    """The recorded runs as a file's bytes, and the digest of their canonical JSON.
+
+    Raises UnfitRecordingError where `read_runs` would refuse them.
+    """
     text = json.dumps(result, sort_keys=True, separators=(",", ":")).encode()
+    try:
+        parse_runs(text)
+    except RunsUnreadableError as error:
+        raise UnfitRecordingError(
+            "the outputs of the model cannot be recorded",
+            expected=f"at most {LARGEST_RUNS:,} bytes of JSON, of a million values",
+            seen=str(error),
+            hint="give it smaller inputs, or fewer of them",
+        ) from None
     packed = zstandard.ZstdCompressor(level=19, write_content_size=True).compress(text)
     return packed, hashlib.sha256(text).hexdigest()
 
@@ -224,30 +200,35 @@ def read_runs(app_folder: Path, trace: Trace, root: Path) -> dict[str, Any]:
     """The recorded runs. Raises TraceDamagedError where they are not those of the lock."""
     path = runs_path(app_folder, trace.model)
     try:
-        text = zstandard.ZstdDecompressor().decompress(path.read_bytes())
-    except (OSError, zstandard.ZstdError) as error:
-        text, seen = b"", str(error)
-    else:
-        seen = hashlib.sha256(text).hexdigest()
-    if seen != trace.outputs:
-        raise TraceDamagedError(
-            f"the recorded runs of {trace.model} are not those of its trace",
-            place=Place(path.relative_to(root).as_posix()),
-            expected=trace.outputs,
-            seen=seen,
-            hint=f"run: ./orchestrate trace //apps/{trace.app}",
-        )
-    value: dict[str, Any] = json.loads(text)
-    return value
+        seen = digest_of_runs(path)
+        if seen == trace.outputs:
+            return runs_in(path)
+    except (OSError, RunsUnreadableError) as error:
+        seen = str(error)
+    raise TraceDamagedError(
+        f"the recorded runs of {trace.model} are not those of its trace",
+        place=Place(path.relative_to(root).as_posix()),
+        expected=trace.outputs,
+        seen=seen,
+        hint=f"run: ./orchestrate trace //apps/{trace.app}",
+    )
 
 
 def write_lock(app_folder: Path, trace: Trace, runs: bytes) -> None:
-    """Write lock and runs, each all or nothing, the lock last."""
-    for path, data in (
-        (runs_path(app_folder, trace.model), runs),
-        (lock_path(app_folder, trace.model), lock_text(trace).encode()),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        staged = path.with_name(f".{path.name}.{os.getpid()}")
-        staged.write_bytes(data)
-        staged.replace(path)
+    """Write lock and runs, each all or nothing, the lock last.
+
+    Raises UnfitRecordingError where `read_lock` would refuse it: a model may do to the tracer what
+    it likes.
+    """
+    path, text = lock_path(app_folder, trace.model), lock_text(trace)
+    try:
+        parse_lock(text, path.name)
+    except TraceDamagedError as error:
+        raise UnfitRecordingError(
+            f"the tracer recorded of {trace.model} what no lock may hold",
+            expected=error.expected,
+            seen=error.seen,
+            hint="run the model in PyTorch on the same inputs; where it runs, report this",
+        ) from None
+    write_bytes(runs_path(app_folder, trace.model), runs)
+    write_bytes(path, text.encode())

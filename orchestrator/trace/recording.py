@@ -57,6 +57,15 @@ def trace_from_recording(
     )
 
 
+def reached_operators(recording: Mapping[str, Any]) -> frozenset[str]:
+    """The operators that a model's own code called, also where they failed."""
+    return frozenset(
+        _full_name(root["name"], root["overload"])
+        for root in recording["root_operators"]
+        if root["calls"]
+    )
+
+
 def hot_tags(
     nanoseconds: Mapping[str, int], total: int, before: Collection[str] | None
 ) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ class Precompile:
 
     @property
     def output(self) -> str:
-        """Where it lives: a folder of this checkout's, for the paths that it holds."""
+        """Where ninja writes it: `$pch` is a folder of the workspace, named by the paths that a
+        header compiled here holds."""
         return f"$pch/{self.identity}.pch"
 
 
@@ -65,8 +66,9 @@ class Compile:
 
     @cached_property
     def object(self) -> str:
-        """Where the object lives: in the cache shared by all workspaces, named by content."""
-        return f"$cache/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
+        """Where ninja writes the object: in the workspace. The cache keeps it under its digest:
+        see `execute/store.py`."""
+        return f"$state/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
 
 
 def count_units(actions: Iterable[Compile]) -> int:

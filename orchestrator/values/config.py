@@ -9,7 +9,9 @@ the disk, is checked by `orchestrator.load`.
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import PurePosixPath
@@ -29,6 +31,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from orchestrator.errors import visible
+
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
 PackageKind = Literal["tar", "deb", "aar", "xcframework"]
@@ -39,21 +43,40 @@ Dtype = Literal["float32", "float64", "float16", "int64", "int32", "int16", "int
 Fill = Literal["zeros", "ones", "arange", "uniform", "normal", "randint"]
 
 SHA256: Final = r"^[0-9a-f]{64}$"
-NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-ABI: Final = r"^[a-z0-9][a-z0-9._-]*$"
-PACKAGE: Final = r"^[a-z0-9][a-z0-9+.-]+$"
-VERSION: Final = r"^[0-9]+(\.[0-9]+)*([-+~][0-9A-Za-z.]+)?$"
-SIZE: Final = r"^([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)$"
+# Names become parts of file names, of which a file system takes 255 bytes.
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+ABI: Final = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+PACKAGE: Final = r"^[a-z0-9][a-z0-9+.-]{1,99}$"
+# Debian Policy, 5.6.1 and 5.6.8; dpkg-architecture(1) has the names of architectures
+DEBIAN: Final = r"^[a-z0-9][a-z0-9+.-]{1,99}(:[a-z0-9][a-z0-9-]{0,99})?$"
+ARCHIVE: Final = r"^[A-Za-z0-9][A-Za-z0-9+.~_-]{0,199}$"
+VERSION: Final = r"^[0-9]{1,9}(\.[0-9]{1,9}){0,9}([-+~][0-9A-Za-z.]{1,99})?$"
+SIZE: Final = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(B|kB|KiB|MB|MiB|GB|GiB)$"
+IDENTIFIER: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+TARGET: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
+ABSOLUTE: Final = r"^/"
 
 # What a pattern asks for, in the words that an error message uses.
 PATTERN_WORDS: Final[Mapping[str, str]] = {
     SHA256: "a sha256 digest: 64 lower-case hexadecimal digits",
-    NAME: "a name of letters, digits, `.`, `_` and `-`, that begins with a letter or digit",
+    NAME: "a name of letters, digits, `.`, `_` and `-`, that begins with a letter or digit,"
+    " of at most 100",
     ABI: "an ABI name such as `linux-x86_64`: lower-case letters, digits, `.`, `_` and `-`",
     PACKAGE: "a package name: two or more of lower-case letters, digits, `+`, `.` and `-`",
+    DEBIAN: "a Debian package: `name`, or `name:architecture`",
+    ARCHIVE: "a file name of letters, digits, `+`, `.`, `~`, `_` and `-`, without a folder",
     VERSION: "a version such as `1.2.0` or `1.2.0-rc1`",
+    IDENTIFIER: "a name of letters, digits and `_`, that does not begin with a digit",
+    TARGET: "letters, digits, `.`, `_` and `-`, as in `x86_64-linux-gnu.2.28`",
+    ABSOLUTE: "an absolute path, which begins with `/`",
 }
 
+# What the input tensors of one model may hold together: a colour picture of 4K, and a third more.
+# They are made in memory, and written as text.
+MOST_ELEMENTS: Final = 2**25
+MOST_DIMENSIONS: Final = 64
+
+_LONGEST_NAME: Final = 255
 _UNITS: Final = {
     "B": 1,
     "kB": 10**3,
@@ -83,8 +106,21 @@ def parse_size(text: object) -> int:
     )
 
 
+def _one_line(text: str) -> str:
+    """Texts of declarations become arguments, paths, and lines of generated files."""
+    if visible(text) != text:
+        raise PydanticCustomError(
+            "one_line", "it has a control character", {"expected": "text of one line"}
+        )
+    return text
+
+
 def _inner_path(text: str) -> str:
-    path = PurePosixPath(text)
+    path = PurePosixPath(_one_line(text))
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts):
+        raise PydanticCustomError(
+            "inner_path", "a name in it is too long", {"expected": f"at most {_LONGEST_NAME} bytes"}
+        )
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise PydanticCustomError(
             "inner_path",
@@ -123,7 +159,9 @@ T = TypeVar("T")
 Tuple = Annotated[tuple[T, ...], Strict(False)]
 Sha256 = Annotated[str, Field(pattern=SHA256)]
 AbiName = Annotated[str, Field(pattern=ABI)]
-Text = Annotated[str, Field(min_length=1)]
+Line = Annotated[str, Field(max_length=4096), AfterValidator(_one_line)]
+Text = Annotated[Line, Field(min_length=1)]
+Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -172,8 +210,10 @@ class GitSource(Declared):
 class DebianSource(Declared):
     """A Debian source package, got through the machine's apt client."""
 
-    package: Text = Field(description="Name of the source package.")
-    archive: Text = Field(description="File name of its upstream archive (`*.orig.tar.*`).")
+    package: str = Field(pattern=PACKAGE, description="Name of the source package.")
+    archive: str = Field(
+        pattern=ARCHIVE, description="File name of its upstream archive (`*.orig.tar.*`)."
+    )
     sha256: Sha256 = Field(description="sha256 of that archive.")
 
 
@@ -207,7 +247,7 @@ class RuntimePin(Declared):
     pytorch: str = Field(pattern=VERSION, description="PyTorch's version, such as `1.13.1`.")
     tree: Sha256 = Field(description="Digest of the source files that we compile from.")
     sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
-    third_party: Mapping[str, ThirdPartyPin] = Field(
+    third_party: Mapping[Identifier, ThirdPartyPin] = Field(
         default_factory=dict, description="Header sets that units need, by name."
     )
 
@@ -229,7 +269,7 @@ class Defaults(Declared):
             " and the static closure of the root operators that never ran."
         ),
     )
-    backends: Tuple[str] = Field(
+    backends: Tuple[Identifier] = Field(
         ("CPU", "QuantizedCPU"), min_length=1, description="Dispatch keys whose kernels are kept."
     )
 
@@ -238,8 +278,20 @@ class Launcher(Declared):
     """A program put in front of every compiler command: ccache, distcc, icecc, ..."""
 
     command: Tuple[Text] = Field(min_length=1, description="Its argument list.")
-    env: Mapping[str, str] = Field(
+    env: Mapping[Identifier, Line] = Field(
         default_factory=dict, description="Environment variables set for it."
+    )
+
+
+class Signing(Declared):
+    """What the list of packages' digests, SHA256SUMS, is signed with."""
+
+    minisign: Text = Field(
+        description=(
+            "The file of a minisign secret key, outside of the workspace: absolute, or with `~` or"
+            " `$VARIABLE`. Nothing is signed where a variable in it is unset. The key's password is"
+            " in the variable ORCHESTRATOR_SIGNING_PASSWORD."
+        )
     )
 
 
@@ -258,8 +310,13 @@ class WorkspaceConfig(Declared):
             " The variable ORCHESTRATOR_CACHE goes first."
         ),
     )
-    jobs: int | None = Field(None, ge=1, description="Commands run at once; default: one a core.")
+    jobs: int | None = Field(
+        None, ge=1, le=10_000, description="Commands run at once; default: one a core."
+    )
     launcher: Launcher | None = Field(None, description="Put in front of every compiler command.")
+    signing: Signing | None = Field(
+        None, description="What packages are signed with; without it they are not signed."
+    )
     precompiled_headers: bool = Field(
         True,
         description="Whether units share a precompiled header; never used with a launcher.",
@@ -296,15 +353,26 @@ class TensorSpec(Declared):
         return self
 
 
+def elements(spec: TensorSpec) -> int:
+    """How many elements a tensor has; an empty size counts as 1, so that no other is endless."""
+    return math.prod(size or 1 for size in spec.shape)
+
+
 def _fill_problem(spec: TensorSpec) -> tuple[str, str] | None:
     """(what is wrong, what is expected), or None where the fill suits the dtype and bounds."""
+    if elements(spec) > MOST_ELEMENTS or len(spec.shape) > MOST_DIMENSIONS:
+        return (
+            "the tensor is too large",
+            f"at most {MOST_ELEMENTS:,} elements and {MOST_DIMENSIONS} sizes",
+        )
     floating = spec.dtype.startswith("float")
     if spec.fill in ("uniform", "normal") and not floating:
         return f"fill `{spec.fill}` cannot make {spec.dtype}", "a float dtype, or fill `randint`"
     if spec.fill == "randint" and floating:
         return f"fill `randint` cannot make {spec.dtype}", "an integer dtype, or fill `uniform`"
     bounds = [bound for bound in (spec.low, spec.high) if bound is not None]
-    if not all(math.isfinite(bound) for bound in bounds):
+    # not by math.isfinite, which makes a float of an integer first
+    if not all(abs(bound) <= sys.float_info.max for bound in bounds):
         return "a bound is not a number", "finite bounds"
     if bounds and spec.fill not in ("uniform", "randint"):
         return f"fill `{spec.fill}` takes no bounds", "low and high with `uniform` or `randint`"
@@ -344,7 +412,7 @@ Argument = Annotated[
 class InputRun(Declared):
     """One call of a model: a method and its arguments."""
 
-    method: Text = Field("forward", description="The method that is called.")
+    method: Identifier = Field("forward", description="The method that is called.")
     args: Tuple[Argument] = Field(
         description="Its arguments: generated tensors, plain values (null is None), or lists."
     )
@@ -378,6 +446,19 @@ class ModelConfig(Declared):
         description="What it is traced with: the inputs inside the file, or the runs given here.",
     )
 
+    @model_validator(mode="after")
+    def _inputs_fit(self) -> Self:
+        runs = () if self.inputs == "bundled" else self.inputs
+        arguments = [argument for run in runs for argument in run.args]
+        items = [i for a in arguments for i in (a if isinstance(a, list | tuple) else (a,))]
+        if sum(elements(item) for item in items if isinstance(item, TensorSpec)) > MOST_ELEMENTS:
+            raise PydanticCustomError(
+                "inputs",
+                "its inputs are too large together",
+                {"expected": f"at most {MOST_ELEMENTS:,} elements in all tensors"},
+            )
+        return self
+
 
 class AppConfig(Declared):
     """The file apps/<app>/app.yaml."""
@@ -387,6 +468,13 @@ class AppConfig(Declared):
         min_length=1, description="ABIs it is built for: names of files under toolchains/."
     )
     optimize: Optimize | None = Field(None, description="Instead of the workspace's default.")
+    self_relocation: bool = Field(
+        True,
+        description=(
+            "Whether its libraries for Linux relocate themselves, which makes them smaller."
+            " Without, the system's loader does it, and they change no page's protection."
+        ),
+    )
     selection: SelectionPolicy | None = Field(
         None, description="Instead of the workspace's default."
     )
@@ -399,7 +487,7 @@ class AppConfig(Declared):
     )
     version: str = Field("0.1.0", pattern=VERSION, description="The version of its packages.")
     package_name: Annotated[str, Field(pattern=PACKAGE)] | None = Field(
-        None, description="The name of its packages; default: `<app>-libtorch`."
+        None, description="The name of its packages; default: `<app>-libtorch`, with `-` for `_`."
     )
 
 
@@ -409,7 +497,9 @@ class AppConfig(Declared):
 class ZigCompiler(Declared):
     """The clang and lld inside PyPI's ziglang."""
 
-    target: Text = Field(description="zig's target, such as `x86_64-linux-gnu.2.28`.")
+    target: str = Field(
+        pattern=TARGET, description="zig's target, such as `x86_64-linux-gnu.2.28`."
+    )
 
 
 class CommandCompiler(Declared):
@@ -435,7 +525,9 @@ class NdkCompiler(Declared):
 class XcodeCompiler(Declared):
     """Xcode through `xcrun`; zig with Darwin headers where there is none."""
 
-    sdk: Text = Field(description="The SDK's name for xcrun: `iphoneos`, `iphonesimulator`.")
+    sdk: str = Field(
+        pattern=TARGET, description="The SDK's name for xcrun: `iphoneos`, `iphonesimulator`."
+    )
     minimum: str = Field(pattern=VERSION, description="The least iOS version, such as `15.0`.")
 
 
@@ -455,14 +547,16 @@ class Emulator(Declared):
         min_length=1,
         description="Its argument list: a program, and its arguments; `$sysroot` is filled in.",
     )
-    sysroot: Annotated[Text, Field(pattern="^/")] | None = Field(
+    sysroot: (
+        Annotated[str, Field(pattern=ABSOLUTE, max_length=4096), AfterValidator(_one_line)] | None
+    ) = Field(
         None,
         description=(
             "What `$sysroot` stands for: the folder of the ABI's C library, looked for on this"
             " machine, then among the files of the Debian packages."
         ),
     )
-    debian: Tuple[Text] = Field(
+    debian: Tuple[Annotated[str, Field(pattern=DEBIAN)]] = Field(
         (),
         description=(
             "Debian packages with the libraries and the program, `name` or `name:architecture`: got"
@@ -485,8 +579,8 @@ class ToolchainConfig(Declared):
     processor: Processor = Field(description="The processor.")
     format: ObjectFormat = Field(description="The object format.")
     compiler: Compiler = Field(description="What compiles and links.")
-    compile_flags: Tuple[str] = Field((), description="Flags of every compilation.")
-    link_flags: Tuple[str] = Field((), description="Flags of every link.")
+    compile_flags: Tuple[Line] = Field((), description="Flags of every compilation.")
+    link_flags: Tuple[Line] = Field((), description="Flags of every link.")
     run: Run = Field(description="How its binaries run here: native, an emulator, or not at all.")
 
 

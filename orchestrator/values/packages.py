@@ -23,6 +23,12 @@ _DEFAULT: Final[Mapping[System, tuple[PackageKind, ...]]] = {
 _GLIBC_ONLY: Final[frozenset[PackageKind]] = frozenset(("deb",))
 
 
+def default_package_name(app: str) -> str:
+    """The name of an app's packages where it gives none: `_`, which Debian's names may not have
+    (Debian Policy, 5.6.1), becomes `-`."""
+    return f"{app.lower().replace('_', '-')}-libtorch"
+
+
 def suitable_packages(toolchain: ToolchainConfig) -> tuple[PackageKind, ...]:
     """The kinds of packages that a toolchain's variants can be put in."""
     return _possible(toolchain, _SUITABLE[toolchain.system])

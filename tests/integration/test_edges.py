@@ -16,7 +16,7 @@ import pytest
 from real import ROOT, workspace_copy
 
 from orchestrator.cli import make_context
-from orchestrator.emit.ninja import ninja_text
+from orchestrator.emit.ninja import Tools, ninja_text
 from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.plan.graph import action_graph
@@ -26,7 +26,7 @@ from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
 APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
-TOOLS = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ""}}
+TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 UNARY = "aten/src/ATen/native/cpu/UnaryOpsKernel.cpp"
 CROSS = "aten/src/ATen/native/Cross.cpp"
 REGISTRATIONS = "generated/registrations.cpp"
@@ -171,7 +171,7 @@ def test_headers_and_sources_are_shared_and_never_an_apps_own(before: Planned) -
     folders = set()
     for action in before.graph.compiles.values():
         assert action.source.startswith(shared), action.source
-        assert action.object.startswith("$cache/objects/")
+        assert action.object.startswith("$state/objects/")
         folders.add(tuple(flag for flag in action.flags if flag.startswith("-I$")))
     # our own sources and C have fewer, none has others
     longest = max(folders, key=len)

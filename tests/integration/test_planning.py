@@ -11,7 +11,7 @@ import pytest
 from real import ROOT
 
 from orchestrator.cli import make_context
-from orchestrator.emit.ninja import ninja_text
+from orchestrator.emit.ninja import Tools, ninja_text
 from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import HOST, Session
 from orchestrator.plan.graph import action_graph, sharing
@@ -21,7 +21,7 @@ from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
 APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
-TOOLS = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ""}}
+TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 
 
 def session() -> Session:

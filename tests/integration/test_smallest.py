@@ -50,11 +50,20 @@ def test_static_libraries_hold_code_and_no_bitcode(smallest: Path, tmp_path: Pat
     assert consume(tmp_path / "out", "cpp_static", "camera", delivered, define)
 
 
-def test_nothing_changed_is_told_again(smallest: Path) -> None:
+def test_nothing_changed_links_nothing_again(smallest: Path) -> None:
+    """The ordinary way: the number is what ninja ran."""
     (smallest / ".orchestrator/last-build.json").unlink()
     again = orchestrator("build", "//apps/camera:linux-x86_64", "--json", "--quiet", cwd=smallest)
     assert again.code == 0, again.err
-    assert json.loads(again.out)["actions_run"] == 0
+    report = json.loads(again.out)
+    assert (report["replayed"], report["actions_run"]) == (False, 0)
+
+
+def test_nothing_changed_is_told_again(smallest: Path) -> None:
+    words = ("build", "//apps/camera:linux-x86_64", "--json", "--quiet")
+    _, again = (orchestrator(*words, cwd=smallest) for _ in range(2))
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["replayed"]
 
 
 def test_upgraders_are_left_out_for_no_operator_that_has_one() -> None:

@@ -55,10 +55,11 @@ optimize: size
 TRACE = Trace(
     app="camera",
     model="classifier",
-    identity=TraceIdentity("m", "r", "bundled", ("CPU",), "t"),
+    identity=TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU",), "c" * 16),
     root_operators=("aten::relu",),
     called_operators={"aten::relu": 1},
     kernel_tags={"relu": {"Float": 1}},
+    outputs="d" * 64,
 )
 
 

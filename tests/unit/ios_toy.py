@@ -22,7 +22,7 @@ from package_toy import TOY, inputs
 from ziglang import __file__ as _ziglang
 
 from orchestrator.codegen.units import write_unit
-from orchestrator.emit.ninja import ninja_text
+from orchestrator.emit.ninja import RUN, ninja_text
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.deliver import deliver
 from orchestrator.package.manifest import ToolchainFact
@@ -153,8 +153,10 @@ def build(folder: Path, tools: ResolvedToolchain, *, anchors: bool = True) -> Bu
         folders=folders,
         toolchains={
             tools.abi: {
-                **{"cxx": str(tools.cxx), "cc": str(tools.cc), "ar": str(tools.ar)},
-                "link": "",
+                "cxx": str(tools.cxx),
+                "cc": str(tools.cc),
+                "ar": str(tools.ar),
+                "link": (),
             }
         },
         present=(),
@@ -165,14 +167,14 @@ def build(folder: Path, tools: ResolvedToolchain, *, anchors: bool = True) -> Bu
     cache = load_workspace(ROOT, os.environ).cache
     done = subprocess.run(
         [Path(ninja.BIN_DIR) / "ninja", "-j1", "-v", "-f", folder / "build.ninja"],
-        env=compiler_environment(cache, os.environ),
+        env={**compiler_environment(cache, os.environ), RUN: "run"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     paths = {
-        c.unit: Path(c.object.replace("$cache", folders["cache"])) for c in everything.values()
+        c.unit: Path(c.object.replace("$state", folders["state"])) for c in everything.values()
     }
     return Built(links, folder / "state/variants", paths)
 

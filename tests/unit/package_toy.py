@@ -25,6 +25,8 @@ TOY = GOLDEN / "toy"
 TARGET = "x86_64-linux-gnu.2.28"
 # What `package.strip` fills in.
 PLACEHOLDER = "-Wl,--build-id=0x" + 40 * "0"
+# One of its own, for a library that nobody strips.
+BUILD_ID = "-Wl,--build-id=0x" + 20 * "5a"
 FLAGS = ("-g0", "-Os", "-fPIC", "-fno-sanitize=all", "-fvisibility=hidden", "-ffunction-sections")
 
 

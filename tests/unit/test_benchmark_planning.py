@@ -13,7 +13,7 @@ from orchestrator.trace.lock import parse_lock
 from orchestrator.values.trace import Trace, TraceIdentity
 
 ROOT = Path(__file__).parents[2]
-IDENTITY = TraceIdentity("m", "r", "bundled", ("CPU", "QuantizedCPU"), "t")
+IDENTITY = TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU", "QuantizedCPU"), "c" * 16)
 BACKENDS = ("CPU", "QuantizedCPU")
 
 

@@ -23,6 +23,7 @@ from benchmarks.sampling import SampleTooThinError, allocate, every_kth, scale
 from benchmarks.steps import STEPS, called_operators, in_order, tracer_units
 from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
 from orchestrator.runtime.units import UpstreamUnit
+from orchestrator.trace.lock import parse_lock
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -151,6 +152,8 @@ class TestScratch:
         assert declared["optimize"] == "size"
         assert (copied / "apps/camera" / declared["models"][0]["file"]).is_file()
         assert (copied / "apps/scanner/app.yaml").is_file()
+        lock = copied / "apps/camera/traces/pages.yaml"
+        assert parse_lock(lock.read_text(), lock.name).app == "camera"
 
     def test_an_empty_cache_shares_sources_and_nothing_that_is_built(self, tmp_path: Path) -> None:
         user = tmp_path / "user"

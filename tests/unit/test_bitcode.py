@@ -34,7 +34,7 @@ def compiled(folder: Path, target: str, *flags: str) -> Path:
     (folder / "unit.cpp").write_text(SOURCE)
     made = folder / "unit.o"
     fixed = ("-target", target, "-g0", "-O1", "-ffunction-sections", "-fdata-sections")
-    argv = [zig_program(Place("x"))[0], "c++", *fixed, *flags, "-fno-sanitize=all"]
+    argv = [zig_program(Place("x")), "c++", *fixed, *flags, "-fno-sanitize=all"]
     argv += ["-MD", "-MF", str(folder / "d"), "-c", str(folder / "unit.cpp"), "-o", str(made)]
     subprocess.run(argv, check=True, capture_output=True)
     return made

@@ -26,7 +26,7 @@ TOOLS = (
     "sh",
     "tail",
 )
-# Its answers are set through the environment: OLD, PIP_FAILS, PIP_DIES, FAILS, CODE.
+# Its answers are set through the environment: OLD, PIP_FAILS, PIP_DIES, PIP_REFUSES, FAILS, CODE.
 PYTHON = """\
 #!/bin/sh
 case "$*" in
@@ -42,6 +42,7 @@ case "$*" in
 "-m pip install"*)
     [ -z "${PIP_FAILS-}" ] || { printf 'WARNING: retrying\\nERROR: no such thing\\n'; exit 1; }
     [ -z "${PIP_DIES-}" ] || { printf '%s\\n' one two three four; exit 1; }
+    [ -z "${PIP_REFUSES-}" ] || { printf '%s\\n' "$PIP_REFUSES" >&2; exit 1; }
     for tool in ruff mypy; do
         printf '#!/bin/sh\\necho "%s $*" >>"$LOG"\\n[ "${FAILS-}" != %s ]\\n' $tool $tool \\
             >"$PWD/.venv/bin/$tool"
@@ -85,6 +86,9 @@ def project(tmp_path: Path) -> Project:
     for name in ("orchestrate", "check"):
         shutil.copy(ROOT / name, root / name)
     (root / "pyproject.toml").write_text("[project]\n")
+    (root / "requirements").mkdir()
+    (root / "requirements/run.txt").write_text("a==1 --hash=sha256:1\n")
+    (root / "requirements/dev.txt").write_text("a==1 --hash=sha256:1\nb==1 --hash=sha256:2\n")
     for tool in TOOLS:
         found = shutil.which(tool)
         assert found
@@ -94,7 +98,10 @@ def project(tmp_path: Path) -> Project:
     return Project(root, path, log)
 
 
-INSTALL = "python -m pip install --quiet --no-input --disable-pip-version-check --editable"
+PIP = "python -m pip install --quiet --no-input --disable-pip-version-check"
+LOCKED = f"{PIP} --require-hashes --only-binary :all: --requirement requirements"
+OURSELVES = f"{PIP} --no-index --no-deps --no-build-isolation --editable ."
+INSTALL = [f"{LOCKED}/run.txt", OURSELVES]
 RUN = "python -P -m orchestrator"
 
 
@@ -105,7 +112,7 @@ def test_the_first_use_sets_up_and_the_second_does_not(project: Project) -> None
     venv = project.root / ".venv"
     assert project.calls() == [
         f"python -m venv --clear {venv}",
-        f"{INSTALL} .",
+        *INSTALL,
         f"{RUN} build //apps/a b",
     ]
     second = project.run("./orchestrate")
@@ -127,14 +134,25 @@ def test_a_changed_pyproject_is_installed_again(project: Project) -> None:
     project.run("./orchestrate")
     (project.root / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     project.run("./orchestrate")
-    assert project.calls() == [f"{INSTALL} .", RUN]
+    assert project.calls() == [*INSTALL, RUN]
+
+
+@pytest.mark.parametrize(("use", "other"), [("run", "dev"), ("dev", "run")])
+def test_a_changed_lock_is_installed_again(project: Project, use: str, other: str) -> None:
+    project.run("./orchestrate", ORCHESTRATE_FOR="check" if use == "dev" else "run")
+    (project.root / f"requirements/{other}.txt").write_text("a==2 --hash=sha256:3\n")
+    project.run("./orchestrate")
+    assert project.calls() == [RUN], "the lock of the other use was not installed from"
+    (project.root / f"requirements/{use}.txt").write_text("a==2 --hash=sha256:3\n")
+    project.run("./orchestrate")
+    assert project.calls() == [*INSTALL, RUN]
 
 
 def test_a_moved_folder_is_installed_again(project: Project) -> None:
     project.run("./orchestrate")
     moved = project.root.rename(project.root.parent / "moved")
     project.run("./orchestrate", cwd=moved)
-    assert project.calls() == [f"{INSTALL} .", RUN]
+    assert project.calls() == [*INSTALL, RUN]
 
 
 def test_a_failed_install_says_why_and_is_done_again(project: Project) -> None:
@@ -148,7 +166,36 @@ def test_a_failed_install_says_why_and_is_done_again(project: Project) -> None:
         " then run this again\n"
     )
     project.run("./orchestrate")
-    assert project.calls() == [f"{INSTALL} .", RUN]
+    assert project.calls() == [*INSTALL, RUN]
+
+
+# What pip 23.2 says.
+REFUSED = """\
+WARNING: Location 'file:///wheels' is ignored
+ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the \
+package versions, please update the hashes. Otherwise, examine the package contents carefully; \
+someone may have tampered with them.
+    a==1 from https://index/a-1-py3-none-any.whl#sha256=33 (from -r requirements/run.txt (line 1)):
+        Expected sha256 11
+        Expected     or 22
+             Got        33
+
+"""
+
+
+def test_a_package_that_is_not_the_locked_one_is_told_with_its_digest(project: Project) -> None:
+    done = project.run("./orchestrate", PIP_REFUSES=REFUSED)
+    assert (done.returncode, project.calls()[1:]) == (1, [f"{LOCKED}/run.txt"])
+    assert done.stderr == (
+        "orchestrate: setting up .venv\n"
+        "orchestrate: error: pip was given another file than the locked one\n"
+        "  | a==1 from https://index/a-1-py3-none-any.whl\n"
+        "  | sha256 33\n"
+        "  expected: a digest that requirements/run.txt lists\n"
+        "  do:   it was not installed; see where pip gets its packages from (pip config list),\n"
+        "        and do not trust that place until you know why its file differs\n"
+    )
+    assert not (project.root / ".venv/stamp-run").exists()
 
 
 def test_a_failure_without_pips_own_words_shows_the_last_lines(project: Project) -> None:
@@ -164,7 +211,7 @@ def test_an_install_that_fails_after_a_good_one_is_done_again(project: Project) 
     # What was installed half must not pass for the old state.
     (project.root / "pyproject.toml").write_text(text)
     project.run("./orchestrate")
-    assert project.calls() == [f"{INSTALL} .", RUN]
+    assert project.calls() == [*INSTALL, RUN]
 
 
 def test_an_old_python_is_refused(project: Project) -> None:
@@ -194,7 +241,8 @@ def test_check_runs_all_tools_and_passes_arguments_on(project: Project) -> None:
     done = project.run(project.root / "check", "tests/unit", "-k", "a b", cwd=Path("/"), CODE="5")
     assert done.returncode == 5
     assert project.calls()[1:] == [
-        f"{INSTALL} .[dev]",
+        f"{LOCKED}/dev.txt",
+        OURSELVES,
         "ruff check .",
         "ruff format --check .",
         "mypy ",
@@ -211,6 +259,6 @@ def test_check_stops_at_the_first_failure(project: Project, tool: str) -> None:
 
 
 def test_the_scripts_are_executable() -> None:
-    for name in ("orchestrate", "check", ".ci/run"):
+    for name in ("orchestrate", "check", ".ci/run", "requirements/renew"):
         assert os.access(ROOT / name, os.X_OK), name
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec ./check"

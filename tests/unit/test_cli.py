@@ -207,6 +207,95 @@ def test_a_cache_with_an_unset_variable(
     )
 
 
+@pytest.mark.parametrize(
+    ("declared", "env", "told"),
+    [
+        (
+            "",
+            {"ORCHESTRATOR_CACHE": "~/x"},
+            "error: ORCHESTRATOR_CACHE is a path that no shell has expanded\n"
+            "  expected: an absolute path, or one relative to the workspace\n"
+            "  seen:     ~/x\n"
+            "  do:       write the folder out; for one of this name in the workspace: ./~/x\n",
+        ),
+        (
+            "",
+            {"ORCHESTRATOR_CACHE": "$HOME/x"},
+            "error: ORCHESTRATOR_CACHE is a path that no shell has expanded\n"
+            "  expected: an absolute path, or one relative to the workspace\n"
+            "  seen:     $HOME/x\n"
+            "  do:       write the folder out; for one of this name in the workspace: ./$HOME/x\n",
+        ),
+        (
+            "",
+            {"ORCHESTRATOR_CACHE": "/a\nb"},
+            "error: the cache folder's path has a character that generated files cannot hold\n"
+            "  expected: a path in UTF-8 without control characters\n"
+            "  seen:     /a\\nb\n"
+            "  do:       set ORCHESTRATOR_CACHE to another one\n",
+        ),
+        (
+            "cache: ~me/x",
+            {"HOME": "/home/me"},
+            "WORKSPACE:6:8: error: the home folder of another user is not looked up\n"
+            "  expected: an absolute path, or one with `~/` or `$VARIABLE`\n"
+            "  seen:     ~me/x\n",
+        ),
+        (
+            "",
+            {"HOME": "me"},
+            "error: there is no home folder here\n"
+            "  expected: an absolute path in HOME\n"
+            "  seen:     me\n"
+            "  do:       set HOME, or ORCHESTRATOR_CACHE\n",
+        ),
+    ],
+)
+def test_a_cache_folder_that_nobody_meant(
+    declared: str,
+    env: dict[str, str],
+    told: str,
+    workspace: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (workspace / "WORKSPACE").write_text(WORKSPACE + declared)
+    before = sorted(workspace.rglob("*"))
+    assert cli.main(["plan", "//..."], env=env, cwd=workspace) == 1
+    assert capsys.readouterr().err == told
+    assert sorted(workspace.rglob("*")) == before
+
+
+def test_a_cache_of_a_relative_name_that_begins_oddly(workspace: Path) -> None:
+    env = {"ORCHESTRATOR_CACHE": "./~/x"}
+    context = cli.make_context(argparse.Namespace(workspace=None), env, workspace)
+    assert context.cache == workspace / "~/x"
+
+
+@pytest.mark.parametrize(("name", "shown"), [("a\nb", "a\\nb"), ("\udcff", "\\udcff")])
+def test_a_workspace_that_generated_files_cannot_name(
+    name: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "WORKSPACE").write_text(WORKSPACE)
+    assert cli.main(["build", "//..."], env={"HOME": "/home/me"}, cwd=folder) == 1
+    assert capsys.readouterr().err == (
+        "error: the workspace's path has a character that generated files cannot hold\n"
+        "  expected: a path in UTF-8 without control characters\n"
+        f"  seen:     {tmp_path}/{shown}\n"
+        "  do:       rename or move its folder\n"
+    )
+
+
+def test_a_user_that_this_machine_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["clean", "--workspace", "~nobody-here"], env={}, cwd=tmp_path) == 1
+    assert capsys.readouterr().err == (
+        f"error: --workspace names no folder\n  seen:     {tmp_path}/~nobody-here\n"
+    )
+
+
 def _os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number), "/some/file")
 
@@ -234,6 +323,14 @@ def _os_error(number: int) -> OSError:
             "error: /some/file is on a read-only file system\n"
             "  seen:     Read-only file system\n"
             "  do:       set ORCHESTRATOR_CACHE to a folder that can be written\n",
+        ),
+        (
+            _os_error(errno.ENAMETOOLONG),
+            1,
+            "error: a file's name or path is too long for the file system\n"
+            "  seen:     /some/file\n"
+            "  do:       shorten it, or move the workspace or ORCHESTRATOR_CACHE to a shorter"
+            " path\n",
         ),
         (
             _os_error(errno.EACCES),

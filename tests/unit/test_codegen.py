@@ -73,6 +73,13 @@ def test_keys_are_split_into_shared_and_own_units() -> None:
     assert REQUEST.own_keys == ("QuantizedCPU",)
 
 
+def test_kernels_that_are_only_called_have_units_too() -> None:
+    direct = (("CPU", ("aten::mul.out",)), ("SparseCPU", ("aten::mul.out",)))
+    request = RegistrationRequest((), (), (("QuantizedCPU", ("aten::relu",)),), direct)
+    assert request.shared_keys == ("CPU",)
+    assert request.own_keys == ("QuantizedCPU", "SparseCPU")
+
+
 def test_an_undefined_name_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError, match="'helpers' is undefined"):
         render("registrations.cpp.j2", keys=["CPU"])
@@ -94,7 +101,7 @@ def test_the_shared_unit_is_the_files_one_after_another(tree: Path, tmp_path: Pa
         "RegisterCompositeImplicitAutograd.cpp",
         "RegisterQuantizedCPU.cpp",
         "RegisterSchema.cpp",
-        "complete",
+        "SHA256SUMS",
         "registrations.cpp",
     ]
 
@@ -129,7 +136,7 @@ def test_a_units_digest_is_of_all_text_that_it_includes(tree: Path, tmp_path: Pa
 def test_an_interrupted_write_is_written_again(tree: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (shared, *_) = generate_registrations([REQUEST], tree, cache, os.environ)[REQUEST]
-    (shared.path.parent / "complete").unlink()
+    (shared.path.parent / "SHA256SUMS").unlink()
     shared.path.write_text("half of it")
     generate_registrations([REQUEST], tree, cache, os.environ)
     assert runs(tree) == 2
@@ -248,3 +255,19 @@ def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) ->
         assert re.search(rf"\b{helper}\(", text["RegisterCPU.cpp"])
     # no path of this machine: equal requests give equal objects everywhere
     assert not any(str(tree) in body or str(tmp_path) in body for body in text.values())
+
+
+@pytest.mark.real
+def test_the_pinned_torchgen_writes_kernels_that_are_only_called(tmp_path: Path) -> None:
+    tree = session().runtime.fetched.tree
+    request = RegistrationRequest(
+        operators=("aten::addmv",),
+        calls=(),
+        kernels=(("CPU", ("aten::addmv",)),),
+        direct=(("CPU", ("aten::mul.out",)),),
+    )
+    (unit, *_) = generate_registrations([request], tree, tmp_path, os.environ)[request]
+    text = (unit.path.parent / "RegisterCPU.cpp").read_text()
+    assert re.findall(r'^ *m\.impl\("([\w.]+)"', text, re.MULTILINE) == ["addmv"]
+    called = re.findall(r"^at::Tensor & (mul_out)\(at::Tensor & out, ", text, re.MULTILINE)
+    assert called == ["mul_out"]

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from orchestrator.load.schemas import MODELS, schema_text
 from orchestrator.values.config import (
+    PACKAGE,
+    PATTERN_WORDS,
+    SIZE,
     AppConfig,
     Compiler,
+    DebianSource,
     Emulator,
     InputRun,
+    Launcher,
     Source,
     TensorSpec,
     ToolchainConfig,
     WorkspaceConfig,
     parse_size,
 )
+from orchestrator.values.packages import default_package_name
 
 DIGEST = "0" * 64
 APP: dict[str, Any] = {"models": [{"file": "models/small.ptl"}], "targets": ["linux-x86_64"]}
@@ -156,6 +166,15 @@ def test_exactly_one_kind(model: Any, data: object, fault: tuple[str, str]) -> N
             {"fill": "uniform", "high": float("inf")},
             ("a bound is not a number", "finite bounds"),
         ),
+        ({"fill": "uniform", "high": 10**400}, ("a bound is not a number", "finite bounds")),
+        ({"fill": "uniform", "low": float("nan")}, ("a bound is not a number", "finite bounds")),
+        *(
+            (
+                {"fill": "zeros", "shape": shape},
+                ("the tensor is too large", "at most 33,554,432 elements and 64 sizes"),
+            )
+            for shape in ([1000000, 1000000], [10**30], [0, 10**30], [1] * 65, [2**25 + 1])
+        ),
         (
             {"fill": "randint", "dtype": "int64"},
             (
@@ -183,6 +202,105 @@ def test_exactly_one_kind(model: Any, data: object, fault: tuple[str, str]) -> N
 )
 def test_fills_that_do_not_fit(spec: dict[str, Any], fault: tuple[str, str]) -> None:
     assert _first_fault(TensorSpec, {"shape": [2]} | spec) == fault
+
+
+def test_the_tensors_of_a_model_have_a_limit_together() -> None:
+    half = {"shape": [2**24], "fill": "zeros"}
+    model = {"file": "a.ptl", "inputs": [{"args": [half]}, {"args": [[half]]}]}
+    AppConfig.model_validate(APP | {"models": [model]})
+    model["inputs"] = [{"args": [half, [half]]}, {"args": [{"shape": [], "fill": "ones"}]}]
+    assert _first_fault(AppConfig, APP | {"models": [model]}) == (
+        "its inputs are too large together",
+        "at most 33,554,432 elements in all tensors",
+    )
+
+
+def patterns(kind: Any) -> Iterator[str]:
+    """All patterns in the schema of a model."""
+    if isinstance(kind, dict):
+        yield from (value for key, value in kind.items() if key == "pattern")
+        for value in kind.values():
+            yield from patterns(value)
+    elif isinstance(kind, list):
+        for value in kind:
+            yield from patterns(value)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_pattern_has_words(name: str) -> None:
+    found = set(patterns(json.loads(schema_text(name))))
+    # a size's words are told by `parse_size`
+    assert found - {SIZE} <= PATTERN_WORDS.keys()
+    assert found
+
+
+TOOLCHAIN: dict[str, Any] = {
+    "abi": "a",
+    "system": "linux",
+    "processor": "arm64",
+    "format": "elf",
+    "compiler": {"command": {"cxx": "g++", "cc": "gcc"}},
+    "run": "none",
+}
+
+
+@pytest.mark.parametrize("text", ["a\nid", "a\x00", "\x1b[0m", "\u2028", "\u202e"])
+def test_texts_are_of_one_line(text: str) -> None:
+    """They become arguments, paths, and lines of build files and scripts."""
+    fault = ("it has a control character", "text of one line")
+    for changed in (
+        {"compile_flags": [text]},
+        {"link_flags": [text]},
+        {"compiler": {"command": {"cxx": text, "cc": "gcc"}}},
+        {"run": {"emulator": [text]}},
+        {"run": {"emulator": ["qemu"], "sysroot": f"/{text}"}},
+    ):
+        assert _first_fault(ToolchainConfig, TOOLCHAIN | changed) == fault
+    assert _first_fault(Source, {"path": text}) == fault
+    assert _first_fault(AppConfig, APP | {"models": [{"file": f"{text}.ptl"}]}) == fault
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (Compiler, {"zig": {"target": "x86_64-linux-gnu\nid"}}),
+        (Compiler, {"zig": {"target": "x86_64-linux-gnu; id"}}),
+        (Compiler, {"zig": {"target": "-x"}}),
+        (Compiler, {"xcode": {"sdk": "--find", "minimum": "15.0"}}),
+        (Emulator, {"emulator": ["qemu"], "debian": ["../../x"]}),
+        (Emulator, {"emulator": ["qemu"], "debian": ["--option"]}),
+        (DebianSource, {"package": "-o", "archive": "a.orig.tar.gz", "sha256": DIGEST}),
+        (DebianSource, {"package": "pkg", "archive": "../a", "sha256": DIGEST}),
+        (Launcher, {"command": ["ccache"], "env": {"A=B": "x"}}),
+        (Launcher, {"command": ["ccache"], "env": {"A": "x\0"}}),
+        (InputRun, {"method": "a.b", "args": []}),
+    ],
+)
+def test_names_that_go_into_commands_and_paths(model: Any, data: object) -> None:
+    with pytest.raises(ValidationError):
+        model.model_validate(data)
+
+
+def test_a_models_name_fits_in_a_files_name() -> None:
+    model = {"file": "a.ptl", "name": "n" * 100}
+    assert AppConfig.model_validate(APP | {"models": [model]}).models[0].name == "n" * 100
+    for changed in ({"name": "n" * 101}, {"file": f"{'n' * 256}.ptl"}):
+        with pytest.raises(ValidationError):
+            AppConfig.model_validate(APP | {"models": [model | changed]})
+
+
+@pytest.mark.parametrize(
+    ("app", "name"),
+    [
+        ("camera", "camera-libtorch"),
+        ("my_app", "my-app-libtorch"),
+        ("My_App.2", "my-app.2-libtorch"),
+        ("a" * 91, "a" * 91 + "-libtorch"),
+    ],
+)
+def test_a_packages_name_is_one_that_debian_allows(app: str, name: str) -> None:
+    assert default_package_name(app) == name
+    assert re.fullmatch(PACKAGE, name)
 
 
 @pytest.mark.parametrize("file", ["/a.ptl", "../a.ptl", "a/../b.ptl", "a.pt", ""])

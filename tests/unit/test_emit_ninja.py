@@ -46,7 +46,7 @@ TOOLS = {
         "cxx": "/home/me/.cache/libtorch-orchestrator/toolchains/x/cxx",
         "cc": "/home/me/.cache/libtorch-orchestrator/toolchains/x/cc",
         "ar": "/home/me/.cache/libtorch-orchestrator/toolchains/x/ar",
-        "link": "-Wl,-O1",
+        "link": ("-Wl,-O1",),
     }
 }
 
@@ -125,7 +125,7 @@ def test_no_machine_path_below_the_variables_at_the_top() -> None:
     assert "/home/me" not in rest
     elsewhere = {name: folder.replace("/me/", "/you/") for name, folder in FOLDERS.items()}
     tools = {
-        abi: {verb: path.replace("/me/", "/you/") for verb, path in one.items()}
+        abi: {v: p.replace("/me/", "/you/") if isinstance(p, str) else p for v, p in one.items()}
         for abi, one in TOOLS.items()
     }
     moved = text(toy_graph(), folders=elsewhere, toolchains=tools)
@@ -187,9 +187,17 @@ def ninja(file: Path) -> tuple[int, list[str]]:
     ]
 
 
-@pytest.mark.parametrize("where", ["plain", "a b/c $e"])
+# Of which a shell or ninja would make something else.
+ODD = ("-DX='a b'", "-DX=$HOME", "-DX=a\\b", "-Wl,-rpath,$ORIGIN", "`touch x`", "'; touch x; '", "")
+FOLDER_NAMES = (
+    *("plain", "a b/c $e", "o'brien", 'say "x"', "$HOME", "$cache", "$tree", "a#b", "a:b", "a,b"),
+    *("a|b", "`touch x`", "a;touch x;b", "ümläut 数", "a\\b", "%s", "[a]*", "~", "n" * 180),
+)
+
+
+@pytest.mark.parametrize("where", FOLDER_NAMES)
 def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> None:
-    """Spaces, and what a shell or ninja would expand."""
+    """Spaces, and what a shell or ninja would expand, in folders and in flags."""
     home = tmp_path / where
     folders = {name: str(home / name) for name in FOLDERS}
     for folder in folders.values():
@@ -209,30 +217,36 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
         source="$tree/a.cpp",
         language="c++",
         abi="linux-x86_64",
-        flags=("-I$tree", "-DTEXT=(a b)"),
+        flags=("-I$tree", "-DTEXT=(a b)", *ODD, "-I$tree/a b"),
         projection="p",
         fingerprint="f" * 64,
         cost=1.0,
     )
-    shared = Link("$state/x.so", "shared", "linux-x86_64", (action.object,), (), ("-L$native",))
+    flags = ("-L$native", *ODD)
+    shared = Link("$state/x.so", "shared", "linux-x86_64", (action.object,), (), flags)
     archive = Link("$state/x.a", "archive", "linux-x86_64", (action.object,), ())
-    tool = {"cxx": str(compiler), "cc": str(compiler), "ar": str(archiver), "link": ""}
+    tool = {"cxx": str(compiler), "cc": str(compiler), "ar": str(archiver), "link": ODD}
     graph = ActionGraph({action.object: action}, (shared, archive))
     file = home / "build.ninja"
     file.write_text(text(graph, folders=folders, toolchains={"linux-x86_64": tool}))
     assert ninja(file) == (0, ["3] a.cpp", "x.a", "x.so"])
-    written = Path(action.object.replace("$cache", folders["cache"]))
-    assert written.read_text().splitlines()[:4] == [
+    written = Path(action.object.replace("$state", folders["state"]))
+    assert written.read_text().splitlines()[: len(ODD) + 5] == [
         f"-I{folders['tree']}",
         "-DTEXT=(a b)",
+        *ODD,
+        f"-I{folders['tree']}/a b",
         "-include",
         str(projection),
     ]
-    assert (home / "state/x.so").read_text().splitlines()[:3] == [
+    assert (home / "state/x.so").read_text().splitlines()[: 2 * len(ODD) + 3] == [
         "-shared",
         f"-L{folders['native']}",
+        *ODD,
         str(written),
+        *ODD,
     ]
+    assert not [path for path in tmp_path.rglob("x") if path.is_file()]
     # quoted for the archiver, whose response files follow the shell's rules
     assert shlex.split((home / "state/x.a").read_text()) == [str(written)]
     assert list(home.rglob("*.part")) == []
@@ -247,9 +261,9 @@ def test_an_archive_of_code_alone(where: str, tmp_path: Path) -> None:
     folders = {name: str(home / name) for name in FOLDERS}
     (home / "state").mkdir()
     ar = home / "ar"
-    ar.write_text(f'#!/bin/sh\nexec {zig_program(Place("x"))[0]} ar "$@"\n')
+    ar.write_text(f'#!/bin/sh\nexec {zig_program(Place("x"))} ar "$@"\n')
     ar.chmod(0o755)
-    tool = {"cxx": "no", "cc": "no", "ar": str(ar), "link": ""}
+    tool = {"cxx": "no", "cc": "no", "ar": str(ar), "link": ()}
     link = Link("$state/x.a", "code_archive", "linux-x86_64", ("$cache/unit.o",), ())
     file = home / "build.ninja"
     tools = {"linux-x86_64": tool}

@@ -23,7 +23,9 @@ class OneError(OrchestratorError):
 
 def session(root: Path) -> SimpleNamespace:
     return SimpleNamespace(
-        fill=lambda text: text.replace("$cache", "/cache").replace("$state", str(root)),
+        fill=lambda text: text.replace("$state/objects", "/state/objects").replace(
+            "$state", str(root)
+        ),
         context=SimpleNamespace(state=root),
     )
 
@@ -54,7 +56,7 @@ def after(root: Path, *failed: str, keep_going: bool = True) -> Failures:
 
 
 def path(action: Compile) -> str:
-    return action.object.replace("$cache", "/cache")
+    return action.object.replace("$state", "/state")
 
 
 def test_nothing_failed(tmp_path: Path) -> None:

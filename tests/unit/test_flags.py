@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 from core_toy import GOLDEN
+from shipped_index import shipped
 
-from orchestrator.plan.flags import LTO_FLAGS, optimisation, unit_flags
+from orchestrator.plan.flags import (
+    LTO_FLAGS,
+    RELOCATION_FLAGS,
+    Hardening,
+    hardened,
+    optimisation,
+    unit_flags,
+)
 from orchestrator.values.config import Optimize
 
 
@@ -69,3 +77,50 @@ def test_no_flag_names_a_folder_of_this_machine() -> None:
     folders = [flag[2:] for flag in flags if flag.startswith("-I")]
     assert all(folder.startswith("$") for folder in folders)
     assert not any("/" in flag.partition("=$")[0] for flag in flags if not flag.startswith("-I"))
+
+
+READERS = (
+    "caffe2/serialize/inline_container.cc",
+    "third_party/miniz-2.1.0/miniz.c",
+    "torch/csrc/jit/serialization/import_read.cpp",
+    "torch/csrc/jit/serialization/unpickler.cpp",
+)
+KERNEL = "aten/src/ATen/native/cpu/FillKernel.cpp"
+CHECKED = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
+
+
+def test_what_errors_in_memory_are_found_by() -> None:
+    assert hardened(("-O1",), "linux") == ("-fstack-protector", *CHECKED, "-O1")
+    assert hardened(("-O1",), "android") == ("-fstack-protector", *CHECKED, "-O1")
+    # Apple's headers check by themselves
+    assert hardened((), "ios") == ("-fstack-protector",)
+
+
+@pytest.mark.parametrize("unit", READERS)
+def test_what_reads_models_has_more_canaries(unit: str) -> None:
+    assert unit in {one.path for one in shipped().units}
+    assert hardened((), "linux", unit) == ("-fstack-protector-strong", *CHECKED)
+    assert hardened((), "ios-simulator", unit) == ("-fstack-protector-strong",)
+
+
+def test_what_computes_has_none() -> None:
+    assert KERNEL in {one.path for one in shipped().units}
+    assert hardened((), "linux", KERNEL) == CHECKED
+    assert hardened((), "linux", "generated/UfuncCPUKernel_add.cpp", kernel=True) == CHECKED
+
+
+def test_a_toolchains_own_word_on_canaries_counts() -> None:
+    own = ("-fno-stack-protector",)
+    assert hardened(own, "linux", READERS[0]) == (*CHECKED, *own)
+
+
+def test_a_compiler_is_told_what_it_does_not_do_by_itself() -> None:
+    canaries: list[Hardening] = ["canaries"]
+    calls: list[Hardening] = ["checked_calls"]
+    assert hardened((), "linux", READERS[0], wanted=canaries) == ("-fstack-protector-strong",)
+    assert hardened((), "linux", READERS[0], wanted=calls) == CHECKED
+    assert hardened(("-O1",), "linux", READERS[0], wanted=()) == ("-O1",)
+
+
+def test_what_relocates_a_library_has_no_canaries() -> None:
+    assert RELOCATION_FLAGS[-2:] == ("-fno-stack-protector", "-U_FORTIFY_SOURCE")

@@ -25,6 +25,7 @@ from orchestrator.runtime.index import (
     load_index,
     save_index,
 )
+from orchestrator.runtime.versions import load_version
 from orchestrator.select.closure import Reach, reach, registry
 from orchestrator.values.operators import OperatorName
 
@@ -319,6 +320,9 @@ def test_tags_are_those_of_the_sources(shipped: RuntimeIndex) -> None:
     assert {u.path for u in shipped.units if u.open_tags} == {
         "aten/src/ATen/native/TriangularOps.cpp",
         "aten/src/ATen/native/quantized/AffineQuantizer.cpp",
+    }
+    assert load_version("1.13.1").computed_tags.keys() == {
+        u.path for u in shipped.units if u.open_tags
     }
     assert all(re.fullmatch(r"[\w:./<> -]+", tag) for u in shipped.units for tag in u.tags)
     assert all(unit.cost >= 0 for unit in shipped.units)

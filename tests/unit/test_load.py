@@ -7,19 +7,28 @@ without a WORKSPACE of its own gets a good one, and the same for its toolchain a
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.validate import MOST_ERRORS
+from orchestrator.load.validate import MOST_ERRORS, DeclarationErrors
 from orchestrator.load.workspace import (
     NoWorkspaceError,
     expand,
     find_root,
+    load_config,
     load_workspace,
 )
-from orchestrator.load.yaml import YamlSyntaxError, YamlUnsupportedError, load_located
+from orchestrator.load.yaml import (
+    YamlConflictError,
+    YamlSyntaxError,
+    YamlTooLargeError,
+    YamlUnsupportedError,
+    load_located,
+)
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "failing" / "config"
@@ -231,6 +240,17 @@ def test_an_empty_text_is_nothing() -> None:
         ),
         ("a: \x01", "f:1:4: error: not YAML: a control character\n  seen:     U+0001"),
         (
+            'a: "\\U00110000"',
+            "f:1:7: error: not YAML: found invalid Unicode character escape code, while parsing a"
+            " quoted scalar",
+        ),
+        (
+            f"a: 1{':1' * 200}.5",
+            "f:1:4: error: a value cannot be read\n"
+            f"  seen:     1{':1' * 99}:...\n"
+            "  do:       put it in quotes if it is text",
+        ),
+        (
             "a: 2022-99-99",
             "f:1:4: error: a value cannot be read\n"
             "  seen:     2022-99-99\n"
@@ -244,10 +264,117 @@ def test_text_that_is_not_yaml(text: str, error: str) -> None:
     assert caught.value.render() == error
 
 
-@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
-def test_nesting_without_end_is_an_error_of_the_text(opening: str) -> None:
-    with pytest.raises(YamlSyntaxError):
-        load_located(opening * 50_000, "f")
+@pytest.mark.parametrize(
+    ("opening", "column"), [("[", 101), ("{a: ", 401), ("- ", 201), ("? ", 201)]
+)
+@pytest.mark.parametrize("times", [900, 50_000])
+def test_nesting_without_end_is_refused(opening: str, column: int, times: int) -> None:
+    with pytest.raises(YamlTooLargeError) as caught:
+        load_located(opening * times, "f")
+    assert caught.value.render() == (
+        f"f:1:{column}: error: this nesting is more than is read\n"
+        "  expected: at most 100 lists or mappings in each other"
+    )
+
+
+def laughs(levels: int, width: int) -> str:
+    """A short text that stands for a long one: each list has the one before it several times."""
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            laughs(7, 9),
+            "f:1:10: error: this file is more than is read\n"
+            "  expected: at most 100,000 values, those of aliases included",
+        ),
+        (
+            laughs(150, 1),
+            "f:1:5: error: this nesting is more than is read\n"
+            "  expected: at most 100 lists or mappings in each other",
+        ),
+        (
+            "".join(f"k{n}: 1\n" for n in range(60_000)),
+            "f:50000:9: error: this file is more than is read\n"
+            "  expected: at most 100,000 values, those of aliases included",
+        ),
+        (
+            "x: " + "y" * 2**22,
+            "f: error: this text is more than is read\n"
+            "  expected: at most 4,194,304 characters\n"
+            "  seen:     4,194,307",
+        ),
+        (
+            f"x: 0x{'f' * 300}",
+            "f:1:4: error: this number is more than is read\n"
+            "  expected: at most 1000 bits\n"
+            f"  seen:     0x{'f' * 198}...",
+        ),
+    ],
+    ids=["aliases", "nested aliases", "keys", "text", "number"],
+)
+def test_more_than_any_declaration_needs(text: str, error: str) -> None:
+    started = time.process_time()
+    with pytest.raises(YamlTooLargeError) as caught:
+        load_located(text, "f")
+    assert caught.value.render() == error
+    assert time.process_time() - started < 5
+
+
+def test_aliases_within_bounds_are_read() -> None:
+    data, _ = load_located(laughs(5, 9), "f")
+    assert [len(data[f"a{n}"]) for n in range(5)] == [1, 9, 9, 9, 9]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("<<<<<<< HEAD\na: 1\n", 1), ("a: 1\n<<<<<<< ours\nb: 2\n=======\n", 2)]
+)
+def test_a_merge_conflict(text: str, line: int) -> None:
+    with pytest.raises(YamlConflictError) as caught:
+        load_located(text, "f")
+    assert caught.value.render() == (
+        f"f:{line}:1: error: a merge conflict was left here\n"
+        "  do:       keep one side of it, and remove the marks"
+    )
+    assert load_located("a: a <<<<<<< b\n", "f")[0] == {"a": "a <<<<<<< b"}
+
+
+@pytest.mark.parametrize(
+    ("make", "seen"),
+    [
+        (lambda file: file.mkdir(), "Is a directory"),
+        (lambda file: file.symlink_to("nowhere"), "No such file or directory"),
+        (lambda file: file.symlink_to(file.name), "Too many levels of symbolic links"),
+    ],
+    ids=["folder", "dangling", "loop"],
+)
+def test_a_declaration_that_is_no_file(
+    make: Callable[[Path], object], seen: str, root: Path
+) -> None:
+    make(root / "toolchains/other.yaml")
+    with pytest.raises(OrchestratorError) as caught:
+        load_workspace(root, {"HOME": "/home/me"})
+    assert caught.value.render() == (
+        "toolchains/other.yaml: error: the file cannot be read\n"
+        "  expected: a text file\n"
+        f"  seen:     {seen}"
+    )
+
+
+def test_thousands_of_unknown_keys_are_told_in_time(root: Path) -> None:
+    text = WORKSPACE + "".join(f"key{n}: 1\n" for n in range(20_000))
+    (root / "WORKSPACE").write_text(text)
+    started = time.process_time()
+    with pytest.raises(DeclarationErrors) as caught:
+        load_config(root)
+    first, *_, last = caught.value.render().splitlines()
+    assert first == f"WORKSPACE:{len(WORKSPACE.splitlines()) + 1}:1: error: unknown key `key0`"
+    assert last == "20000 errors in the workspace's files, 19990 of them not shown"
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import pytest
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.checks import (
-    check_arguments,
     check_classes,
     check_operators,
+    misfits,
+    require_arguments,
     require_inputs,
     require_no_named_tuples,
 )
@@ -59,12 +60,14 @@ CLASSES = {
 
 
 def examine(model: Path) -> None:
-    """All that is asked of a model before it is traced."""
+    """All that is asked of a model, before it is traced and then."""
     info = read_model(model, name="model.ptl")
     require_no_named_tuples(info)
     require_inputs(info, declared=False)
     check_operators(info, KNOWN, "1.13.1")
-    check_arguments(info, TAKEN, "1.13.1")
+    # as if the tracer had reached all of it
+    reached = {str(operator) for operator in info.root_operators}
+    require_arguments(misfits(info, TAKEN), reached, info.place, "1.13.1")
     check_classes(info, ["quantized.EmbeddingPackedParamsBase"], "1.13.1")
 
 

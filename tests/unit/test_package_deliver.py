@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +17,12 @@ import pytest
 from orchestrator.execute.folders import MARKER
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.deliver import (
+    Delivered,
     DeliverInputs,
+    Licence,
     MissingPartError,
     deliver,
+    delivering,
 )
 from orchestrator.package.elf import SYSTEM_LIBRARIES, ElfRules, check
 from orchestrator.package.files import File, ForeignFolderError
@@ -26,6 +30,7 @@ from orchestrator.package.headers import HeaderFile
 from orchestrator.package.manifest import (
     Manifest,
     SelectionFact,
+    SourceFact,
     UnreadableManifestError,
     read_manifest,
 )
@@ -97,6 +102,26 @@ def test_manifest_tells_the_truth_and_round_trips(quick: DeliverInputs, tmp_path
     assert seen["library"]["symbols"] == "symbols/libtoy_torch.so.debug"
 
 
+def test_the_bill_tells_the_libraries_by_their_digests(
+    quick: DeliverInputs, tmp_path: Path
+) -> None:
+    source = SourceFact(sha256="12" * 32, files=("c10/**",))
+    part = Licence("part", "1", "MIT", {"LICENSE": b"text"}, source)
+    done = deliver(replace(quick, licences=(part,)), tmp_path)
+    bill = json.loads((done.folder / "share/doc/toy_libtorch/sbom.cdx.json").read_text())
+    root = bill["metadata"]["component"]
+    told = {one["name"]: one["hashes"][0]["content"] for one in root["components"]}
+    assert told == {
+        path: fact.sha256
+        for path, fact in done.manifest.files.items()
+        if Path(path).suffix in (".so", ".a")
+    }
+    assert root["licenses"] == [{"license": {"id": "MIT"}}]
+    assert done.manifest.licences[0].source == source
+    (told_part,) = [one for one in bill["components"] if one["name"] == "part"]
+    assert told_part["hashes"] == [{"alg": "SHA-256", "content": source.sha256}]
+
+
 def test_equal_inputs_from_two_folders_give_equal_bytes(
     quick: DeliverInputs, tmp_path: Path
 ) -> None:
@@ -138,6 +163,70 @@ def test_a_lost_file_comes_back(quick: DeliverInputs, tmp_path: Path) -> None:
     (done.folder / "notes.txt").write_text("mine")
     assert deliver(quick, tmp_path).changed
     assert content(done.folder) == before
+
+
+def put_bytes(path: Path) -> None:
+    """Another byte in the middle; size and time stay."""
+    status, data = path.stat(), bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def put_link(path: Path) -> None:
+    """A link to the same content."""
+    elsewhere = path.parents[3] / path.name
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize(
+    "name", ["lib/libtoy_torch.so", "lib/libtoy_torch_core.a", "include/toy/core.h"]
+)
+@pytest.mark.parametrize("change", [put_bytes, put_link, lambda path: path.chmod(0o700)])
+def test_a_changed_file_is_put_right(
+    change: Callable[[Path], None], name: str, quick: DeliverInputs, tmp_path: Path
+) -> None:
+    done = deliver(quick, tmp_path)
+    before = content(done.folder)
+    change(done.folder / name)
+    assert content(done.folder) != before
+    assert deliver(quick, tmp_path).changed
+    assert content(done.folder) == before
+    assert not deliver(quick, tmp_path).changed
+
+
+def test_what_is_not_proven_is_not_delivered(quick: DeliverInputs, tmp_path: Path) -> None:
+    before = content(deliver(quick, tmp_path).folder)
+    other = replace(quick, version="1.3.0")
+
+    def prove(delivered: Delivered) -> None:
+        assert delivered.folder.parent == tmp_path / "toy"
+        assert delivered.folder.name.startswith(".linux-x86_64.new-")
+        assert read_manifest(delivered.folder).version == "1.3.0"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), delivering(other, tmp_path) as delivered:
+        prove(delivered)
+    assert content(tmp_path / "toy/linux-x86_64") == before
+    assert [path.name for path in (tmp_path / "toy").iterdir()] == ["linux-x86_64"]
+
+
+def test_what_is_there_is_proven_in_its_place(quick: DeliverInputs, tmp_path: Path) -> None:
+    first = deliver(quick, tmp_path)
+    with delivering(quick, tmp_path) as delivered:
+        assert delivered == replace(first, changed=False)
+
+
+def test_what_a_killed_build_left_is_cleared_away_in_any_case(
+    quick: DeliverInputs, tmp_path: Path
+) -> None:
+    done = deliver(quick, tmp_path)
+    shutil.copytree(done.folder, done.folder.with_name(".linux-x86_64.new-12"))
+    assert not deliver(quick, tmp_path).changed
+    done.folder.rename(done.folder.with_name(".linux-x86_64.old-34"))
+    assert not deliver(quick, tmp_path).changed
+    assert [path.name for path in (tmp_path / "toy").iterdir()] == ["linux-x86_64"]
 
 
 def test_another_selection_replaces_the_folder(quick: DeliverInputs, tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ RULES = ElfRules(
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("elf")
-    return toy.plain_library(folder / "libtoy_torch.so", toy.version_script(folder))
+    script = toy.version_script(folder)
+    return toy.plain_library(folder / "libtoy_torch.so", script, toy.BUILD_ID)
 
 
 def test_a_good_library_passes(good: Path) -> None:
@@ -44,7 +45,8 @@ def test_a_good_library_passes(good: Path) -> None:
 
 
 def test_extra_and_missing_exports(good: Path, tmp_path: Path) -> None:
-    leaky = toy.plain_library(tmp_path / "libtoy_torch.so", compile_flags=("-g0", "-fPIC"))
+    out = tmp_path / "libtoy_torch.so"
+    leaky = toy.plain_library(out, toy.BUILD_ID, compile_flags=("-g0", "-fPIC"))
     assert exported_symbols(leaky) == {"lta_add", "lta_version", "more"}
     with pytest.raises(WrongExportsError) as caught:
         check(leaky, replace(RULES, exports=frozenset(("lta_add", "lta_version", "lta_run"))))
@@ -65,7 +67,10 @@ def test_another_processor(good: Path) -> None:
 
 def test_a_real_other_processor(tmp_path: Path) -> None:
     library = toy.plain_library(
-        tmp_path / "x.so", toy.version_script(tmp_path), target="aarch64-linux-musl"
+        tmp_path / "x.so",
+        toy.version_script(tmp_path),
+        toy.BUILD_ID,
+        target="aarch64-linux-musl",
     )
     check(library, replace(RULES, processor="arm64"))
 
@@ -83,7 +88,7 @@ def test_small_pages_for_android(good: Path) -> None:
 
 
 def test_large_pages_pass(tmp_path: Path) -> None:
-    flags = (toy.version_script(tmp_path), "-Wl,-z,max-page-size=16384")
+    flags = (toy.version_script(tmp_path), toy.BUILD_ID, "-Wl,-z,max-page-size=16384")
     library = toy.plain_library(tmp_path / "libtoy_torch.so", *flags)
     check(library, replace(RULES, page_size=0x4000))
 
@@ -93,6 +98,7 @@ def test_foreign_library_and_run_path(tmp_path: Path) -> None:
     library = toy.plain_library(
         tmp_path / "libtoy_torch.so",
         toy.version_script(tmp_path),
+        toy.BUILD_ID,
         "-Wl,--no-as-needed",
         str(other),
         "-Wl,-rpath,/home/me/lib",

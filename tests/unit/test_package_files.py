@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.execute.folders import MARKER, is_ours
+from orchestrator.package import files
 from orchestrator.package.files import (
     EPOCH,
     RECORD,
@@ -16,9 +17,12 @@ from orchestrator.package.files import (
     ForeignFileError,
     ForeignFolderError,
     UnwritableError,
+    replacing_folder,
+    tidy_folder,
     write_folder,
     write_package,
 )
+from orchestrator.system.exchange import exchange
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -27,6 +31,12 @@ def tree(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != MARKER
     }
+
+
+def put(folder: Path, texts: dict[str, bytes]) -> None:
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
 
 
 def names(folder: Path) -> list[str]:
@@ -131,23 +141,89 @@ def test_what_a_killed_delivery_left_is_removed(tmp_path: Path) -> None:
     assert (target / "a").read_bytes() == b"2"
 
 
-def test_a_failing_exchange_puts_the_old_folder_back(
+@pytest.fixture(params=["in one step", "by two renames"])
+def swapped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How a folder takes another's place: a file system may know no exchange."""
+    if request.param == "by two renames":
+        monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    return str(request.param)
+
+
+def test_this_machine_exchanges_names_in_one_step(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    assert exchange(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "a/file").read_text() == "b"
+    assert (tmp_path / "b/file").read_text() == "a"
+    assert not exchange(tmp_path / "a", tmp_path / "none")
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_folder_takes_its_place_when_it_was_looked_at(tmp_path: Path, swapped: str) -> None:
+    target = tmp_path / "out"
+    write_folder(target, [File("a", b"old")])
+    with replacing_folder(target, [File("a", b"new")]) as stage:
+        assert stage.parent == target.parent
+        assert tree(stage) == {"a": b"new"}
+        assert tree(target) == {"a": b"old"}
+    assert tree(target) == {"a": b"new"}
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_is_raised_while_it_is_looked_at_leaves_the_old_one(
+    tmp_path: Path, before: bool
+) -> None:
+    target = tmp_path / "out"
+    if before:
+        write_folder(target, [File("a", b"old")])
+    # an error of the disk that is not about the delivery
+    with pytest.raises(FileNotFoundError), replacing_folder(target, [File("a", b"new")]):
+        raise FileNotFoundError
+    assert names(tmp_path) == (["out"] if before else [])
+    assert not before or tree(target) == {"a": b"old"}
+
+
+def test_what_somebody_puts_there_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    work = {"thesis.txt": b"years of work"}
+    with pytest.raises(ForeignFolderError), replacing_folder(target, [File("a", b"new")]):
+        put(target, work)
+    assert tree(target) == work
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_failing_rename_puts_the_old_folder_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "out"
     write_folder(target, [File("a", b"old")])
-    replace = Path.replace
+    rename = Path.rename
 
     def failing(self: Path, other: Path) -> Path:
         if ".new-" in self.name:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return replace(self, other)
+        return rename(self, other)
 
-    monkeypatch.setattr(Path, "replace", failing)
+    monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(UnwritableError, match="the delivery cannot be written"):
         write_folder(target, [File("a", b"new")])
     assert tree(target) == {"a": b"old"}
     assert names(tmp_path) == ["out"]
+
+
+def test_a_swap_that_was_killed_between_two_renames_is_undone(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    write_folder(target, [File("a", b"old")])
+    target.rename(tmp_path / ".out.old-12")
+    (tmp_path / ".out.old-mine").mkdir()
+    (tmp_path / ".out.old-mine/kept").touch()
+    write_folder(tmp_path / ".out.new-34", [File("a", b"new")])
+    tidy_folder(target)
+    assert tree(target) == {"a": b"old"}
+    assert names(tmp_path) == [".out.old-mine", "out"]
 
 
 def test_package_is_made_once_and_again_when_its_parts_change(tmp_path: Path) -> None:

@@ -115,11 +115,22 @@ def test_a_file_of_someone_else_is_not_replaced(folder: Path, tmp_path: Path) ->
         tarball.pack([folder], tmp_path)
 
 
-@pytest.mark.parametrize("change", ["edited", "lost"])
-def test_a_delivery_changed_by_hand_is_refused(change: str, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        ("edited", " has 8 bytes, not 303"),
+        ("of the same size", " has other content"),
+        ("lost", ": No such file or directory"),
+    ],
+)
+def test_a_delivery_changed_by_hand_is_refused(
+    change: str, seen: str, folder: Path, tmp_path: Path
+) -> None:
     header = folder / "include/libtorch_app.h"
     if change == "edited":
         header.write_text("// mine\n")
+    elif change == "of the same size":
+        header.write_text(header.read_text().swapcase())
     else:
         header.unlink()
     with pytest.raises(ChangedDeliveryError) as caught:
@@ -127,8 +138,8 @@ def test_a_delivery_changed_by_hand_is_refused(change: str, folder: Path, tmp_pa
     assert caught.value.render() == (
         f"{folder}: error: the delivered folder was changed\n"
         "  expected: the files that its manifest lists, with their digests\n"
-        "  seen:     include/libtorch_app.h\n"
-        "  do:       build the variant again"
+        f"  seen:     include/libtorch_app.h{seen}\n"
+        "  do:       build the variant again: ./orchestrate build //apps/toy:linux-x86_64"
     )
 
 
@@ -271,7 +282,8 @@ def test_a_release_candidate_sorts_before_its_release(quick: DeliverInputs, tmp_
 def test_other_systems_get_no_debian_package(
     system: str, target: str | None, seen: str, quick: DeliverInputs, tmp_path: Path
 ) -> None:
-    toolchain = quick.toolchain.model_copy(update={"target": target})
+    compiler = "zig" if target else "ndk"
+    toolchain = quick.toolchain.model_copy(update={"target": target, "compiler": compiler})
     done = deliver(replace(quick, system=system, toolchain=toolchain), tmp_path)
     with pytest.raises(NotForDebianError) as caught:
         deb.pack([done.folder], tmp_path)

@@ -21,11 +21,16 @@ from orchestrator.package.manifest import (
     ModelFact,
     RuntimeFact,
     SelectionFact,
+    SourceFact,
     ToolchainFact,
+    UnreadableManifestError,
+    read_manifest,
 )
 
 TEXTS = toy.GOLDEN / "texts"
 DEB = render.Layout("../../include/camera-libtorch")
+
+LIBRARIES = {"lib/libcamera_torch.so": "23" * 32, "lib/libcamera_torch_core.a": "45" * 32}
 
 
 def manifest(**changes: object) -> Manifest:
@@ -59,7 +64,18 @@ def manifest(**changes: object) -> Manifest:
         ),
         licences=(
             LicenceFact(
-                component="pytorch", version="1.13.1", licence="BSD-3-Clause", files=("LICENSE",)
+                component="pytorch",
+                version="1.13.1",
+                licence="BSD-3-Clause",
+                files=("LICENSE",),
+                source=SourceFact(sha256="cd" * 32),
+            ),
+            LicenceFact(
+                component="optional",
+                version="",
+                licence="BSL-1.0 AND MIT",
+                files=("LICENSE",),
+                source=SourceFact(sha256="01" * 32, files=("c10/Optional.h", "c10/Half.h")),
             ),
             LicenceFact(
                 component="libc++",
@@ -79,7 +95,7 @@ def texts() -> dict[str, str]:
         **render.cmake_files(facts, render.FOLDER),
         **render.pkgconfig_files(facts, render.FOLDER),
         "README.md": render.readme(facts, 1_317_024),
-        "sbom.cdx.json": sbom.text(facts),
+        "sbom.cdx.json": sbom.text(facts, LIBRARIES),
         "manifest.json": facts.text(),
     }
     deb = {**render.cmake_files(facts, DEB), **render.pkgconfig_files(facts, DEB)}
@@ -116,14 +132,26 @@ def test_what_may_not_be_released_says_so() -> None:
 
 
 def test_bill_of_materials_obeys_its_schema() -> None:
-    assert JsonStrictValidator(SchemaVersion.V1_5).validate_str(sbom.text(manifest())) is None
+    assert (
+        JsonStrictValidator(SchemaVersion.V1_5).validate_str(sbom.text(manifest(), LIBRARIES))
+        is None
+    )
 
 
 def test_bill_of_materials_is_stable_and_of_this_variant() -> None:
-    one, two = sbom.text(manifest()), sbom.text(manifest())
-    other = sbom.text(manifest(version="1.2.1"))
+    one, two = sbom.text(manifest(), LIBRARIES), sbom.text(manifest(), LIBRARIES)
+    other = sbom.text(manifest(version="1.2.1"), LIBRARIES)
     assert one == two
     assert json.loads(one)["serialNumber"] != json.loads(other)["serialNumber"]
+    rebuilt = sbom.text(manifest(), {"lib/libcamera_torch.so": "99" * 32})
+    assert json.loads(one)["serialNumber"] != json.loads(rebuilt)["serialNumber"]
+
+
+def test_the_whole_is_under_the_licences_of_all_parts() -> None:
+    bill = json.loads(sbom.text(manifest(), LIBRARIES))
+    assert bill["metadata"]["component"]["licenses"] == [
+        {"expression": "Apache-2.0 WITH LLVM-exception AND BSD-3-Clause AND BSL-1.0 AND MIT"}
+    ]
 
 
 def write_golden() -> None:
@@ -131,6 +159,24 @@ def write_golden() -> None:
         target = Path(TEXTS / path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("package_name", "camera\nDepends: other"),
+        ("package_name", "../camera"),
+        ("app", "../camera"),
+        ("abi", "linux arm64"),
+        ("version", "1\n2"),
+    ],
+)
+def test_a_manifest_that_names_more_than_a_package(key: str, text: str, tmp_path: Path) -> None:
+    """These are written into control files, and are parts of paths."""
+    value = manifest().model_dump(mode="json") | {key: text}
+    (tmp_path / "manifest.json").write_text(json.dumps(value))
+    with pytest.raises(UnreadableManifestError):
+        read_manifest(tmp_path)
 
 
 if __name__ == "__main__":

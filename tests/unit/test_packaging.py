@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import package_toy as toy
 import pytest
 
+from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
 from orchestrator.package.deliver import DeliverInputs, deliver
 from orchestrator.package.files import (
@@ -19,6 +21,7 @@ from orchestrator.package.files import (
     write_package,
 )
 from orchestrator.package.record import claim_packages, drop_packages
+from orchestrator.package.sums import SUMS
 from orchestrator.pipeline import packaging
 from orchestrator.report.packages import MissingAbi, PackageReport
 from orchestrator.values.config import ToolchainConfig
@@ -77,15 +80,20 @@ class Workspace:
     def __init__(self, root: Path, quick: DeliverInputs, *targets: str, **config: Any) -> None:
         self.quick, self.root, self.dist = quick, root, root / "dist"
         app = SimpleNamespace(
-            name="toy", config=SimpleNamespace(targets=targets, packages=None, **config)
+            name="toy",
+            package_name="toy-libtorch",
+            config=SimpleNamespace(targets=targets, packages=None, version="1.2.0", **config),
         )
         self.config = app.config
+        self.said: list[str] = []
         self.session: Any = SimpleNamespace(
-            context=SimpleNamespace(root=root, dist=self.dist, state=root / ".orchestrator"),
+            context=Context(root, root / "cache", root / ".orchestrator", self.dist, {}),
             workspace=SimpleNamespace(
                 apps={"toy": app},
+                config=SimpleNamespace(signing=None),
                 toolchains={abi: SimpleNamespace(config=toolchain(abi)) for abi in targets},
             ),
+            say=self.said.append,
         )
         self.into = self.dist / "toy/packages"
 
@@ -105,7 +113,7 @@ class Workspace:
         return packaging.make_packages(self.session, [Label("toy", abi) for abi in abis])
 
     def names(self) -> list[str]:
-        return sorted(p.name for p in self.into.iterdir() if p.name != RECORD)
+        return sorted(p.name for p in self.into.iterdir() if p.name not in (RECORD, SUMS))
 
 
 class Joiner(ModuleType):
@@ -242,6 +250,9 @@ def in_the_way(case: str, workspace: Workspace) -> None:
     elif case == "folder_is_link":
         elsewhere.mkdir()
         workspace.into.symlink_to(elsewhere)
+    elif case == "foreign_sums":
+        workspace.into.mkdir()
+        (workspace.into / SUMS).write_text("mine")
     elif case == "foreign_file":
         workspace.into.mkdir()
         (workspace.into / "toy-libtorch-dev_1.2.0_amd64.deb").write_text("mine")
@@ -272,11 +283,11 @@ def test_bad_input(case: str, tmp_path: Path, quick: DeliverInputs) -> None:
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
-    """What is in files that are not ours to change: all but the record."""
+    """What a failure does not change: all but the record, and the list of what is still ours."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*")
-        if path.is_file() and path.name != RECORD
+        if path.is_file() and path.name not in (RECORD, SUMS)
     }
 
 
@@ -289,6 +300,62 @@ def test_what_fails_for_one_kind_leaves_the_other_whole(
     with pytest.raises(ForeignFileError):
         workspace.build("linux-x86_64")
     assert "toy-libtorch-1.2.0-linux-x86_64.tar.zst" in workspace.names()
+    told = [line.partition("  ")[2] for line in (workspace.into / SUMS).read_text().splitlines()]
+    assert "toy-libtorch-1.2.0-linux-x86_64.tar.zst" in told
+    assert "toy-libtorch-dev_1.2.0_amd64.deb" not in told, "it is somebody else's"
+
+
+def checked(folder: Path) -> list[str]:
+    """What coreutils says to the list."""
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", SUMS],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_packages_come_with_their_digests(tmp_path: Path, quick: DeliverInputs) -> None:
+    workspace = Workspace(tmp_path, quick, "linux-x86_64")
+    workspace.deliver("linux-x86_64")
+    workspace.build("linux-x86_64")
+    assert checked(workspace.into) == [f"{name}: OK" for name in workspace.names()]
+    (workspace.into / "notes.txt").write_text("mine")
+    sums = workspace.into / SUMS
+    before = sums.read_bytes(), sums.stat().st_ino
+    workspace.build("linux-x86_64")
+    assert (sums.read_bytes(), sums.stat().st_ino) == before, "a build of nothing writes nothing"
+    assert workspace.said == []
+
+
+def test_the_digests_follow_the_packages(tmp_path: Path, quick: DeliverInputs) -> None:
+    workspace = Workspace(tmp_path, quick, "linux-x86_64")
+    workspace.deliver("linux-x86_64")
+    workspace.build("linux-x86_64")
+    workspace.deliver("linux-x86_64", version="1.3.0")
+    workspace.config.packages = ("tar",)
+    workspace.build("linux-x86_64")
+    assert checked(workspace.into) == [
+        "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst: OK",
+        "toy-libtorch-1.3.0-linux-x86_64.tar.zst: OK",
+    ]
+    # a changed package is somebody else's, and clean leaves it; what is ours goes
+    (workspace.into / "toy-libtorch-1.3.0-linux-x86_64.tar.zst").write_text("mine")
+    assert drop_packages(workspace.into) == (
+        SUMS,
+        "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst",
+    )
+
+
+def test_without_packages_there_are_no_digests(tmp_path: Path, quick: DeliverInputs) -> None:
+    workspace = Workspace(tmp_path, quick, "linux-x86_64")
+    workspace.deliver("linux-x86_64")
+    workspace.build("linux-x86_64")
+    workspace.config.packages = ("aar",)
+    workspace.build("linux-x86_64")
+    assert list(workspace.into.iterdir()) == []
 
 
 def write(path: Path, text: str) -> None:

@@ -15,7 +15,6 @@ from orchestrator.package.headers import HeaderFile
 from orchestrator.pipeline.compile import (
     Carried,
     carry_out,
-    write_if_changed,
     write_projections,
 )
 from orchestrator.pipeline.headers import (
@@ -27,6 +26,7 @@ from orchestrator.pipeline.launching import with_headers
 from orchestrator.pipeline.links import library_name
 from orchestrator.plan.unity import UnityRules
 from orchestrator.runtime.versions import load_version
+from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile
 
 
@@ -70,7 +70,7 @@ class Fake:
         compiler.chmod(0o755)
         self.said: list[str] = []
         self.folders = {"tree": f"{root}/tree"}
-        self.context = SimpleNamespace(cache=root / "cache", env=os.environ)
+        self.context = SimpleNamespace(cache=root / "cache", state=root / "state", env=os.environ)
         self.runtime = SimpleNamespace(
             facts=SimpleNamespace(identity="runtime", unity=UnityRules()),
             folders=self.folders,

@@ -31,7 +31,7 @@ def toy(*present: str) -> PlanReport:
             variant("camera", "ios-arm64", "core", "linear", size=1_655_684),
             variant("keyboard", "linux-x86_64", "core", "gru", size=999),
         ],
-        frozenset(f"$cache/objects/{name[:2]}/{name}.o" for name in present),
+        frozenset(f"$state/objects/{name[:2]}/{name}.o" for name in present),
     )
 
 

@@ -200,6 +200,18 @@ def test_a_mirror_without_the_package(mirror: Mirror) -> None:
     assert str(caught.value) == "the mirror has no source package other"
 
 
+def test_a_name_is_never_an_option(mirror: Mirror) -> None:
+    tools, asked = mirror.folder / "bin", mirror.folder / "asked"
+    tools.mkdir()
+    script = f'#!/bin/sh\necho "$*" > {asked}\nexec /usr/bin/apt-cache "$@"\n'
+    (tools / "apt-cache").write_text(script)
+    (tools / "apt-cache").chmod(0o755)
+    client = mirror.client(PATH=f"{tools}:{os.environ['PATH']}")
+    with pytest.raises(WayClosed):
+        client.download(PIN.model_copy(update={"package": "-oDir::Bin=x"}))
+    assert asked.read_text().endswith(" --only-source showsrc -- -oDir::Bin=x\n")
+
+
 def test_a_mirror_that_is_not_there(mirror: Mirror) -> None:
     (mirror.folder / "repo").rmdir()
     with pytest.raises(WayClosed) as caught:

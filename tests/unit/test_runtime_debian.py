@@ -205,3 +205,10 @@ def test_two_processes_at_once(mirror: Mirror) -> None:
     assert texts.count("apt: downloading one") == 1
     assert (mirror.into / "usr/bin/one").is_file()
     assert mirror.left() == [".tools.lock"]
+
+
+def test_a_name_is_never_an_option(mirror: Mirror) -> None:
+    mirror.offer("one")
+    with pytest.raises(PackagesUnavailableError) as caught:
+        mirror.get("--help")
+    assert caught.value.seen == "apt-get download: E: Unable to locate package --help"

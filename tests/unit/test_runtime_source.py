@@ -224,6 +224,13 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize("path", ["n" * 300, "d/" * 2047])
+def test_a_path_that_no_file_can_have(world: World, path: str) -> None:
+    with pytest.raises(RuntimeUnavailableError) as caught:
+        world.fetch(world.pin({"path": path}))
+    assert str(caught.value.details).endswith(": it is longer than a path can be")
+
+
 def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     file = world.source / "src/a.cpp"
     copy = shutil.copyfile
@@ -326,7 +333,7 @@ def test_two_fetches_at_once(world: World) -> None:
         wait_until(lambda: bool(world.said))
         assert world.said == ["another process is fetching the runtime; waiting for it"]
         time.sleep(0.1)
-        assert world.left() == NOTHING
+        assert world.left() == ["runtime"]
     thread.join()
     assert world.said[-1].startswith("PyTorch 0.1.0: verified")
 
@@ -436,6 +443,16 @@ def test_other_staging_folders_are_left_alone(world: World) -> None:
     assert (world.cache / "staging/objects").is_dir()
 
 
+def test_what_others_left_in_staging_goes_after_a_day(world: World) -> None:
+    old = time.time() - 25 * 3600
+    for name in ("staging/generated-12", "objects/ab/.x.o.0123456789abcdef.part"):
+        (world.cache / name).mkdir(parents=True)
+        os.utime(world.cache / name, (old, old))
+    world.fetch()
+    assert list((world.cache / "staging").iterdir()) == []
+    assert list((world.cache / "objects/ab").iterdir()) == []
+
+
 @pytest.fixture
 def small_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A cache folder on a disk of 96 kB; without the right to mount, one that says it is full."""
@@ -490,11 +507,11 @@ def test_a_client_that_fills_the_disk(world: World) -> None:
 
 
 def test_a_file_size_limit(world: World) -> None:
-    fill(world.source, {"src/big.cpp": "x" * 20_000})
+    fill(world.source, {"src/big.cpp": "x" * 80_000})
     world.digest = tree_digest(world.source, RULES)
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64_000, 64_000))
 
     with tarfile.open(world.folder / "a.tar.gz", "w:gz") as tar:
         tar.add(world.source, "top")
@@ -533,6 +550,20 @@ def test_a_read_only_cache_folder(world: World) -> None:
         world.cache.chmod(0o755)
     assert caught.value.seen
     assert caught.value.seen.startswith("Permission denied: ")
+
+
+def test_a_whole_cache_may_be_read_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is locked or written where nothing is missing."""
+    first = world.fetch()
+    before = world.left()
+
+    def refuse(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("orchestrator.system.locks.file_lock", refuse)
+    monkeypatch.setattr("orchestrator.runtime.source.file_lock", refuse)
+    assert world.fetch() == first
+    assert world.left() == before
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from orchestrator.runtime.tree import (
     TreeEmptyError,
     TreeLinkError,
+    TreeNameError,
     TreeRules,
     digest_files,
     tree_digest,
@@ -147,3 +149,38 @@ def test_links_elsewhere_do_not_matter(tmp_path: Path) -> None:
     (tmp_path / "docs").symlink_to("src")
     (tmp_path / "src/notes.md").symlink_to("a.h")
     assert tree_digest(tmp_path, RULES) == before
+
+
+@pytest.mark.parametrize("name", [b"\xff.h", b"a\nb.h", b"a\tb.h", b"a\x7f.h"])
+@pytest.mark.parametrize("folder", ["src", "src/deep"])
+def test_names_that_are_not_one_line_of_text_are_refused(
+    tmp_path: Path, name: bytes, folder: str
+) -> None:
+    root = fill(tmp_path, FILES)
+    (root / folder).mkdir(exist_ok=True)
+    (root / folder / os.fsdecode(name)).touch()
+    with pytest.raises(TreeNameError) as caught:
+        tree_digest(root, RULES)
+    assert caught.value.render() == (
+        "error: a file in the source tree has a name that is not one line of UTF-8\n"
+        f"  seen:     {folder.encode() + b'/' + name!r} in {root}\n"
+        "  do:       remove the file, or use a checkout or archive without it"
+    )
+
+
+def test_names_of_files_that_do_not_count_do_not_matter(tmp_path: Path) -> None:
+    before = tree_digest(fill(tmp_path, FILES), RULES)
+    (tmp_path / "src" / os.fsdecode(b"\xff.txt")).touch()
+    assert tree_digest(tmp_path, RULES) == before
+
+
+def test_special_files_are_refused_where_files_count(tmp_path: Path) -> None:
+    root = fill(tmp_path, FILES)
+    os.mkfifo(root / "src/pipe.h")
+    with pytest.raises(TreeLinkError) as caught:
+        tree_digest(root, RULES)
+    assert caught.value.render() == (
+        "error: a pipe, socket or device stands in the source tree\n"
+        "  expected: a file at src/pipe.h\n"
+        "  do:       use a checkout or archive with plain files in these folders"
+    )

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from core_toy import FACTS, spec
+from package_toy import BUILD_ID
 
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.elf import SYSTEM_LIBRARIES, ElfRules, UnrelocatedError, check
+from orchestrator.pipeline.links import variant_links
 from orchestrator.pipeline.prepare import NATIVE
-from orchestrator.pipeline.variants import SELF_RELOCATION
-from orchestrator.plan.flags import BARE_FLAGS
+from orchestrator.pipeline.variants import SELF_RELOCATION, runtime_library
+from orchestrator.plan.flags import RELOCATION_FLAGS
 from orchestrator.toolchain.driver import SELF_RELOCATED
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 
@@ -65,12 +72,34 @@ def toolchain() -> ResolvedToolchain:
     return resolve_toolchain(declared.config, declared.place, workspace.cache, os.environ)
 
 
-def test_it_can_be_declined(tmp_path: Path) -> None:
+def test_a_toolchain_can_decline_it(tmp_path: Path) -> None:
     declared = load_workspace(ROOT, os.environ).toolchains["linux-x86_64"]
     changed = {"link_flags": ("-Wl,--pack-dyn-relocs=none",)}
     config = declared.config.model_copy(update=changed)
     toolchain = resolve_toolchain(config, declared.place, tmp_path, os.environ)
     assert not toolchain.abilities.self_relocate
+
+
+def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], tuple[str, ...]]:
+    """The units that only a shared library has, and the flags of its link."""
+    how = spec(self_relocation=wanted)
+    runtime = SimpleNamespace(facts=FACTS, native="digest")
+    session: Any = SimpleNamespace(toolchain=lambda abi: toolchain, runtime=runtime)
+    own = runtime_library(session, how)
+    nothing = dict.fromkeys(("java", "registrations", "native", "by_need", "fastest_first"), ())
+    plan = SimpleNamespace(spec=how, whole=())
+    objects: Any = SimpleNamespace(plan=plan, runtime_library=own, **nothing)
+    links = variant_links(session, "toy", "//apps/toy", objects)
+    return [action.unit for action in own], links.shared.flags
+
+
+def test_an_app_can_decline_it(toolchain: ResolvedToolchain) -> None:
+    units, flags = planned(toolchain, wanted=True)
+    assert f"native/{SELF_RELOCATION}" in units
+    assert set(SELF_RELOCATED) <= set(flags)
+    others, without = planned(toolchain, wanted=False)
+    assert others == [unit for unit in units if unit != f"native/{SELF_RELOCATION}"]
+    assert without == tuple(flag for flag in flags if flag not in SELF_RELOCATED)
 
 
 def linked(toolchain: ResolvedToolchain, folder: Path, *link: str, relocate: bool = True) -> Path:
@@ -85,11 +114,12 @@ def linked(toolchain: ResolvedToolchain, folder: Path, *link: str, relocate: boo
     objects = [str(folder / f"{Path(unit).stem}.o") for unit in units]
     for unit, made in zip(units, objects, strict=True):
         # -O0: with more the compiler works the sum out
-        flags = BARE_FLAGS if unit == relocation else ("-O0", "-fPIC", "-g0")
+        flags = RELOCATION_FLAGS if unit == relocation else ("-O0", "-fPIC", "-g0")
         run(*toolchain.compile_flags, *flags, "-MD", "-MF", f"{made}.d", "-c", unit, "-o", made)
     out = folder / "libself.so"
     script = f"-Wl,--version-script={folder / 'map'}"
-    run("-shared", *objects, script, "-Wl,-soname,libself.so", "-Wl,-z,defs", *link, "-o", str(out))
+    named = ("-Wl,-soname,libself.so", BUILD_ID, "-Wl,-z,defs")
+    run("-shared", *objects, script, *named, *link, "-o", str(out))
     return out
 
 
@@ -111,6 +141,55 @@ def test_it_relocates_itself_and_is_read_only_again(
     check(by_itself, RULES)
     # 24 bytes for each of the table's 96 pointers, at the least
     assert by_itself.stat().st_size < as_usual.stat().st_size - 96 * 24
+
+
+# A filter of system calls (seccomp(2)) as sandboxes have: a call of this number, with these bits in
+# its third argument, gets EPERM. Classic BPF: load the number, compare, load the argument's lower
+# half, test its bits.
+FILTER = """
+import ctypes, struct, sys
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, MODE_FILTER, ALLOW, EPERM = 38, 22, 2, 0x7FFF0000, 0x50001
+def forbid(number, bits):
+    code = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 32), (0x45, 0, 1, bits),
+            (0x06, 0, 0, EPERM), (0x06, 0, 0, ALLOW)]
+    text = b"".join(struct.pack("<HBBI", *line) for line in code)
+    kept = ctypes.create_string_buffer(text)
+    program = struct.pack("<HxxxxxxQ", len(code), ctypes.addressof(kept))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+    assert libc.prctl(PR_SET_SECCOMP, MODE_FILTER, program, 0, 0) == 0
+"""
+MPROTECT, MREMAP, PROT_WRITE = 10, 25, 2  # x86-64
+
+
+def loaded_under(filters: Sequence[str], library: Path) -> subprocess.CompletedProcess[str]:
+    """The library, loaded where a filter of system calls is on."""
+    # what Python itself needs is loaded before
+    text = "\n".join([FILTER, "import ctypes.util", *filters, LOAD])
+    argv = [sys.executable, "-c", text, str(library)]
+    return subprocess.run(argv, check=False, capture_output=True, text=True)
+
+
+NO_WRITE = f"forbid({MPROTECT}, {PROT_WRITE})"
+
+
+def test_pages_that_must_not_be_made_writable_are_replaced(
+    toolchain: ResolvedToolchain, tmp_path: Path
+) -> None:
+    done = loaded_under([NO_WRITE], linked(toolchain, tmp_path, *SELF_RELOCATED))
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{TOTAL} r--p\n", "")
+
+
+def test_where_nothing_helps_it_says_what_does(
+    toolchain: ResolvedToolchain, tmp_path: Path
+) -> None:
+    filters = [NO_WRITE, f"forbid({MREMAP}, 0xFFFFFFFF)"]
+    done = loaded_under(filters, linked(toolchain, tmp_path, *SELF_RELOCATED))
+    assert done.returncode == -signal.SIGABRT
+    assert done.stderr == (
+        "libtorch: this system keeps the library from relocating its data: neither mprotect nor"
+        " mremap is allowed; it can be built with `self_relocation: false`\n"
+    )
 
 
 def test_what_relocates_does_nothing_where_the_loader_does_it(

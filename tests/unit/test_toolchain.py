@@ -5,17 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from core_toy import GOLDEN, ROOT
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
+from orchestrator.toolchain import relink as zig_relink
 from orchestrator.toolchain import zig
+from orchestrator.toolchain.command import called_digests, file_digest
 from orchestrator.toolchain.resolve import (
     CompilerMissingError,
     ResolvedToolchain,
@@ -89,6 +94,7 @@ def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path) -> None:
 
     zig = Path(ziglang.__file__).parent / "zig"
     shown = text.replace(str(zig), "<zig>")
+    shown = shown.replace(f"{sys.executable} -I {Path(zig_relink.__file__)}", "<relink>")
     assert shown == (GOLDEN / "wrappers" / f"{verb}.sh").read_text()
 
 
@@ -119,6 +125,17 @@ def test_the_identity_is_the_compiler_and_its_fixed_flags(tmp_path: Path) -> Non
     assert (resolved.compile_flags, resolved.link_flags) == (("-march=x86-64-v3",), ("-Wl,-O1",))
 
 
+def test_what_wrappers_make_of_flags_is_part_of_the_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases of ours that share a cache: one must not write the other's wrappers anew."""
+    base = resolve(config(), tmp_path)
+    monkeypatch.setattr("orchestrator.toolchain.resolve.wrapper_digest", lambda: "another")
+    other = resolve(config(), tmp_path)
+    assert other.identity != base.identity
+    assert other.cxx != base.cxx
+
+
 def test_a_compiler_of_this_machine(path: Path, tmp_path: Path) -> None:
     resolved = resolve(command(), tmp_path, path)
     assert resolved.version == "toy 12.1"
@@ -134,6 +151,78 @@ def test_another_binary_of_the_same_version_is_another_compiler(path: Path, tmp_
     for name in ("gcc-toy", "ar"):
         program(elsewhere, name)
     assert resolve(command(), tmp_path, elsewhere).identity != base
+
+
+@pytest.mark.parametrize(
+    ("macros", "hardens"),
+    [
+        ([], set()),
+        (["__SSP__ 1"], set()),
+        (["__SSP_STRONG__ 3"], {"canaries"}),
+        (["_FORTIFY_SOURCE 3", "__SSP_ALL__ 2"], {"canaries", "checked_calls"}),
+    ],
+)
+def test_what_a_distributions_compiler_does_by_itself(
+    macros: list[str], hardens: set[str], path: Path, tmp_path: Path
+) -> None:
+    lines = "".join(f"echo '#define {macro}'\n" for macro in macros)
+    program(path, "g++-toy", f"#!/bin/sh\n{lines}")
+    assert resolve(command(), tmp_path, path).driver.hardens == hardens
+
+
+ARRAYS = """
+void fill(void*);
+void bytes(void) { char a[8]; fill(a); }
+void few(void) { char a[7]; fill(a); }
+void words(void) { long a[8]; fill(a); }
+void one(void) { long a; fill(&a); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "guarded"),
+    [
+        ("-fno-stack-protector", []),
+        ("-fstack-protector", ["bytes"]),
+        ("-fstack-protector-strong", ["bytes", "few", "one", "words"]),
+    ],
+)
+def test_zig_makes_canaries_as_other_compilers_do(
+    flag: str, guarded: list[str], tmp_path: Path
+) -> None:
+    """By itself it takes each of these flags for the last."""
+    tools = resolve(config(), tmp_path).tools
+    (tmp_path / "a.c").write_text(ARRAYS)
+    argv = ["-c", "-Oz", "-ffunction-sections", flag, "-MD", "-MF", "a.d", "a.c", "-o", "a.o"]
+    env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    subprocess.run([tools.cc, *argv], cwd=tmp_path, env=env, check=True)
+    with (tmp_path / "a.o").open("rb") as file:
+        elf = ELFFile(file)
+        symbols: Any = elf.get_section_by_name(".symtab")
+        found = [
+            section.name.removeprefix(".rela.text.")
+            for section in elf.iter_sections()
+            if isinstance(section, RelocationSection)
+            for entry in section.iter_relocations()
+            if symbols.get_symbol(entry["r_info_sym"]).name == "__stack_chk_fail"
+        ]
+    assert sorted(found) == guarded
+
+
+@pytest.mark.parametrize("name", ["cc1plus", "cc1", "as", "ld"])
+def test_what_a_compiler_calls_is_part_of_it(name: str, path: Path, tmp_path: Path) -> None:
+    """gcc's driver only calls what compiles: another one of the same release is another gcc."""
+    called = program(path, f"toy-{name}", "#!/bin/sh\n# one\n")
+    for driver in ("g++-toy", "gcc-toy"):
+        text = f'#!/bin/sh\n[ "$1" != -print-prog-name={name} ] || exec echo {called}\necho toy\n'
+        program(path, driver, text)
+    base = resolve(command(), tmp_path, path).identity
+    called_digests.cache_clear()
+    assert resolve(command(), tmp_path, path).identity == base
+    program(path, f"toy-{name}", "#!/bin/sh\n# two\n")
+    called_digests.cache_clear()
+    file_digest.cache_clear()
+    assert resolve(command(), tmp_path, path).identity != base
 
 
 def test_a_compiler_that_says_nothing(path: Path, tmp_path: Path) -> None:
@@ -236,9 +325,12 @@ def test_zigs_cache_may_be_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (zig.zig_cache(tmp_path) / "installation").is_file()
 
 
-def test_a_path_with_a_space_is_linked_without_folding(tmp_path: Path) -> None:
-    one, two = link_twins(tmp_path / "a b", "-Wl,--icf=safe")
-    assert one != two
+@pytest.mark.parametrize(
+    "name", ["a b", "a  b\tc", "it's", "$HOME", "a#b", "a,b", "a:b", "ü", "`x`"]
+)
+def test_equal_functions_are_folded_in_any_folder(name: str, tmp_path: Path) -> None:
+    one, two = link_twins(tmp_path / name, "-Wl,--icf=safe")
+    assert one == two
 
 
 def test_zig_takes_oz_for_clangs(tmp_path: Path) -> None:

@@ -93,6 +93,27 @@ def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
     assert resolved(tmp_path, compiler).abilities == ZIG
 
 
+@pytest.mark.parametrize("output", ["int main;", "", None], ids=["text", "empty", "none"])
+def test_a_linker_whose_output_is_no_library(tmp_path: Path, output: str | None) -> None:
+    """It says that all went well; it is believed as far as nobody looks into what it wrote."""
+    write = f"printf '{output}' >" if output is not None else "true"
+    script = (
+        "#!/bin/sh\n"
+        'case "$*" in --version) echo "cc 1.0"; exit;; esac\n'
+        'case "$*" in *-dumpmachine*) echo x86_64-linux-gnu; exit;; esac\n'
+        'while [ $# -gt 0 ]; do case "$1" in -o) shift; ' + write + ' "$1";; esac; shift; done\n'
+    )
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("mycc", "mycxx", "myar"):
+        (tools / name).write_text(script)
+        (tools / name).chmod(0o755)
+    compiler: dict[str, object] = {"command": {"cxx": "mycxx", "cc": "mycc", "ar": "myar"}}
+    found = resolved(tmp_path / "cache", compiler, path=str(tools)).abilities
+    able = {name for name, can in asdict(found).items() if can}
+    assert able == {"shared", "precompile"}
+
+
 @pytest.mark.parametrize("case", sorted(folder.name for folder in CASES.iterdir()))
 def test_a_broken_toolchain(case: str, tmp_path: Path) -> None:
     config = yaml.safe_load((CASES / case / "toolchain.yaml").read_text())

@@ -6,20 +6,38 @@ The tracer is a function here; the real one runs in tests/integration.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from orchestrator.errors import Place
+from orchestrator.models.checks import ExtraArgumentsError, Misfit, MissingArgumentsError
 from orchestrator.pipeline import tracing
 from orchestrator.pipeline.tracing import IndexIncompleteError, ModelFailedError
 from orchestrator.report.verify import DriverRun
 from orchestrator.runtime.versions import load_version
 from orchestrator.trace.lock import read_runs
+from orchestrator.values.operators import Arguments
 from orchestrator.values.trace import TraceIdentity
 
 Tracer = Callable[[int], DriverRun]
+# Of aten::relu, with too many and too few.
+EXTRA = Misfit("aten::relu", 2, "forward", Arguments(1, 1))
+MISSING = Misfit("aten::relu", 0, "other", Arguments(1, 1))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What is recorded of a model, the places that are not compared, the calls that it could not
+    make, and what fresh memory was filled with in each of its runs."""
+
+    runs: dict[str, Any]
+    places: tuple[str, ...]
+    misfits: tuple[str, ...]
+    fills: tuple[int | None, ...]
 
 
 def result(number: int, *operators: str, error: dict[str, Any] | None = None) -> DriverRun:
@@ -41,17 +59,15 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
 
 
 @pytest.fixture
-def traced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Tracer], tuple[dict[str, Any], tuple[str, ...], int]]:
-    """What is recorded of a model, the places that are not compared, and how often it ran."""
+def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Traced]:
+    """Traces a model in `tracer`, which is given the number of the run."""
 
-    def run(tracer: Tracer) -> tuple[dict[str, Any], tuple[str, ...], int]:
-        ran: list[int] = []
+    def run(tracer: Tracer, *misfits: Misfit) -> Traced:
+        fills: list[int | None] = []
 
-        def fake(*_: object) -> DriverRun:
-            ran.append(len(ran))
-            return tracer(ran[-1])
+        def fake(*_: object, fill: int | None) -> DriverRun:
+            fills.append(fill)
+            return tracer(len(fills) - 1)
 
         monkeypatch.setattr(tracing, "run_driver", fake)
         model = SimpleNamespace(name="m")
@@ -65,55 +81,113 @@ def traced(
             say=lambda _: None,
             context=SimpleNamespace(root=tmp_path, env={}),
             runtime=SimpleNamespace(version=load_version("1.13.1")),
-            trace_identity=lambda *_: TraceIdentity("", "", "", (), ""),
+            trace_identity=lambda *_: TraceIdentity("a" * 64, "b" * 64, "bundled", (), "c" * 16),
+            misfits=lambda *_: misfits,
         )
-        ((trace, places),) = tracing._trace_models(session, app, "tracer", True)  # type: ignore[arg-type]
-        return read_runs(tmp_path, trace, tmp_path), places, len(ran)
+        ((trace, places, unreached),) = tracing._trace_models(
+            session,  # type: ignore[arg-type]
+            app,  # type: ignore[arg-type]
+            "tracer",
+            True,
+        )
+        return Traced(read_runs(tmp_path, trace, tmp_path), places, unreached, tuple(fills))
 
     return run
 
 
-Traced = Callable[[Tracer], tuple[dict[str, Any], tuple[str, ...], int]]
+Trace = Callable[..., Traced]
 
 
-def test_a_steady_model_is_run_twice(traced: Traced) -> None:
-    runs, places, count = traced(lambda _: result(3, "aten::relu"))
-    assert (runs["runs"][0]["output"], places, count) == ({"int": 3}, (), 2)
-    assert runs.keys() == {"runs", "error"}
+def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace) -> None:
+    seen = traced(lambda _: result(3, "aten::relu"))
+    assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
+    assert seen.fills == (None, 0x55, 0xAA)
+    assert seen.runs.keys() == {"runs", "error"}
 
 
-def test_an_output_that_differs_is_recorded_by_its_kind(traced: Traced) -> None:
-    runs, places, count = traced(lambda number: result(number, "aten::empty.memory_format"))
-    assert runs["runs"][0]["output"] == {"unsteady": "int"}
-    assert (places, count) == (("forward[0] output",), 2)
+@pytest.mark.parametrize("different", [1, 2])
+def test_an_output_that_differs_is_recorded_by_its_kind(traced: Trace, different: int) -> None:
+    seen = traced(lambda n: result(int(n == different), "aten::empty.memory_format"))
+    assert seen.runs["runs"][0]["output"] == {"unsteady": "int"}
+    assert (seen.places, len(seen.fills)) == (("forward[0] output",), 3)
 
 
 @pytest.mark.parametrize("operator", ["aten::random_.from", "aten::bernoulli_.float"])
-def test_a_model_that_draws_is_run_more_often(traced: Traced, operator: str) -> None:
+def test_a_model_that_draws_is_run_more_often(traced: Trace, operator: str) -> None:
     """One of two numbers is often the same twice, and hardly eight times."""
-    runs, _, count = traced(lambda number: result(int(number == 7), operator))
-    assert (runs["runs"][0]["output"], count) == ({"unsteady": "int"}, 8)
+    seen = traced(lambda number: result(int(number == 7), operator))
+    assert seen.runs["runs"][0]["output"] == {"unsteady": "int"}
+    assert seen.fills == (None, 0x55, 0xAA, 0x55, 0xAA, 0x55, 0xAA, 0x55)
 
 
-def test_a_model_that_draws_and_seeds_is_compared(traced: Traced) -> None:
-    runs, places, count = traced(lambda _: result(3, "aten::uniform_", "aten::manual_seed"))
-    assert (runs["runs"][0]["output"], places, count) == ({"int": 3}, (), 8)
+def test_a_model_that_draws_and_seeds_is_compared(traced: Trace) -> None:
+    seen = traced(lambda _: result(3, "aten::uniform_", "aten::manual_seed"))
+    assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
+    assert len(seen.fills) == 8
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-def test_any_run_that_fails_fails_the_model(traced: Traced, failing: int) -> None:
+def test_a_call_that_the_runtime_cannot_make_does_no_harm_where_it_is_not_reached(
+    traced: Trace,
+) -> None:
+    seen = traced(lambda _: result(3, "aten::neg"), EXTRA, MISSING)
+    assert seen.misfits == ("aten::relu with 2 in forward", "aten::relu with 0 in other")
+
+
+@pytest.mark.parametrize(
+    ("misfit", "error", "seen"),
+    [
+        (EXTRA, ExtraArgumentsError, "aten::relu with 2 in forward"),
+        (MISSING, MissingArgumentsError, "aten::relu with 0 in other"),
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("reached", [0, 2])
+def test_a_call_that_the_runtime_cannot_make_is_told_where_it_is_reached(
+    traced: Trace, misfit: Misfit, error: type[Exception], seen: str, failed: bool, reached: int
+) -> None:
+    """Whether it fails, or computes something else."""
+    why = {"code": "RUN_FAILED", "text": "false"} if failed else None
+
+    def run(number: int) -> DriverRun:
+        return result(3, "aten::relu", error=why) if number == reached else result(3, "aten::neg")
+
+    with pytest.raises(error) as caught:
+        traced(run, misfit)
+    assert (caught.value.place, caught.value.seen) == (Place("m.ptl"), seen)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("failing", "do"),
+    [
+        (0, "run the model in PyTorch on the same inputs, and check declared shapes"),
+        (1, "it ran with fresh memory as it is, and not with bytes in it: look for a torch.empty,"
+         " or the like, whose values the model uses"),
+    ],
+)  # fmt: skip
+def test_any_run_that_fails_fails_the_model(traced: Trace, failing: int, do: str) -> None:
     error = {"code": "RUN_FAILED", "text": "no words"}
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda number: result(1, error=error if number == failing else None))
     assert caught.value.render() == (
         "m.ptl: error: the model m does not run on its inputs\n"
         "  seen:     RUN_FAILED: no words\n"
-        "  do:       run the model in PyTorch on the same inputs, and check declared shapes\n"
+        f"  do:       {do}\n"
         "  | raised in aten::linear, which called aten::addmm"
     )
 
 
-def test_a_tracer_that_dies_is_told(traced: Traced) -> None:
+def test_a_model_that_takes_all_memory_is_told_how_much_there_is(traced: Trace) -> None:
+    error = {"code": "OUT_OF_MEMORY", "text": "out of memory"}
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: result(1, error=error))
+    assert (caught.value.seen, caught.value.hint) == (
+        "OUT_OF_MEMORY: out of memory",
+        "run the model in PyTorch on the same inputs, and check declared shapes; models are traced"
+        " with at most 16 GB of memory",
+    )
+
+
+def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda _: DriverRun(-11, None, "a word\n"))
     assert caught.value.render() == (
@@ -124,7 +198,7 @@ def test_a_tracer_that_dies_is_told(traced: Traced) -> None:
     )
 
 
-def test_what_the_closure_lacks_is_a_fault_of_the_index(traced: Traced) -> None:
+def test_what_the_closure_lacks_is_a_fault_of_the_index(traced: Trace) -> None:
     error = {"code": "MISSING_OPERATOR", "text": "aten::x is missing", "operators": ["aten::x"]}
     with pytest.raises(IndexIncompleteError):
         traced(lambda _: result(1, error=error))

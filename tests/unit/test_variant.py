@@ -13,6 +13,7 @@ from core_toy import (
     GUARD,
     LINEAR,
     MINIZ,
+    REGISTER_CPU,
     STUBS,
     compile_unit,
     make_index,
@@ -86,6 +87,49 @@ def test_calls_get_entry_points_but_only_the_selected_are_registered() -> None:
     )
 
 
+# --- kernels that code calls in C++, without the dispatcher ---
+
+MUL_OUT = "_ZN2at3cpu7mul_outEv"
+DIRECT_NODES = {
+    "capi_needs": (CORE, 10, ()),
+    "cpu_addmv": (REGISTER_CPU, 24, ["addmv_kernel"]),
+    "addmv_kernel": (LINEAR, 100, [MUL_OUT]),
+    MUL_OUT: (REGISTER_CPU, 5, ["cpu_mul_out"]),
+    "cpu_mul_out": (REGISTER_CPU, 24, ["mul_kernel"]),
+    "mul_kernel": (STUBS, 100, []),
+}
+DIRECT = make_index(
+    DIRECT_NODES,
+    registrations=[
+        ("aten::addmv", "CPU", REGISTER_CPU, ["cpu_addmv"]),
+        ("aten::mul.out", "CPU", REGISTER_CPU, ["cpu_mul_out"]),
+        # the same node under another key is no kernel of this file
+        ("aten::mul.other", "Meta", REGISTER_CPU, ["cpu_mul_out"]),
+    ],
+    initialisers={},
+)
+
+
+def test_a_kernel_that_is_called_directly_is_written_and_not_registered() -> None:
+    found = plan(selection("aten::addmv"), index=DIRECT)
+    assert found.request.operators == ("aten::addmv",)
+    assert found.request.kernels == (("CPU", ("aten::addmv",)),)
+    assert found.request.direct == (("CPU", ("aten::mul.out",)),)
+    # and what it needs is compiled
+    assert STUBS in names(found.by_need)
+
+
+def test_a_kernel_that_is_registered_anyhow_is_written_once() -> None:
+    found = plan(selection("aten::addmv", "aten::mul.out"), index=DIRECT)
+    assert found.request.kernels == (("CPU", ("aten::addmv", "aten::mul.out")),)
+    assert found.request.direct == ()
+
+
+def test_a_kernel_whose_caller_is_not_selected_is_not_written() -> None:
+    assert plan(selection("aten::mul.out"), index=DIRECT).request.direct == ()
+    assert plan(Selection(), index=DIRECT).request.direct == ()
+
+
 def test_generated_units_that_do_not_depend_on_the_selection_are_compiled_whole() -> None:
     found = plan(selection("aten::add.Tensor"))
     assert names(found.by_need) == [CORE, FUNCTIONS, STUBS]
@@ -114,14 +158,17 @@ def test_flags_follow_language_heat_and_upstreams_kernels() -> None:
     how = spec(optimize="balanced", hot=frozenset({STUBS, LINEAR}), compile_flags=("-march=x",))
     found = plan(selection("aten::linear", "aten::add.Tensor", "toy::conv"), how)
     flags = {c.unit: c.flags for c in found.compiles}
-    assert {unit: one[:2] for unit, one in flags.items()} == {
-        CORE: ("-march=x", "-Oz"),
-        FUNCTIONS: ("-march=x", "-Oz"),
-        GUARD: ("-march=x", "-Oz"),
-        CONVOLUTION: ("-march=x", "-Oz"),
-        LINEAR: ("-march=x", "-O2"),
-        STUBS: ("-march=x", "-O3"),
-        MINIZ: ("-march=x", "-Oz"),
+    checked = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
+    hardened = ("-fstack-protector", *checked)
+    assert {unit: one[: one.index("-fPIC")] for unit, one in flags.items()} == {
+        CORE: (*hardened, "-march=x", "-Oz"),
+        FUNCTIONS: (*hardened, "-march=x", "-Oz"),
+        GUARD: (*hardened, "-march=x", "-Oz"),
+        CONVOLUTION: (*hardened, "-march=x", "-Oz"),
+        LINEAR: (*hardened, "-march=x", "-O2"),
+        # a kernel
+        STUBS: (*checked, "-march=x", "-O3"),
+        MINIZ: (*hardened, "-march=x", "-Oz"),
     }
     (miniz,) = [c for c in found.compiles if c.unit == MINIZ]
     assert (miniz.language, miniz.projection, miniz.source) == ("c", None, "$tree/third/miniz.c")
@@ -201,7 +248,7 @@ def test_what_cannot_change_an_object_is_not_in_its_fingerprint() -> None:
 
 def test_an_objects_place_is_its_fingerprint() -> None:
     one = compile_unit(FACTS, Selection(), spec(), LINEAR_UNIT)
-    assert one.object == f"$cache/objects/{one.fingerprint[:2]}/{one.fingerprint}.o"
+    assert one.object == f"$state/objects/{one.fingerprint[:2]}/{one.fingerprint}.o"
 
 
 ATEN = UnitFacts("aten/Linear.cpp", 1.0, tags=("linear_tag",))
@@ -248,7 +295,7 @@ def test_units_with_a_precompiled_header(unit: UnitFacts, how: dict[str, object]
 
 
 def test_most_units_share_one_precompiled_header() -> None:
-    kernel = UnitFacts("aten/Kernel.cpp", 1.0, open_tags=True)
+    kernel = UnitFacts("aten/Other.cpp", 1.0, open_tags=True)
     actions = [compile_unit(PCH_FACTS, Selection(), spec(), one) for one in (ATEN, kernel)]
     assert actions[0].pch is not None
     assert actions[0].pch == actions[1].pch

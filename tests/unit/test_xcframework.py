@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import cmake
@@ -24,6 +25,7 @@ from orchestrator.package import macho, xcframework
 from orchestrator.package.fat import split_universal, universal
 from orchestrator.package.manifest import Manifest, read_manifest
 from orchestrator.package.privacy import UnexplainedCallError, accessed, privacy_manifest
+from orchestrator.plan.flags import hardened
 from orchestrator.toolchain.resolve import compiler_environment
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +131,12 @@ def test_the_manifests_of_all_variants_are_in_it(unpacked: Path) -> None:
         if one["name"] == "libtorch:abi"
     ]
     assert abis == "ios-arm64 ios-simulator-arm64 ios-simulator-x86_64"
+    told = {
+        one["name"]: one["hashes"][0]["content"]
+        for one in bill["metadata"]["component"]["components"]
+    }
+    libraries = ("ios-arm64/libtoy_torch.a", "ios-arm64_x86_64-simulator/libtoy_torch.a")
+    assert told == {name: sha256((inside / name).read_bytes()).hexdigest() for name in libraries}
 
 
 def test_two_folders_give_the_same_bytes(toys: dict[str, Built], tmp_path: Path) -> None:
@@ -230,6 +238,30 @@ def test_type_information_of_built_in_types_is_no_export(tmp_path: Path) -> None
         else:
             assert "4 too many: __ZTIFvP3OwnE, __ZTIPFvP3OwnE, " in refused(library, rules)
         library.unlink()
+
+
+@pytest.mark.parametrize("flag", [*hardened((), "ios"), "-fno-stack-protector"])
+def test_functions_that_guard_their_stack(flag: str, tmp_path: Path) -> None:
+    """With our flags for iOS, and with a toolchain's that takes them back."""
+    tools = toolchain("ios-arm64", tmp_path / "tools")
+    (tmp_path / "array.c").write_text(
+        '__attribute__((visibility("default"))) char lta_add(void (*fill)(char*)) {\n'
+        "  char array[32];\n  fill(array);\n  return array[3];\n}\n"
+    )
+    argv = [str(tools.cc), *tools.compile_flags, "-Oz", flag, "-MD", "-MF", "array.d", "-c"]
+    env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    subprocess.run([*argv, "array.c", "-o", "array.o"], cwd=tmp_path, env=env, check=True)
+    library = archive(tmp_path, "array.o")
+    rules = macho.MachoRules("ios", "arm64", "15.0", frozenset({"lta_add"}), canaries=True)
+    if flag == "-fstack-protector":
+        macho.check(library, rules)
+        return
+    assert refused(library, rules) == (
+        "<folder>/libmixed.a: error: the library's functions do not guard their stack\n"
+        "  expected: a reference to ___stack_chk_fail\n"
+        "  seen:     none\n"
+        "  do:       a toolchain without it says so: `compile_flags: [-fno-stack-protector]`"
+    )
 
 
 def test_more_or_less_than_the_api(toys: dict[str, Built]) -> None:

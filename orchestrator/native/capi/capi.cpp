@@ -8,6 +8,7 @@
 // for no operator and no kernel of its own.
 #include "libtorch_app.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -181,10 +182,13 @@ lta_status guarded(lta_status fallback, Body body) noexcept {
   }
 }
 
+lta_value handle_of(IValue value) { return lta_value{std::move(value)}; }
+lta_value handle_of(lta_value value) { return value; }
+
 template <class Body>
 lta_value* guarded_value(Body body) noexcept {
   try {
-    return new lta_value{IValue(body())};
+    return new lta_value(handle_of(body()));
   } catch (...) {
     fail_with_current(LTA_INTERNAL);
     return nullptr;
@@ -258,12 +262,30 @@ c10::TypePtr type_of(const IValue& value) {
   }
 }
 
+// PyTorch frees a container's items by recursion.
+const unsigned kMaxDepth = 64;
+
+// The depth of a container of these items, none of which is NULL.
+unsigned depth_over(const lta_value* const* items, size_t count) {
+  unsigned depth = 1;
+  for (size_t i = 0; i < count; ++i) {
+    require(items[i] != nullptr, "an item is NULL");
+    depth = items[i]->depth < depth ? depth : items[i]->depth + 1;
+  }
+  require(depth <= kMaxDepth, "the values nest more than 64 deep");
+  return depth;
+}
+
+// An item of a container.
+lta_value* new_item(const lta_value& container, const IValue& item) {
+  return new lta_value{item, container.depth > 0 ? container.depth - 1 : 0};
+}
+
 // One type for all items: theirs if they agree, Optional of it if some are None, else Any.
 c10::TypePtr common_type(lta_kind empty, const lta_value* const* items, size_t count) {
   c10::TypePtr common;
   bool has_none = false;
   for (size_t i = 0; i < count; ++i) {
-    require(items[i] != nullptr, "an item is NULL");
     if (kind_of(items[i]->value) == LTA_KIND_NONE) {
       has_none = true;
       continue;
@@ -289,6 +311,9 @@ struct Layout {
   size_t nbytes = 0;
 };
 
+// More is no tensor that a kernel takes, and each dimension is a level of copy_strided().
+const size_t kMaxDims = 64;
+
 // PyTorch does not check for overflow in mobile builds: it is done here.
 size_t checked_multiply(size_t a, size_t b) {
   size_t result = 0;
@@ -303,6 +328,7 @@ Layout layout_of(lta_dtype dtype, size_t ndim, const int64_t* shape, const int64
   const size_t item = lta_dtype_size(dtype);
   require(item != 0, "not a dtype that a tensor can be made of");
   require(ndim == 0 || shape != nullptr, "the shape is NULL");
+  require(ndim <= kMaxDims, "the tensor has more than 64 dimensions");
   Layout layout;
   layout.dtype = c10::ScalarType(dtype);
   layout.shape.assign(shape, shape + ndim);
@@ -315,6 +341,7 @@ Layout layout_of(lta_dtype dtype, size_t ndim, const int64_t* shape, const int64
     // As PyTorch: the stride next to a size of 0 is as if the size were 1.
     elements = checked_multiply(elements, shape[i] > 0 ? size_t(shape[i]) : 1);
   }
+  checked_multiply(elements, item); // what it takes to read it, which strides of 0 make more
   size_t span = 1; // elements from the first to the last, both counted
   for (size_t i = 0; i < ndim; ++i) {
     if (shape[i] == 0) {
@@ -339,6 +366,17 @@ at::Tensor tensor_over(c10::DataPtr data, const Layout& layout) {
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), type);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(layout.shape, layout.strides);
   return tensor;
+}
+
+// The caller's memory under a tensor. A DataPtr alone deletes no context that is NULL.
+struct Loan {
+  void (*deleter)(void*);
+  void* context;
+};
+
+void end_loan(void* context) {
+  const std::unique_ptr<Loan> loan(static_cast<Loan*>(context));
+  loan->deleter(loan->context);
 }
 
 void fill_tensor(const at::Tensor& tensor, const void* data, size_t nbytes) {
@@ -372,8 +410,19 @@ char* copy_strided(const char* from, char* to, const c10::TensorImpl& tensor, si
   return to;
 }
 
-// Whether all elements lie in the storage. PyTorch does not ask that of a tensor in a model file,
-// so a damaged file can hold one that does not.
+// How many elements the sizes say there are. tensor.numel() is a product without a check.
+size_t elements_of(const at::Tensor& tensor) {
+  require(tensor.sizes().size() <= kMaxDims, "the tensor has more than 64 dimensions");
+  size_t elements = 1;
+  for (const int64_t size : tensor.sizes()) {
+    require(size >= 0, "a size of the tensor is negative");
+    elements = checked_multiply(elements, size_t(size));
+  }
+  return elements;
+}
+
+// Whether all elements, of which there are some, lie in the storage: an operator without a check
+// can make a tensor that does not.
 bool is_within_storage(const at::Tensor& tensor) {
   const size_t available = tensor.storage().nbytes() / tensor.itemsize();
   size_t last = size_t(tensor.storage_offset());
@@ -386,6 +435,23 @@ bool is_within_storage(const at::Tensor& tensor) {
     }
   }
   return last < available;
+}
+
+lta_tensor_info describe(const at::Tensor& tensor) {
+  const bool dense = is_dense(tensor);
+  lta_tensor_info info;
+  info.dtype = lta_dtype(tensor.scalar_type());
+  info.ndim = tensor.sizes().size();
+  info.shape = tensor.sizes().data();
+  info.strides = dense ? tensor.strides().data() : nullptr;
+  info.numel = elements_of(tensor);
+  info.nbytes = checked_multiply(info.numel, lta_dtype_size(info.dtype));
+  require(!dense || info.nbytes == 0 || is_within_storage(tensor),
+          "the tensor reaches beyond its memory: the model is damaged");
+  info.data = dense && info.numel ? tensor.unsafeGetTensorImpl()->data() : nullptr;
+  info.is_contiguous = dense && tensor.is_contiguous();
+  info.is_quantized = tensor.is_quantized();
+  return info;
 }
 
 // The quantizer's fields are read without get_qtensorimpl(), which would pull in Quantizer.cpp.
@@ -664,24 +730,25 @@ lta_value* lta_string(const char* data, size_t size) {
 lta_value* lta_tuple(const lta_value* const* items, size_t count) {
   return guarded_value([&] {
     require(items != nullptr || count == 0, "the items are NULL");
+    const unsigned depth = depth_over(items, count);
     std::vector<IValue> elements;
     for (size_t i = 0; i < count; ++i) {
-      require(items[i] != nullptr, "an item is NULL");
       elements.push_back(items[i]->value);
     }
-    return c10::ivalue::Tuple::create(std::move(elements));
+    return lta_value{c10::ivalue::Tuple::create(std::move(elements)), depth};
   });
 }
 
 lta_value* lta_list(lta_kind empty, const lta_value* const* items, size_t count) {
   return guarded_value([&] {
     require(items != nullptr || count == 0, "the items are NULL");
+    const unsigned depth = depth_over(items, count);
     c10::impl::GenericList list(common_type(empty, items, count));
     list.reserve(count);
     for (size_t i = 0; i < count; ++i) {
       list.push_back(items[i]->value);
     }
-    return list;
+    return lta_value{IValue(list), depth};
   });
 }
 
@@ -689,6 +756,7 @@ lta_value* lta_dict(lta_kind empty_key, lta_kind empty_value, const lta_value* c
                     const lta_value* const* values, size_t count) {
   return guarded_value([&] {
     require((keys != nullptr && values != nullptr) || count == 0, "keys or values are NULL");
+    const unsigned depth = std::max(depth_over(keys, count), depth_over(values, count));
     c10::impl::GenericDict dict(common_type(empty_key, keys, count),
                                 common_type(empty_value, values, count));
     for (size_t i = 0; i < count; ++i) {
@@ -696,7 +764,7 @@ lta_value* lta_dict(lta_kind empty_key, lta_kind empty_value, const lta_value* c
       require(kind >= LTA_KIND_BOOL && kind <= LTA_KIND_TENSOR, "a key of this kind");
       dict.insert_or_assign(keys[i]->value, values[i]->value);
     }
-    return dict;
+    return lta_value{IValue(dict), depth};
   });
 }
 
@@ -707,19 +775,29 @@ lta_kind lta_value_kind(const lta_value* value) {
 }
 
 lta_status lta_value_bool(const lta_value* value, int* result) {
-  return guarded(LTA_INTERNAL, [&] { *result = of_kind(value, LTA_KIND_BOOL).toBool(); });
+  return guarded(LTA_INTERNAL, [&] {
+    require(result != nullptr, "the result is NULL");
+    *result = of_kind(value, LTA_KIND_BOOL).toBool();
+  });
 }
 
 lta_status lta_value_int(const lta_value* value, int64_t* result) {
-  return guarded(LTA_INTERNAL, [&] { *result = of_kind(value, LTA_KIND_INT).toInt(); });
+  return guarded(LTA_INTERNAL, [&] {
+    require(result != nullptr, "the result is NULL");
+    *result = of_kind(value, LTA_KIND_INT).toInt();
+  });
 }
 
 lta_status lta_value_double(const lta_value* value, double* result) {
-  return guarded(LTA_INTERNAL, [&] { *result = of_kind(value, LTA_KIND_DOUBLE).toDouble(); });
+  return guarded(LTA_INTERNAL, [&] {
+    require(result != nullptr, "the result is NULL");
+    *result = of_kind(value, LTA_KIND_DOUBLE).toDouble();
+  });
 }
 
 lta_status lta_value_string(const lta_value* value, const char** data, size_t* size) {
   return guarded(LTA_INTERNAL, [&] {
+    require(data != nullptr && size != nullptr, "data or size is NULL");
     const std::string& text = of_kind(value, LTA_KIND_STRING).toStringRef();
     *data = text.c_str();
     *size = text.size();
@@ -728,6 +806,7 @@ lta_status lta_value_string(const lta_value* value, const char** data, size_t* s
 
 lta_status lta_value_size(const lta_value* value, size_t* size) {
   return guarded(LTA_INTERNAL, [&] {
+    require(size != nullptr, "size is NULL");
     switch (lta_value_kind(value)) {
       case LTA_KIND_LIST: *size = value->value.toList().size(); break;
       case LTA_KIND_DICT: *size = value->value.toGenericDict().size(); break;
@@ -738,14 +817,15 @@ lta_status lta_value_size(const lta_value* value, size_t* size) {
 
 lta_status lta_value_item(const lta_value* value, size_t index, lta_value** item) {
   return guarded(LTA_INTERNAL, [&] {
+    require(item != nullptr, "item is NULL");
     if (lta_value_kind(value) == LTA_KIND_LIST) {
       const auto list = value->value.toList();
       require(index < list.size(), "the index is out of range");
-      *item = new lta_value{list.get(index)};
+      *item = new_item(*value, list.get(index));
     } else {
       const auto& elements = of_kind(value, LTA_KIND_TUPLE).toTupleRef().elements();
       require(index < elements.size(), "the index is out of range");
-      *item = new lta_value{elements[index]};
+      *item = new_item(*value, elements[index]);
     }
   });
 }
@@ -753,14 +833,15 @@ lta_status lta_value_item(const lta_value* value, size_t index, lta_value** item
 lta_status lta_value_entry(const lta_value* value, size_t index, lta_value** key,
                            lta_value** item) {
   return guarded(LTA_INTERNAL, [&] {
+    require(key != nullptr && item != nullptr, "key or item is NULL");
     const auto dict = of_kind(value, LTA_KIND_DICT).toGenericDict();
     require(index < dict.size(), "the index is out of range");
     auto entry = dict.begin();
     for (size_t i = 0; i < index; ++i) {
       ++entry;
     }
-    auto found = std::make_unique<lta_value>(lta_value{entry->key()});
-    *item = new lta_value{entry->value()};
+    std::unique_ptr<lta_value> found(new_item(*value, entry->key()));
+    *item = new_item(*value, entry->value());
     *key = found.release();
   });
 }
@@ -797,13 +878,17 @@ lta_value* lta_tensor_borrow(lta_dtype dtype, size_t ndim, const int64_t* shape,
     require(data != nullptr || nbytes == 0, "the data are NULL");
     at::Tensor tensor = tensor_over(c10::DataPtr(data, c10::kCPU), layout);
     auto handle = std::make_unique<lta_value>(lta_value{IValue(tensor)});
-    // Last, as nothing can fail after it: a call that fails must not call the deleter.
+    // Last, as nothing can fail after it: until then the deleter is called below.
     if (deleter) {
+      auto* const loan = new Loan{deleter, context};
       tensor.unsafeGetTensorImpl()->unsafe_storage().set_data_ptr(
-          c10::DataPtr(data, context, deleter, c10::kCPU));
+          c10::DataPtr(data, loan, end_loan, c10::kCPU));
     }
     result = handle.release();
   });
+  if (result == nullptr && deleter) {
+    deleter(context);
+  }
   return result;
 }
 
@@ -821,32 +906,20 @@ lta_value* lta_tensor_copy_quantized(lta_dtype dtype, size_t ndim, const int64_t
 
 lta_status lta_tensor_describe(const lta_value* value, lta_tensor_info* info) {
   return guarded(LTA_INTERNAL, [&] {
-    const at::Tensor& tensor = of_kind(value, LTA_KIND_TENSOR).toTensor();
-    const bool dense = is_dense(tensor);
-    info->dtype = lta_dtype(tensor.scalar_type());
-    info->ndim = tensor.sizes().size();
-    info->shape = tensor.sizes().data();
-    info->strides = dense ? tensor.strides().data() : nullptr;
-    info->numel = size_t(tensor.numel());
-    info->nbytes = info->numel * lta_dtype_size(info->dtype);
-    require(!dense || info->numel == 0 || lta_dtype_size(info->dtype) == 0 ||
-                is_within_storage(tensor),
-            "the tensor reaches beyond its memory: the model is damaged");
-    info->data = dense && info->numel ? tensor.unsafeGetTensorImpl()->data() : nullptr;
-    info->is_contiguous = dense && tensor.is_contiguous();
-    info->is_quantized = tensor.is_quantized();
+    require(info != nullptr, "info is NULL");
+    *info = describe(of_kind(value, LTA_KIND_TENSOR).toTensor());
   });
 }
 
 lta_status lta_tensor_read(const lta_value* value, void* buffer, size_t nbytes) {
   return guarded(LTA_INTERNAL, [&] {
-    lta_tensor_info info;
     const at::Tensor& tensor = of_kind(value, LTA_KIND_TENSOR).toTensor();
-    if (lta_tensor_describe(value, &info) != LTA_OK) {
-      throw Failure{last_error().status, last_error().text, std::string()};
-    }
+    const lta_tensor_info info = describe(tensor);
     require(is_dense(tensor) && lta_dtype_size(info.dtype) != 0,
             "the tensor is not dense, or packs several elements into a byte");
+    // A lazily conjugated or negated view keeps the original's bytes and a mark.
+    require(!tensor.is_conj() && !tensor.is_neg(),
+            "the tensor is a lazy view: copy it in the model");
     require(nbytes == info.nbytes, "nbytes is not that of the tensor");
     if (nbytes == 0) {
       return;
@@ -858,14 +931,12 @@ lta_status lta_tensor_read(const lta_value* value, void* buffer, size_t nbytes) 
       copy_strided(static_cast<const char*>(info.data), static_cast<char*>(buffer),
                    *tensor.unsafeGetTensorImpl(), 0, lta_dtype_size(info.dtype));
     }
-    // A lazily conjugated or negated view keeps the original's bytes and a mark.
-    require(!tensor.is_conj() && !tensor.is_neg(),
-            "the tensor is a lazy view: copy it in the model");
   });
 }
 
 lta_status lta_tensor_quantization(const lta_value* value, double* scale, int64_t* zero_point) {
   return guarded(LTA_INTERNAL, [&] {
+    require(scale != nullptr && zero_point != nullptr, "scale or zero_point is NULL");
     const auto quantizer = quantizer_of(of_kind(value, LTA_KIND_TENSOR).toTensor());
     const auto& affine =
         quantizer_of_scheme<at::PerTensorAffineQuantizer>(quantizer, c10::kPerTensorAffine);
@@ -877,6 +948,8 @@ lta_status lta_tensor_quantization(const lta_value* value, double* scale, int64_
 lta_status lta_tensor_channel_quantization(const lta_value* value, int64_t* axis,
                                            lta_value** scales, lta_value** zero_points) {
   return guarded(LTA_INTERNAL, [&] {
+    require(axis != nullptr && scales != nullptr && zero_points != nullptr,
+            "axis, scales or zero_points is NULL");
     const auto quantizer = quantizer_of(of_kind(value, LTA_KIND_TENSOR).toTensor());
     const auto& affine =
         quantizer_of_scheme<at::PerChannelAffineQuantizer>(quantizer, c10::kPerChannelAffine);

@@ -12,6 +12,8 @@
 
 struct lta_value {
   c10::IValue value;
+  // How deep the API has nested it: what a model returns counts as a leaf.
+  unsigned depth = 0;
 };
 
 struct lta_module {

@@ -11,7 +11,14 @@
  *     silently.
  *   - Different modules may be used by different threads at once. One module must be used by one
  *     thread at a time. A value may move between threads, not be used by two at once.
+ *   - NULL for a pointer is LTA_INVALID_ARGUMENT where nothing is said of it. A call that fails
+ *     writes no result.
  *   - Models run without autograd (PyTorch's InferenceMode), on the CPU.
+ *   - A model is a program. Load those that you trust: that you made, or had made, and that reach the
+ *     app unchanged (in its package, or with a signature that you check). Damage by accident is
+ *     found: LTA_LOAD_FAILED. So is much that is made to harm, and what these functions give you
+ *     stays within its memory; but PyTorch does not check all that a model does, and one that is
+ *     made for it can crash the process, write into its memory, or take all of its memory and time.
  *
  * A call, without the checks:
  *   lta_module *module = NULL;
@@ -116,7 +123,7 @@ LTA_API const char *lta_status_name(lta_status status);
 /* ---- Modules ---- */
 
 /* Loads a `.ptl` file. Fails with LTA_MISSING_OPERATOR, naming all of them, where the model names
- * operators that this library does not have. */
+ * operators that this library does not have. The file may not change during this call. */
 LTA_API lta_status lta_module_load(const char *path, lta_module **module);
 /* The same from memory. The bytes are read during this call only; nothing keeps a pointer. */
 LTA_API lta_status lta_module_load_memory(const void *data, size_t size, lta_module **module);
@@ -128,13 +135,15 @@ LTA_API size_t lta_module_method_count(const lta_module *module);
 LTA_API const char *lta_module_method_name(const lta_module *module, size_t index);
 LTA_API int64_t lta_module_bytecode_version(const lta_module *module);
 
-/* Runs a method. `arguments` are the arguments without self; `result` is the caller's. */
+/* Runs a method. `arguments` are the arguments without self, and may be NULL where there are none;
+ * `result` is the caller's. */
 LTA_API lta_status lta_module_run(lta_module *module, const char *method,
                                   const lta_value *const *arguments, size_t count,
                                   lta_value **result);
 
 /* ---- Values ---- */
 
+/* Lists, tuples and dicts nest at most 64 deep; what a model returned counts as flat. */
 LTA_API lta_value *lta_none(void);
 LTA_API lta_value *lta_bool(int value);
 LTA_API lta_value *lta_int(int64_t value);
@@ -168,19 +177,23 @@ LTA_API lta_status lta_value_entry(const lta_value *value, size_t index, lta_val
 
 /* ---- Tensors ---- */
 
+/* A tensor has at most 64 dimensions, and its elements, laid out one after the other, take less than
+ * 2^63 bytes, whatever its strides. Functions refuse others. */
+
 /* Bytes of one element; 0 for a dtype that is not one, or that packs several into a byte. */
 LTA_API size_t lta_dtype_size(lta_dtype dtype);
 /* "float32" for LTA_FLOAT32, and so on; NULL for no dtype. */
 LTA_API const char *lta_dtype_name(lta_dtype dtype);
 
 /* A tensor with a copy of `data`. `strides` are in elements, none negative; NULL is contiguous.
- * `nbytes` must be exactly what shape and strides span. NULL `data` gives a tensor of zeros. */
+ * `nbytes` must be exactly what shape and strides span. NULL `data` gives a tensor of zeros, and NULL
+ * is the shape of one without dimensions. */
 LTA_API lta_value *lta_tensor_copy(lta_dtype dtype, size_t ndim, const int64_t *shape,
                                    const int64_t *strides, const void *data, size_t nbytes);
 /* A tensor over the caller's memory, which must live, and be aligned for its dtype, until
- * `deleter(context)` is called: once, on any thread, when the last reference is gone. NULL
- * `deleter`: the caller knows. A model may write into its inputs. If this call fails, `deleter` is
- * not called. */
+ * `deleter(context)` is called: exactly once, whatever `context` is. On success that is when the last
+ * reference is gone, on any thread; if this call fails, before it returns: the memory is not the
+ * caller's to free after it. NULL `deleter`: the caller knows. A model may write into its inputs. */
 LTA_API lta_value *lta_tensor_borrow(lta_dtype dtype, size_t ndim, const int64_t *shape,
                                      const int64_t *strides, void *data, size_t nbytes,
                                      void (*deleter)(void *context), void *context);

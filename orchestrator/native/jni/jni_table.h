@@ -83,6 +83,7 @@ enum EnvIndex : int {
   RegisterNatives = 215,
   GetJavaVM = 219,
   GetDirectBufferAddress = 230,
+  GetDirectBufferCapacity = 231,
 };
 
 // Indices into the table of a JavaVM.
@@ -171,6 +172,8 @@ class Env : public Table {
   char* direct_address(Object buffer) {
     return static_cast<char*>(at<void*>(GetDirectBufferAddress, buffer));
   }
+  // How many bytes there are, for a buffer of bytes; -1, likewise, for one that is not direct.
+  Long direct_capacity(Object buffer) { return at<Long>(GetDirectBufferCapacity, buffer); }
 };
 
 // The JavaVM: the same for all threads.

@@ -165,6 +165,17 @@ LongArray longs_of(Env* env, const Long* items, size_t size) {
   return array;
 }
 
+// Where `size` bytes from `offset` on lie in a direct buffer; where they do not, Java has thrown.
+char* place_in(Env* env, Class self, Object buffer, Long offset, Long size) {
+  char* address = env->direct_address(buffer);
+  const Long capacity = env->direct_capacity(buffer);
+  if (address == nullptr || offset < 0 || size < 0 || size > capacity || offset > capacity - size) {
+    fail(env, self, LTA_INVALID_ARGUMENT, "the buffer is not direct, or is too short", "");
+    return nullptr;
+  }
+  return address + offset;
+}
+
 // ---- The library ----
 
 ByteArray version(Env* env, Class) {
@@ -207,9 +218,12 @@ Long load_bytes(Env* env, Class self, ByteArray data) {
 }
 
 Long load_buffer(Env* env, Class self, Object data, Long offset, Long size) {
-  const char* address = env->direct_address(data);
+  const char* bytes = place_in(env, self, data, offset, size);
+  if (bytes == nullptr) {
+    return 0;
+  }
   lta_module* module = nullptr;
-  check(env, self, lta_module_load_memory(address + offset, size_t(size), &module));
+  check(env, self, lta_module_load_memory(bytes, size_t(size), &module));
   return to_java(module);
 }
 
@@ -395,7 +409,10 @@ Long tensor_over(Env* env, Class self, Int dtype, LongArray shape, Object data, 
   if (!sizes.valid()) {
     return 0;
   }
-  char* address = env->direct_address(data) + offset;
+  char* address = place_in(env, self, data, offset, nbytes);
+  if (address == nullptr) {
+    return 0;
+  }
   const size_t item = lta_dtype_size(lta_dtype(dtype));
   // C++ reads two halves of a complex number, and no type needs more than eight.
   if (item != 0 && reinterpret_cast<uintptr_t>(address) % (item < 8 ? item : 8) != 0) {
@@ -417,12 +434,7 @@ Long tensor_over(Env* env, Class self, Int dtype, LongArray shape, Object data, 
   }
   lta_value* tensor = lta_tensor_borrow(lta_dtype(dtype), sizes.size(), sizes.items(), nullptr,
                                         address, size_t(nbytes), give_back, loan);
-  if (tensor == nullptr) {
-    fail_with_last(env, self);
-    env->delete_global(loan->buffer);
-    std::free(loan);
-  }
-  return to_java(tensor);
+  return new_value(env, self, tensor);
 }
 
 Long tensor_quantized(Env* env, Class self, Int dtype, LongArray shape, Object data, Long offset,
@@ -431,12 +443,15 @@ Long tensor_quantized(Env* env, Class self, Int dtype, LongArray shape, Object d
   if (!sizes.valid()) {
     return 0;
   }
+  const char* elements = place_in(env, self, data, offset, nbytes);
+  if (elements == nullptr) {
+    return 0;
+  }
   double scale = 0;
   std::memcpy(&scale, &scale_bits, sizeof scale);
   return new_value(env, self,
                    lta_tensor_copy_quantized(lta_dtype(dtype), sizes.size(), sizes.items(),
-                                             env->direct_address(data) + offset, size_t(nbytes),
-                                             scale, zero_point));
+                                             elements, size_t(nbytes), scale, zero_point));
 }
 
 // dtype, bytes of all elements, whether quantised, then the shape.
@@ -463,8 +478,10 @@ LongArray tensor_info(Env* env, Class self, Long value) {
 }
 
 void tensor_read(Env* env, Class self, Long value, Object target, Long offset, Long nbytes) {
-  check(env, self,
-        lta_tensor_read(value_of(value), env->direct_address(target) + offset, size_t(nbytes)));
+  char* elements = place_in(env, self, target, offset, nbytes);
+  if (elements != nullptr) {
+    check(env, self, lta_tensor_read(value_of(value), elements, size_t(nbytes)));
+  }
 }
 
 // The bits of the scale, and the zero point.

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -70,37 +71,52 @@ Found find() {
       found.read_only_end = (begin + header->p_memsz) & ~(page - 1);
     }
   }
+  if (found.read_only_end < found.read_only) {
+    found.read_only_end = found.read_only; // less than a page
+  }
   return found;
 }
 
-void protect(const Found& found, int how) {
-  if (found.read_only_end <= found.read_only) {
-    return;
+[[noreturn]] void refuse() {
+  // There is no way to report it to who loads a library, and no way to go on.
+  constexpr char said[] =
+      "libtorch: this system keeps the library from relocating its data: neither mprotect nor "
+      "mremap is allowed; it can be built with `self_relocation: false`\n";
+  const ssize_t written = write(STDERR_FILENO, said, sizeof(said) - 1);
+  static_cast<void>(written);
+  abort();
+}
+
+// Pages that can be written, with what the read-only ones hold.
+char* copied(const Found& found) {
+  const size_t size = found.read_only_end - found.read_only;
+  void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) {
+    refuse();
   }
-  const Word size = found.read_only_end - found.read_only;
-  if (mprotect(reinterpret_cast<void*>(found.read_only), size, how) != 0) {
-    // There is no way to report it to who loads a library, and no way to go on.
-    constexpr char said[] = "libtorch: this system keeps the library from relocating its data\n";
-    const ssize_t written = write(STDERR_FILENO, said, sizeof(said) - 1);
-    static_cast<void>(written);
-    abort();
-  }
+  return static_cast<char*>(memcpy(pages, reinterpret_cast<void*>(found.read_only), size));
 }
 
 // A word is an address, which is relocated; or, odd, a bit for each word that follows the last one.
-void apply(const Word* table, const Word* end) {
+// What lies in the read-only pages is written `shift` bytes further.
+void apply(const Found& found, Word shift) {
   constexpr size_t bits = 8 * sizeof(Word) - 1;
+  const auto add = [&](Word* where) {
+    const Word at = reinterpret_cast<Word>(where);
+    const bool inside = at >= found.read_only && at < found.read_only_end;
+    *reinterpret_cast<Word*>(inside ? at + shift : at) += loaded_at();
+  };
   Word* where = nullptr;
-  for (; table != end; ++table) {
-    if ((*table & 1) == 0) {
-      where = reinterpret_cast<Word*>(loaded_at() + *table);
-      *where++ += loaded_at();
+  for (const Word* entry = found.table; entry != found.table_end; ++entry) {
+    if ((*entry & 1) == 0) {
+      where = reinterpret_cast<Word*>(loaded_at() + *entry);
+      add(where++);
       continue;
     }
     Word* next = where;
-    for (Word left = *table >> 1; left != 0; left >>= 1, ++next) {
+    for (Word left = *entry >> 1; left != 0; left >>= 1, ++next) {
       if (left & 1) {
-        *next += loaded_at();
+        add(next);
       }
     }
     where += bits;
@@ -112,9 +128,23 @@ void relocate() {
   if (found.table == found.table_end) {
     return;
   }
-  protect(found, PROT_READ | PROT_WRITE);
-  apply(found.table, found.table_end);
-  protect(found, PROT_READ);
+  auto* const pages = reinterpret_cast<void*>(found.read_only);
+  const size_t size = found.read_only_end - found.read_only;
+  if (size == 0) {
+    apply(found, 0);
+  } else if (mprotect(pages, size, PROT_READ | PROT_WRITE) == 0) {
+    apply(found, 0);
+    mprotect(pages, size, PROT_READ);
+  } else {
+    // A filter of system calls may forbid just that. Then other pages take their place, which are
+    // written before: in one step, so that nobody finds none.
+    char* const others = copied(found);
+    apply(found, reinterpret_cast<Word>(others) - found.read_only);
+    if (mremap(others, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, pages) == MAP_FAILED) {
+      refuse();
+    }
+    mprotect(pages, size, PROT_READ);
+  }
 }
 
 struct __attribute__((packed)) Entry {

@@ -14,6 +14,11 @@ for argument in "$@"; do
     *.i) set -- -x c "$@" && sent=$argument ;;
     # zig takes -Oz for -Os
     -Oz) set -- -Xclang -Oz -mllvm -inline-threshold=35 "$@" ;;
+    # and each of this kind for -fstack-protector-strong
+    -fstack-protector)
+      set -- -Xclang -stack-protector -Xclang 1 "$@"
+      set -- -Xclang -stack-protector-buffer-size -Xclang 8 "$@"
+      ;;
     # zig refuses what its linker can: fold equal functions, pack relocations, optimise together
     -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--mllvm=* | -Wl,--no-warnings)
       again="$again ${argument#-Wl,}"
@@ -41,30 +46,17 @@ if [ -n "$name" ] && mkdir "$sent.named"; then
   exit
 fi
 if [ -n "$again" ]; then
-  # The linker's arguments are only known as one line of text: with a space in a path they cannot
-  # be told apart, and these are left out.
-  case "$ZIG_GLOBAL_CACHE_DIR<zig>" in *[[:space:]]*) again= ;; esac
   count=$#
   while [ "$count" -gt 0 ]; do
     argument=$1
     shift
     case "$argument" in
       -Wl,--icf=* | -Wl,--pack-dyn-relocs=* | -Wl,--use-android-relr-tags | -Wl,--fat-lto-objects | -Wl,--mllvm=* | -Wl,--no-warnings) ;;
-      *[[:space:]]*) again= && set -- "$@" "$argument" ;;
       *) set -- "$@" "$argument" ;;
     esac
     count=$((count - 1))
   done
-fi
-if [ -n "$again" ]; then
   # Linked as zig does; then again by its linker, with the same arguments and these.
-  said=$(<zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf --verbose "$@" 2>&1) || exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
-  line=$(printf '%s\n' "$said" | grep '^ld\.lld ' | tail -n 1)
-  if [ -n "$line" ]; then
-    set -f
-    exec <zig> $line $again -O2
-  fi
-  echo "zig does not say how it links, so that its linker cannot do it again" >&2
-  exit 1
+  exec <relink> $again -- <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"
 fi
 exec <zig> c++ -target x86_64-linux-gnu.2.28 -g0 -fno-sanitize=all -Wno-invalid-specialization -Xclang -funwind-tables=0 -Xclang -mframe-pointer=non-leaf "$@"

@@ -138,9 +138,106 @@ static void check_tensors(void) {
   CHECK(lta_tensor_copy(LTA_FLOAT32, 2, negative, NULL, data, 24) == NULL);
   CHECK(lta_tensor_copy(LTA_FLOAT32, 2, huge, NULL, data, 24) == NULL);
   CHECK(lta_tensor_copy((lta_dtype)99, 2, shape, NULL, data, 24) == NULL);
-  calls = 0;
+}
+
+static int calls_without_context;
+static void count_any_call(void *context) {
+  CHECK(context == NULL);
+  ++calls_without_context;
+}
+
+/* Whoever lends memory is told once when it is his again: without a context too, and if it fails. */
+static void check_loans(void) {
+  const int64_t shape[] = {2, 3};
+  float data[6] = {0};
+  int calls = 0;
+  lta_value *tensor = lta_tensor_borrow(LTA_FLOAT32, 2, shape, NULL, data, sizeof data,
+                                        count_any_call, NULL);
+  CHECK(tensor && calls_without_context == 0);
+  lta_value_free(tensor);
+  CHECK(calls_without_context == 1);
   CHECK(!lta_tensor_borrow(LTA_FLOAT32, 2, shape, NULL, NULL, 24, count_call, &calls));
-  CHECK(lta_last_status() == LTA_INVALID_ARGUMENT && calls == 0);
+  CHECK(lta_last_status() == LTA_INVALID_ARGUMENT && calls == 1);
+  CHECK(!lta_tensor_borrow(LTA_FLOAT32, 2, shape, NULL, data, 20, count_any_call, NULL));
+  CHECK(calls_without_context == 2);
+  tensor = lta_tensor_borrow(LTA_FLOAT32, 1, &(int64_t){0}, NULL, NULL, 0, count_call, &calls);
+  CHECK(tensor && calls == 1);
+  lta_value_free(tensor);
+  CHECK(calls == 2);
+  tensor = lta_tensor_borrow(LTA_FLOAT32, 2, shape, NULL, data, sizeof data, NULL, NULL);
+  CHECK(tensor);
+  lta_value_free(tensor);
+}
+
+/* Sizes whose product overflows: with strides of 0 they need next to no memory. */
+static void check_too_large(void) {
+  const int64_t wrapping[] = {((int64_t)1 << 61) + 1}; /* doubles: 8 bytes, modulo 2^64 */
+  const int64_t none[] = {(int64_t)1 << 61};           /* 0 bytes */
+  const int64_t most[] = {((int64_t)1 << 60) - 1};
+  const int64_t same[] = {0};
+  double number = 0.5;
+  int calls = 0;
+  lta_tensor_info info;
+  const int64_t *shapes[] = {wrapping, none};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(!lta_tensor_copy(LTA_FLOAT64, 1, shapes[i], same, &number, sizeof number));
+    CHECK(lta_last_status() == LTA_INVALID_ARGUMENT);
+    CHECK(strcmp(lta_last_error(), "the tensor is too large") == 0);
+    CHECK(!lta_tensor_borrow(LTA_FLOAT64, 1, shapes[i], same, &number, sizeof number, count_call,
+                             &calls));
+    CHECK(strcmp(lta_last_error(), "the tensor is too large") == 0 && calls == i + 1);
+  }
+  lta_value *tensor = lta_tensor_copy(LTA_FLOAT64, 1, most, same, &number, sizeof number);
+  CHECK(tensor && lta_tensor_describe(tensor, &info) == LTA_OK);
+  CHECK(info.numel == (size_t)most[0] && info.nbytes == info.numel * 8);
+  CHECK(lta_tensor_read(tensor, &number, 8) == LTA_INVALID_ARGUMENT);
+  lta_value_free(tensor);
+}
+
+static void check_dimensions(void) {
+  int64_t shape[65];
+  int64_t strides[65];
+  float data[4] = {0, 1, 2, 3};
+  float out[4];
+  for (int i = 0; i < 65; ++i) {
+    shape[i] = 1;
+    strides[i] = 1;
+  }
+  shape[0] = shape[63] = 2; /* the first is the inner one */
+  strides[63] = 2;
+  lta_value *tensor = lta_tensor_copy(LTA_FLOAT32, 64, shape, strides, data, sizeof data);
+  CHECK(tensor && lta_tensor_read(tensor, out, sizeof out) == LTA_OK);
+  CHECK(out[0] == 0 && out[1] == 2 && out[2] == 1 && out[3] == 3);
+  lta_value_free(tensor);
+  CHECK(!lta_tensor_copy(LTA_FLOAT32, 65, shape, strides, data, sizeof data));
+  CHECK(strcmp(lta_last_error(), "the tensor has more than 64 dimensions") == 0);
+}
+
+/* Puts a value into so many tuples, lists and dicts; NULL if one of them is refused. */
+static lta_value *nested(lta_value *value, int times) {
+  lta_value *key = lta_int(1);
+  const lta_value *keys[] = {key};
+  for (int i = 0; value && i < times; ++i) {
+    const lta_value *items[] = {value};
+    lta_value *outer = i % 3 == 0   ? lta_tuple(items, 1)
+                       : i % 3 == 1 ? lta_list(LTA_KIND_OTHER, items, 1)
+                                    : lta_dict(LTA_KIND_INT, LTA_KIND_OTHER, keys, items, 1);
+    lta_value_free(value);
+    value = outer;
+  }
+  lta_value_free(key);
+  return value;
+}
+
+static void check_nesting(void) {
+  lta_value *deepest = nested(lta_int(5), 64);
+  lta_value *inner = NULL;
+  CHECK(deepest && lta_value_item(deepest, 0, &inner) == LTA_OK);
+  inner = nested(inner, 1); /* what comes out of 64 is 63 deep */
+  CHECK(inner);
+  CHECK(nested(inner, 1) == NULL && lta_last_status() == LTA_INVALID_ARGUMENT);
+  CHECK(strcmp(lta_last_error(), "the values nest more than 64 deep") == 0);
+  CHECK(nested(deepest, 300000) == NULL);
 }
 
 static lta_value *run_first_input(lta_module *module) {
@@ -230,6 +327,10 @@ int main(int argc, char **argv) {
   check_scalars();
   check_containers();
   check_tensors();
+  check_loans();
+  check_too_large();
+  check_dimensions();
+  check_nesting();
   check_modules();
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i) {

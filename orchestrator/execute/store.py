@@ -1,0 +1,176 @@
+"""Finished objects: named by what they are made of, checked by what they hold.
+
+ninja writes objects into the workspace, where nobody else removes them. The store, which all of a
+user's workspaces share, takes each one when it is finished and gives it out again, as a hard link
+where it can. An entry's name holds both identities:
+
+    <cache>/objects/ab/<fingerprint of the action>.<sha256 of the content>.o
+
+so that it appears whole, with its digest, in one step, and two processes that make the same object
+cannot mix theirs. Whatever is given out is read and compared with its name first: an entry that was
+cut short, emptied or changed is removed, and the object is compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from orchestrator.system.staging import part_of, sync_folder
+
+# An entry's name: what of it, the digest of its content, what kind.
+ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the store gave out.
+
+    present  the names that now lie in the workspace, checked
+    damaged  entries whose content was not what their name says; they are removed
+    """
+
+    present: frozenset[str]
+    damaged: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """Folders of finished files: the first that can be written takes new ones, all are looked in.
+
+    A name is a path below a folder, without the digest: `objects/ab/abcd.o`.
+    """
+
+    folders: tuple[Path, ...]
+
+    def listed(self, names: Iterable[str]) -> frozenset[str]:
+        """The names of which there is an entry, by its name alone: one look at each folder."""
+        return frozenset(self._entries(names))
+
+    def give(self, wanted: dict[str, Path]) -> Given:
+        """Put every name that the store holds in its place in the workspace (name -> path).
+
+        What lies there and is not what the store holds is removed, so that it is made again. Raises
+        OSError where the workspace cannot be written.
+        """
+        entries = self._entries(wanted)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            done = pool.map(lambda name: _give(entries.get(name, []), wanted[name]), wanted)
+            answers = dict(zip(wanted, done, strict=True))
+        return Given(
+            frozenset(name for name, (given, _) in answers.items() if given),
+            tuple(sorted(entry for _, damaged in answers.values() for entry in damaged)),
+        )
+
+    def take(self, name: str, path: Path) -> bool:
+        """Keep the finished file at `path`; False where no folder can be written to.
+
+        A full disk is no error here: the file is where it was made, and will be made again.
+        """
+        return any(_take(folder / name, path) for folder in self.folders)
+
+    def _entries(self, names: Iterable[str]) -> dict[str, list[Path]]:
+        by_folder: dict[str, set[str]] = {}
+        for name in names:
+            parent, _, last = name.rpartition("/")
+            by_folder.setdefault(parent, set()).add(last)
+        found: dict[str, list[Path]] = {}
+        for store in self.folders:
+            for parent, wanted in by_folder.items():
+                try:
+                    there = sorted(entry.name for entry in os.scandir(store / parent))
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                for entry in there:
+                    match = ENTRY.fullmatch(entry)
+                    if match and match["stem"] + match["suffix"] in wanted:
+                        name = f"{parent}/{match['stem']}{match['suffix']}"
+                        found.setdefault(name, []).append(store / parent / entry)
+        return found
+
+
+def _give(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
+    """Whether one of the entries now lies at `place`; and those that are damaged."""
+    damaged: list[str] = []
+    here = _digest(place) if entries else None
+    for entry in entries:
+        digest = entry.name.split(".")[-2]
+        if here == digest:
+            _put_to_now(place)
+            return True, damaged
+        if _digest(entry) == digest:
+            _put(entry, place)
+            return True, damaged
+        damaged.append(entry.name)
+        with suppress(OSError):
+            entry.unlink()
+    place.unlink(missing_ok=True)
+    return False, damaged
+
+
+def _put(entry: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = part_of(place)
+    try:
+        try:
+            part.hardlink_to(entry)
+        except OSError:
+            # another file system, one that links nothing, or a file with too many links
+            shutil.copyfile(entry, part)
+        _put_to_now(part)
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _put_to_now(path: Path) -> None:
+    """Take a file's time back to now: one from before a clock was set back has a time of the
+    future, and ninja would link from it again at every build."""
+    if path.stat().st_mtime > time.time():
+        with suppress(OSError):
+            os.utime(path)
+
+
+def _take(target: Path, path: Path) -> bool:
+    digest = _digest(path, sync=True)
+    if digest is None:
+        return False
+    name = PurePosixPath(target.name)
+    entry = target.with_name(f"{name.stem}.{digest}{name.suffix}")
+    part = part_of(entry)
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        # An entry of the name that is there already may be damaged: ours takes its place.
+        try:
+            part.hardlink_to(path)
+        except OSError:
+            shutil.copyfile(path, part)
+            _digest(part, sync=True)
+        part.replace(entry)
+        # rename(2) of one name of a file to another name of it leaves both
+        part.unlink(missing_ok=True)
+        sync_folder(entry.parent)
+    except OSError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _digest(path: Path, *, sync: bool = False) -> str | None:
+    """sha256 of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            if sync:
+                os.fsync(file.fileno())
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None

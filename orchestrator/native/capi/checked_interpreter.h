@@ -1,0 +1,123 @@
+// Read first by torch/csrc/jit/mobile/interpreter.cpp. See model_checks.h.
+#pragma once
+
+#include <ATen/core/class_type.h>
+#include <ATen/core/dynamic_type.h>
+#include <ATen/core/function.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/operator_name.h>
+#include <ATen/record_function.h>
+#include <c10/util/Exception.h>
+#include <c10/util/irange.h>
+#include <torch/csrc/jit/backends/backend_exception.h>
+#include <torch/csrc/jit/mobile/function.h>
+#include <torch/csrc/jit/mobile/interpreter.h>
+#include <torch/csrc/jit/mobile/observer.h>
+#include <torch/csrc/jit/mobile/promoted_prim_ops.h>
+#include <torch/csrc/jit/runtime/jit_exception.h>
+#include <torch/csrc/jit/runtime/vararg_functions.h>
+
+#include "model_checks.h"
+
+namespace lta {
+
+// How many values an instruction takes off the stack, or looks at there, whatever its operands are.
+inline size_t taken(torch::jit::Instruction inst) {
+  using namespace torch::jit;
+  switch (inst.op) {
+    case OPN:
+    case STOREN:
+    case INTERFACE_CALL:
+    case LIST_CONSTRUCT:
+    case DICT_CONSTRUCT:
+    case NAMED_TUPLE_CONSTRUCT:
+      return inst.N;
+    case LOOP:
+      return size_t(inst.N) + 1;
+    case TUPLE_CONSTRUCT:
+    case FORMAT:
+      return size_t(inst.X);
+    case STORE:
+    case DROP:
+    case GET_ATTR:
+    case JF:
+    case LIST_UNPACK:
+    case TUPLE_SLICE:
+    case DEVICE:
+    case DTYPE:
+    case DIM:
+    case __NOT__:
+    case NUM_TO_TENSOR:
+    case IS_CUDA:
+    case ISINSTANCE:
+      return 1;
+    case SET_ATTR:
+    case TUPLE_INDEX:
+    case RAISE_EXCEPTION:
+    case __IS__:
+    case __ISNOT__:
+    case DICT_INDEX:
+    case WARN:
+      return 2;
+    case TO_LIST:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+// Whether an instruction's operands are what it refers to. X is also an index, and then not negative.
+inline bool refers(torch::jit::Instruction inst, const torch::jit::mobile::Code& code,
+                   const std::vector<c10::IValue>& stack, size_t registers) {
+  using namespace torch::jit;
+  const size_t index = size_t(inst.X);
+  switch (inst.op) {
+    case OP:
+    case OPN:
+      return index < code.operators_.size();
+    case LOADC:
+      return index < code.constants_.size();
+    case INTERFACE_CALL:
+      return inst.N > 0 && index < code.constants_.size();
+    // Registers are counted from the last one, from 1.
+    case LOAD:
+    case MOVE:
+    case STORE:
+    case DROPR:
+      return index - 1 < registers;
+    case STOREN:
+      return inst.N == 0 || (index - 1 < registers && inst.N <= registers - index + 1);
+    case GET_ATTR:
+      return stack.back().isObject() && index < stack.back().toObjectRef().slots().size();
+    case SET_ATTR: // it makes as many attributes as it needs
+      return index < 1 << 16;
+    case LOOP:
+      return inst.N >= 2;
+    case FORMAT:
+      return index > 0;
+    case TUPLE_SLICE:
+      return inst.X >= 0;
+    case DICT_CONSTRUCT:
+      return inst.N % 2 == 0;
+    case ISINSTANCE:
+      return index < code.types_.size() && inst.N <= code.types_.size() - index;
+    default:
+      return true;
+  }
+}
+
+inline void expect_operands(torch::jit::Instruction inst, const torch::jit::mobile::Code& code,
+                            const std::vector<c10::IValue>& stack, size_t registers,
+                            size_t frames) {
+  expect(taken(inst) <= stack.size() && refers(inst, code, stack, registers) && frames < 1000,
+         "an instruction takes what is not there");
+}
+
+} // namespace lta
+
+// In InterpreterState::run(), before an instruction is carried out.
+#define isRecordFunctionEnabled()                                                        \
+  (::lta::expect_operands(inst, code, stack, registers_.size(), frames_.size()),         \
+   isRecordFunctionEnabled())
+// In enterFrame() and leaveFrame().
+#define resize(size) resize(::lta::modest(size))

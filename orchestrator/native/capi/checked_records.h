@@ -1,0 +1,37 @@
+// Read first by caffe2/serialize/inline_container.cc: the size of a record is told to the unpickler,
+// and is none that overflows where the allocator adds to it. See model_checks.h.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <istream>
+#include <ostream>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Backend.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <caffe2/core/common.h>
+#include <caffe2/core/logging.h>
+#include <caffe2/serialize/file_adapter.h>
+#include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/istream_adapter.h>
+#include <caffe2/serialize/read_adapter_interface.h>
+#include <miniz.h>
+
+#include "model_checks.h"
+
+namespace lta {
+
+inline size_t record(size_t size) {
+  expect(size <= size_t(PTRDIFF_MAX) / 2, "a record beyond all bounds");
+  return record_bytes = size;
+}
+
+} // namespace lta
+
+// In PyTorchStreamReader::getRecord().
+#define allocate(size) allocate(::lta::record(size))

@@ -1,0 +1,19 @@
+// The error of a damaged model. See model_checks.h.
+#include "model_checks.h"
+
+#include <string>
+
+#include <c10/util/Exception.h>
+
+namespace lta {
+
+__thread size_t record_bytes = 0;
+
+void damaged(const char* what) {
+  std::string text("the model is damaged: ");
+  text += what;
+  // No TORCH_CHECK: it would strip the text again.
+  throw c10::Error({__func__, "model", 0}, std::move(text));
+}
+
+} // namespace lta

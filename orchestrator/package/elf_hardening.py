@@ -1,0 +1,127 @@
+"""Rules of `elf.py` that keep an error in a shared library from being of use to who provokes it.
+
+Contract: each rule takes an open ELF file and returns the error that it found, not raised. Tags and
+flags: System V gABI, "Dynamic Section"; PT_GNU_RELRO and PT_GNU_STACK: Linux Standard Base Core,
+"Program Header".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+
+from orchestrator.errors import OrchestratorError
+
+_PF_X: Final = 0x1
+_DF_BIND_NOW: Final = 0x8
+_DF_1_NOW: Final = 0x1
+# What a function calls that finds its canary changed (the same in glibc, musl and bionic).
+_CANARY: Final = "__stack_chk_fail"
+
+
+class WritableTablesError(OrchestratorError):
+    """What the loader filled in could be written afterwards: addresses of functions."""
+
+
+class LazyBindingError(OrchestratorError):
+    """Addresses of functions are filled in when they are first called, so they stay writable."""
+
+
+class ExecutableStackError(OrchestratorError):
+    """The library asks for stacks that hold code."""
+
+
+class MissingBuildIdError(OrchestratorError):
+    """Nothing tells which build of the library a crash report is about."""
+
+
+class UnguardedStackError(OrchestratorError):
+    """No function of the library would notice that its stack was written over."""
+
+
+def writable_tables(elf: ELFFile) -> OrchestratorError | None:
+    if _segment(elf, "PT_GNU_RELRO") is not None:
+        return None
+    return WritableTablesError(
+        "the library's tables stay writable when it is loaded",
+        expected="a segment PT_GNU_RELRO",
+        seen="none",
+        hint="link with -Wl,-z,relro",
+    )
+
+
+def lazy_binding(dynamic: DynamicSection) -> OrchestratorError | None:
+    flags = _flags(dynamic, "DT_FLAGS") & _DF_BIND_NOW or _flags(dynamic, "DT_FLAGS_1") & _DF_1_NOW
+    if flags or list(dynamic.iter_tags("DT_BIND_NOW")):
+        return None
+    return LazyBindingError(
+        "the library's functions are bound when they are first called",
+        expected="DF_BIND_NOW or DF_1_NOW",
+        seen="neither",
+        hint="link with -Wl,-z,now",
+    )
+
+
+def executable_stack(elf: ELFFile) -> OrchestratorError | None:
+    stack = _segment(elf, "PT_GNU_STACK")
+    if stack is not None and not stack["p_flags"] & _PF_X:
+        return None
+    return ExecutableStackError(
+        "the library wants a stack that holds code",
+        expected="a segment PT_GNU_STACK without PF_X",
+        # a loader takes its absence for a wish
+        seen="no PT_GNU_STACK" if stack is None else "PF_X",
+        hint="link with -Wl,-z,noexecstack",
+    )
+
+
+def missing_build_id(elf: ELFFile) -> OrchestratorError | None:
+    found = [
+        str(note["n_desc"])
+        for section in elf.iter_sections()
+        if isinstance(section, NoteSection)
+        for note in section.iter_notes()
+        if note["n_type"] == "NT_GNU_BUILD_ID"
+    ]
+    if any(text.strip("0") for text in found):
+        return None
+    return MissingBuildIdError(
+        "the library has no build id",
+        expected="a note NT_GNU_BUILD_ID",
+        seen="one of zeros, which nobody filled in" if found else "none",
+        hint="link with -Wl,--build-id",
+    )
+
+
+def unguarded_stack(elf: ELFFile, symbols: Path | None) -> OrchestratorError | None:
+    """symbols: a file with those that were stripped off. Where zig's compiler-rt is linked for
+    something else, its function is called, and not the C library's."""
+    if _knows(elf, ".dynsym"):
+        return None
+    if symbols is not None and symbols.is_file():
+        with symbols.open("rb") as file:
+            if _knows(ELFFile(file), ".symtab"):
+                return None
+    return UnguardedStackError(
+        "the library's functions do not guard their stack",
+        expected=f"a reference to {_CANARY}",
+        seen="none",
+        hint="a toolchain without it says so: `compile_flags: [-fno-stack-protector]`",
+    )
+
+
+def _knows(elf: ELFFile, section: str) -> bool:
+    table: Any = elf.get_section_by_name(section)
+    return table is not None and bool(table.get_symbol_by_name(_CANARY))
+
+
+def _segment(elf: ELFFile, kind: str) -> Any:
+    return next((s for s in elf.iter_segments() if s["p_type"] == kind), None)
+
+
+def _flags(dynamic: DynamicSection, tag: str) -> int:
+    return sum(int(entry.entry.d_val) for entry in dynamic.iter_tags(tag))

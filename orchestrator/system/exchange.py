@@ -1,0 +1,29 @@
+"""Two names exchanged in one step, where the kernel and the file system can.
+
+Between two renames there is a moment without either folder; a process killed then leaves none.
+renameat2(2) with RENAME_EXCHANGE, on Linux since 3.15, has no such moment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+# linux/fcntl.h and linux/fs.h
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Give each of two entries of one file system the other's name; False where nothing was done.
+
+    False says only that this way is closed: an old C library, a file system that does not know
+    exchanges (NFS), a sandbox. Renames tell the reason, if there is one for them too.
+    """
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    if renameat2 is None:
+        return False
+    names = (os.fsencode(one), os.fsencode(other))
+    done: int = renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
+    return done == 0

@@ -1,0 +1,99 @@
+"""Links as zig does, and again by zig's linker with arguments that zig refuses.
+
+Called by a compiler wrapper, with the standard library alone:
+
+    python -I relink.py <argument for the linker>... -- <zig> c++ <arguments of the compiler>...
+
+zig tells how it called its linker as one line of text, without quotes (`--verbose`; in zig's
+src/link/Lld.zig, `dumpArgv`). A path in it may hold blanks. Such blanks come from what zig was
+given: arguments, folders of its caches and installation, the working and the temporary folder.
+They are known, and put aside before the line is cut. Whatever then cannot be told apart is an
+error: a library that was linked without these arguments would be another one.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_LINKER = "ld.lld "
+# In place of a blank that is part of a word: in no path that a build was given.
+_ASIDE = {" ": "\ue000", "\t": "\ue001"}
+
+
+def words_of(line: str, known: Iterable[str]) -> list[str]:
+    """The words of a line in which the texts of `known` may stand with their blanks."""
+    for text in sorted(set(known), key=len, reverse=True):
+        kept = text
+        for blank, mark in _ASIDE.items():
+            kept = kept.replace(blank, mark)
+        line = line.replace(text, kept)
+    words = line.split()
+    for blank, mark in _ASIDE.items():
+        words = [word.replace(mark, blank) for word in words]
+    return words
+
+
+def known_texts(
+    command: Iterable[str], env: Mapping[str, str], folders: Iterable[str]
+) -> list[str]:
+    """All texts with blanks that zig may have put into its linker's line."""
+    command = list(command)
+    given = [
+        *folders,
+        str(Path(command[0]).parent),
+        *(env[name] for name in env if name.startswith("ZIG_") and name.endswith("_DIR")),
+    ]
+    for argument in command[1:]:
+        # -Wl,--version-script=/a b/x and -L/a b: the linker gets the parts
+        for part in argument.removeprefix("-Wl,").split(","):
+            given += [part, part.partition("=")[2], part[2:] if part.startswith("-") else part]
+    return [text for text in given if any(blank in text for blank in _ASIDE)]
+
+
+def linker_words(said: str, command: list[str], env: Mapping[str, str]) -> list[str] | None:
+    """How zig called its linker, from what it said; None where it said nothing of it."""
+    lines = [line for line in said.splitlines() if line.startswith(_LINKER)]
+    if not lines:
+        return None
+    folders = (str(Path.cwd()), tempfile.gettempdir())
+    words = words_of(lines[-1], known_texts(command, env, folders))
+    files = [word for word in command if not word.startswith("-")]
+    inputs = [word for word in files if word.endswith((".o", ".a", ".so"))]
+    lost = [word for word in inputs if word not in words and os.path.realpath(word) not in words]
+    if lost:
+        raise ValueError(f"{lost[0]!r} is not in: {lines[-1]}")
+    return words
+
+
+def main(arguments: list[str]) -> int:
+    """Link twice; does not come back but where zig cannot be understood."""
+    split = arguments.index("--")
+    more, command = arguments[:split], arguments[split + 1 :]
+    done = subprocess.run(
+        [*command, "--verbose"],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        check=False,
+    )
+    if done.returncode:
+        # once more, to tell its errors without the rest
+        os.execv(command[0], command)
+    try:
+        words = linker_words(done.stderr, command, os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"error: zig's words for its linker cannot be told apart: {error}\n")
+        return 1
+    if words is None:
+        sys.stderr.write(
+            "error: zig does not say how it links, so that its linker cannot do it again\n"
+        )
+        return 1
+    os.execv(command[0], [command[0], *words, *more, "-O2"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,140 @@
+"""Which zig is installed: told by the content of its wheel, not by the version that it claims.
+
+An installed wheel lists its files with their sha256 (`RECORD`; packaging.python.org, "Recording
+installed projects"). The digest of that list, of the files in the package alone, is the same
+wherever the same wheel is installed: what installers write themselves (`INSTALLER`, launchers,
+bytecode) is no part of it. zig's program is 185 MB, so it is held against the list once, and after
+that its size, times and inode are.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.staging import write_text
+
+_PACKAGE = "ziglang"
+# Beside what zig keeps for this installation.
+_NOTE = "wheel.json"
+_AGAIN = (
+    "install it again, from where you trust it:"
+    " `.venv/bin/pip install --force-reinstall --no-cache-dir ziglang=={version}`"
+)
+
+
+class ZigUnrecordedError(OrchestratorError):
+    """The installed ziglang has no list of its files, so nothing tells which zig it is."""
+
+
+class ZigAlteredError(OrchestratorError):
+    """zig's program is not the one that its wheel brought."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """An installed ziglang: its version for people, and the digest of its files."""
+
+    version: str
+    digest: str
+
+    @property
+    def identity(self) -> str:
+        """What tells its objects from those of any other."""
+        return f"{_PACKAGE} {self.version}, sha256 {self.digest}"
+
+
+def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
+    """The wheel that `program` was installed from.
+
+    notes: the folder where it is noted that the program was read.
+    Raises ZigUnrecordedError, ZigAlteredError.
+    """
+    site = program.parents[1]
+    installed = next(iter(metadata.distributions(name=_PACKAGE, path=[str(site)])), None)
+    version = installed.version if installed else "of unknown version"
+    # the folder's name: packaging.python.org, "The .dist-info directory"
+    record = site / f"{_PACKAGE}-{version}.dist-info" / "RECORD"
+    now = {"record": _state(record), "program": _state(program)}
+    known = _read(notes / _NOTE)
+    if known.get("state") == now and isinstance(known.get("digest"), str):
+        return Wheel(version, str(known["digest"]))
+    files = _files(record)
+    expected = files.get(f"{_PACKAGE}/{program.name}")
+    if not expected:
+        raise ZigUnrecordedError(
+            "nothing tells what the installed ziglang should be",
+            place=place,
+            expected=f"a RECORD beside the package that lists {_PACKAGE}/{program.name}",
+            seen="none that does",
+            hint=_AGAIN.format(version=version),
+        )
+    seen = _sha256(program, *now["program"])
+    if seen != expected:
+        raise ZigAlteredError(
+            "zig is not the program that its package brought",
+            place=place,
+            expected=f"sha256 {expected}",
+            seen=f"sha256 {seen} of {program}",
+            hint=_AGAIN.format(version=version),
+        )
+    digest = digest_of(files)
+    # a cache that can only be read serves too
+    with suppress(OSError):
+        write_text(notes / _NOTE, json.dumps({"state": now, "digest": digest}) + "\n")
+    return Wheel(version, digest)
+
+
+def digest_of(files: dict[str, str]) -> str:
+    """One digest for a package's files: path -> sha256."""
+    lines = "".join(f"{path},{files[path]}\n" for path in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _files(record: Path) -> dict[str, str]:
+    """path -> sha256 of the package's files, as far as RECORD tells."""
+    found: dict[str, str] = {}
+    # what is damaged tells nothing
+    with suppress(OSError, ValueError, csv.Error):
+        for row in csv.reader(record.read_text(encoding="utf-8").splitlines()):
+            path, coded = (*row, "", "")[:2]
+            algorithm, _, text = coded.partition("=")
+            ours = path.startswith(f"{_PACKAGE}/") and not path.endswith(".pyc")
+            if ours and algorithm == "sha256":
+                found[path] = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+    return found
+
+
+def _state(path: Path) -> list[int]:
+    """What a file cannot change under without telling; empty where there is none.
+
+    Its times are two: the one of its content can be set back.
+    """
+    try:
+        stat = path.stat()
+    except OSError:
+        return []
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+
+@cache
+def _sha256(path: Path, *_state: int) -> str:
+    """The digest of a file; of one that is as it was, the same."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,247 @@
+"""Reads a lock file's text: its form is checked before anything of it is used.
+
+Where something is wrong, its line and column are looked for in the text again: of right locks,
+which are read by every plan, no places are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_error
+from orchestrator.trace.form import Lock, Vocabulary
+from orchestrator.values.trace import Trace, TraceIdentity
+
+# A lock of every operator of PyTorch 1.13.1 is an eighth of this.
+LONGEST: Final = 2**22
+_DEEPEST: Final = 6
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class TraceDamagedError(OrchestratorError):
+    """A lock is not what `orchestrator trace` writes, or its runs are not the recorded ones."""
+
+
+class TraceConflictError(TraceDamagedError):
+    """A merge left marks of a conflict in a lock."""
+
+
+class TraceMisplacedError(OrchestratorError):
+    """A lock is of another app or model than the one that it lies with."""
+
+
+class TraceUnknownError(OrchestratorError):
+    """A lock names operators or kernel tags that the runtime does not have."""
+
+
+def parse_lock(text: str, file: str) -> Trace:
+    """The trace in a lock file that has the form of `orchestrator.trace.form`.
+
+    Raises TraceDamagedError, TraceConflictError.
+    """
+    conflict = conflict_line(text)
+    if conflict:
+        raise TraceConflictError(
+            "a merge conflict was left in this trace",
+            place=Place(file, conflict, 1),
+            hint="keep one side's lock with its recorded runs, or trace the model again:"
+            " orchestrator trace",
+        )
+    if len(text) > LONGEST:
+        raise _damaged(Place(file), f"at most {LONGEST:,} characters", f"{len(text):,}")
+    try:
+        lock = Lock.model_validate(_plain(text, file))
+    except yaml.YAMLError as error:
+        told = syntax_error(text, file, error)
+        raise _damaged(told.place or Place(file), "YAML", told.what) from None
+    except _KeyFault:
+        raise _key_fault(text, file) from None
+    except ValidationError as error:
+        raise _form_fault(error, text, file) from None
+    trace = _trace(lock)
+    for path, said, meant in _said_twice(lock, trace):
+        if said != meant:
+            # a cut or half merged file mostly does not say the same everywhere
+            raise _damaged(
+                _find(text, file).key(path),
+                "parts that agree",
+                f"`{path[-1]}` does not agree with what was called",
+            )
+    return trace
+
+
+class _KeyFault(Exception):
+    """A mapping has a key twice, or one that is no text."""
+
+
+def _plain(text: str, file: str) -> Any:
+    """The YAML value, with its scalars as they are written.
+
+    Straight from the parser's events: a plan reads the locks of every app, and resolving the types
+    of scalars takes most of a loader's time. Raises TraceDamagedError, _KeyFault, yaml.YAMLError.
+    """
+    open_parts: list[list[Any]] = [[]]
+    keys_fit = True
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.ScalarEvent):
+            # names of operators and tags stand in the locks of many apps
+            open_parts[-1].append(sys.intern(event.value))
+        elif isinstance(event, yaml.MappingEndEvent):
+            part = open_parts.pop()
+            keys = [key for key in part[::2] if isinstance(key, str)]
+            value = dict(zip(keys, part[1::2], strict=False))
+            # told at the end: only then is the rest known to be YAML without deep nesting
+            keys_fit = keys_fit and 2 * len(value) == len(part)
+            open_parts[-1].append(value)
+        elif isinstance(event, yaml.SequenceEndEvent):
+            part = open_parts.pop()
+            open_parts[-1].append(part)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            open_parts.append([])
+            if len(open_parts) > _DEEPEST:
+                raise _damaged(_mark(event, file), "a lock's parts", "deeper ones")
+        elif isinstance(event, yaml.AliasEvent):
+            raise _damaged(_mark(event, file), "no alias", f"*{clipped(str(event.anchor))}")
+        elif isinstance(event, yaml.DocumentStartEvent) and open_parts[0]:
+            raise _damaged(_mark(event, file), "one document", "another one")
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
+            raise _damaged(_mark(event, file), "no tag", clipped(event.tag))
+    if not keys_fit:
+        raise _KeyFault
+    return open_parts[0][0] if open_parts[0] else None
+
+
+def _mark(part: yaml.Event | yaml.Node, file: str) -> Place:
+    mark = part.start_mark
+    return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
+
+
+def _find(text: str, file: str) -> PlaceIndex:
+    """The places in a text of which `_plain` made a value: for what there is to tell of it."""
+    return PlaceIndex(file, yaml.compose(text, Loader=_LOADER))
+
+
+def _damaged(place: Place, expected: str, seen: str) -> TraceDamagedError:
+    return TraceDamagedError(
+        "this trace cannot be read",
+        place=place,
+        expected=expected,
+        seen=seen,
+        hint="trace the model again: orchestrator trace",
+    )
+
+
+def _key_fault(text: str, file: str) -> TraceDamagedError:
+    """The first key that is there twice, or is no text."""
+    parts = [yaml.compose(text, Loader=_LOADER)]
+    for part in parts:
+        if isinstance(part, yaml.MappingNode):
+            keys = set[str]()
+            for key, value in part.value:
+                if not isinstance(key, yaml.ScalarNode) or key.value in keys:
+                    seen = ascii(clipped(key.value)) if isinstance(key.value, str) else "a part"
+                    return _damaged(_mark(key, file), "names as keys, each once", seen)
+                keys.add(key.value)
+                parts.append(value)
+        elif isinstance(part, yaml.SequenceNode):
+            parts += part.value
+    raise AssertionError("no key is at fault")
+
+
+def _form_fault(error: ValidationError, text: str, file: str) -> TraceDamagedError:
+    """The first fault that pydantic found, at its place."""
+    detail = error.errors(include_url=False)[0]
+    kind, path, value = detail["type"], detail["loc"], detail["input"]
+    places = _find(text, file)
+    if kind == "missing":
+        return _damaged(places.value(path), f"a key `{path[-1]}`", "none")
+    if kind == "extra_forbidden":
+        return _damaged(places.key(path), "no such key", ascii(clipped(str(path[-1]))))
+    is_key = path[-1:] == ("[key]",)
+    return _damaged(
+        places.key(path[:-1]) if is_key else places.value(path),
+        _PARTS.get(kind) or str(detail.get("ctx", {}).get("expected")),
+        ascii(clipped(value)) if isinstance(value, str) else _SEEN.get(type(value), "nothing"),
+    )
+
+
+# What pydantic asks for, and what is there instead.
+_PARTS: Final = {"string_type": "a name", "list_type": "a list"} | dict.fromkeys(
+    ("dict_type", "model_type", "mapping_type"), "a mapping"
+)
+_SEEN: Final[Mapping[type, str]] = {dict: "a mapping", list: "a list"}
+
+
+def _counts(value: Mapping[str, str]) -> dict[str, int]:
+    return {name: int(count) for name, count in value.items()}
+
+
+def _trace(lock: Lock) -> Trace:
+    selected, identity = lock.selected_operators, lock.identity
+    return Trace(
+        app=lock.app,
+        model=lock.model,
+        identity=TraceIdentity(
+            model=identity.model,
+            runtime=identity.runtime,
+            inputs=identity.inputs,
+            backends=tuple(identity.backends),
+            tracer=identity.tracer,
+        ),
+        root_operators=tuple(
+            name for name, one in selected.operators.items() if one.is_root_operator == "true"
+        ),
+        called_operators=_counts(lock.calls),
+        kernel_tags={tag: _counts(dtypes) for tag, dtypes in lock.kernel_calls.items()},
+        custom_classes=tuple(selected.custom_classes),
+        build_features=tuple(selected.build_features),
+        hot_tags=tuple(lock.hot_tags),
+        outputs=lock.outputs,
+    )
+
+
+def _said_twice(lock: Lock, trace: Trace) -> Iterator[tuple[tuple[str, ...], object, object]]:
+    """The parts of a lock that follow from others: path, what it says, and what follows."""
+    selected = lock.selected_operators
+    called = {*trace.root_operators, *trace.called_operators}
+    yield ("selected_operators", "operators"), selected.operators.keys(), called
+    yield ("unrun_operators",), lock.unrun_operators, list(trace.unrun_operators)
+    dtypes = {tag: sorted(dtypes) for tag, dtypes in trace.kernel_tags.items()}
+    yield ("selected_operators", "kernel_metadata"), selected.kernel_metadata, dtypes
+
+
+def check_vocabulary(trace: Trace, known: Vocabulary, text: str, file: str) -> None:
+    """Raises TraceUnknownError where a trace names what the runtime does not have."""
+    tags = [("kernel_calls", tag) for tag in trace.kernel_tags if tag not in known.tags]
+    tags += [("hot_tags", tag) for tag in trace.hot_tags if tag not in known.tags]
+    operators = sorted({*trace.called_operators, *trace.root_operators} - known.operators)
+    named = [("selected_operators", "operators", name) for name in operators]
+    for paths, what in ((named, "operators"), (tags, "kernel tags")):
+        if paths:
+            unknown = dict.fromkeys(path[-1] for path in paths)
+            raise TraceUnknownError(
+                f"this trace names {what} that PyTorch {known.pytorch} does not have",
+                place=_find(text, file).key(paths[0]),
+                expected=f"{what} of PyTorch {known.pytorch}",
+                seen=clipped(", ".join(unknown)),
+                hint="trace the model again: orchestrator trace",
+            )
+
+
+def check_place(trace: Trace, app: str, model: str, text: str, file: str) -> None:
+    """Raises TraceMisplacedError where a lock is not of the app and the model that it lies with."""
+    for key, said, meant in (("app", trace.app, app), ("model", trace.model, model)):
+        if said != meant:
+            raise TraceMisplacedError(
+                f"this trace is of another {key}",
+                place=_find(text, file).value((key,)),
+                expected=meant,
+                seen=said,
+                hint="trace the model again: orchestrator trace",
+            )

@@ -1,0 +1,121 @@
+"""Reads recorded runs: bytes that anyone can propose, until their digest is the lock's; and that
+anyone can propose with their lock.
+
+Contract: no more than `LARGEST` bytes are unfolded, whatever a frame claims; the digest is taken
+before a text is kept, and the text's parts are counted before they become objects. What is read can
+be compared (`orchestrator.report.compare`; the format is native/driver/values.h).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import zstandard
+
+LARGEST: Final = 2**28
+# Of values that JSON makes objects of; tensors are one text each, however large they are.
+_MOST_VALUES: Final = 10**6
+_AT_ONCE: Final = 2**20
+# Comparing is recursive.
+_DEEPEST: Final = 100
+_WITHOUT_PARTS: Final = frozenset(("none", "bool", "int", "double", "string", "other", "unsteady"))
+
+
+class RunsUnreadableError(Exception):
+    """Why a file holds no recorded runs."""
+
+
+def digest_of_runs(path: Path) -> str:
+    """sha256 (hex) of the JSON text in a file. Raises OSError, RunsUnreadableError."""
+    digest = hashlib.sha256()
+    for chunk in _unpacked(path):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    size = 0
+    try:
+        with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+            while chunk := reader.read(_AT_ONCE):
+                size += len(chunk)
+                if size > LARGEST:
+                    raise RunsUnreadableError(f"more than {LARGEST:,} bytes")
+                yield chunk
+    except zstandard.ZstdError as error:
+        raise RunsUnreadableError(str(error)) from None
+
+
+def runs_in(path: Path) -> dict[str, Any]:
+    """The driver's result in a file. Raises OSError, RunsUnreadableError."""
+    return parse_runs(b"".join(_unpacked(path)))
+
+
+def parse_runs(text: bytes) -> dict[str, Any]:
+    """The driver's result in a JSON text. Raises RunsUnreadableError."""
+    if len(text) > LARGEST:
+        raise RunsUnreadableError(f"more than {LARGEST:,} bytes")
+    if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise RunsUnreadableError(f"more than {_MOST_VALUES:,} values")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RunsUnreadableError(f"no JSON: {error}") from None
+    if not _is_result(value):
+        raise RunsUnreadableError(f"no runs with values of at most {_DEEPEST} levels")
+    result: dict[str, Any] = value
+    return result
+
+
+def _is_result(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("runs"), list)
+        and all(isinstance(run, dict) and _is_run(run) for run in value["runs"])
+    )
+
+
+def _is_run(run: dict[str, Any]) -> bool:
+    error, output = run.get("error"), run.get("output")
+    return (
+        isinstance(run.get("method"), str)
+        and type(run.get("index")) is int
+        and (error is None or (isinstance(error, dict) and isinstance(error.get("code"), str)))
+        and (_is_value(output) if output is not None else error is not None)
+    )
+
+
+def _is_value(value: object) -> bool:
+    """Without recursion: how deep JSON nests is nobody's promise."""
+    left = [(value, 1)]
+    while left:
+        one, depth = left.pop()
+        if not isinstance(one, dict) or not one or depth > _DEEPEST:
+            return False
+        kind, content = next(iter(one.items()))
+        if kind in ("list", "tuple") and isinstance(content, list):
+            left += [(part, depth + 1) for part in content]
+        elif kind == "dict" and isinstance(content, list):
+            if not all(isinstance(entry, list) and len(entry) == 2 for entry in content):
+                return False
+            left += [(part, depth + 1) for entry in content for part in entry]
+        elif kind == "tensor" and isinstance(content, dict):
+            if not _is_tensor(content):
+                return False
+        elif kind not in _WITHOUT_PARTS:
+            return False
+    return True
+
+
+def _is_tensor(tensor: dict[str, Any]) -> bool:
+    shape = tensor.get("shape")
+    return (
+        isinstance(tensor.get("dtype"), str)
+        and isinstance(shape, list)
+        and all(type(size) is int and size >= 0 for size in shape)
+        and (isinstance(tensor.get("data"), str) or "unsteady" in tensor)
+    )

@@ -1,0 +1,228 @@
+"""Damaged models in the delivered library: loaded, run, and all that they give is read.
+
+Each try is a process of its own (`consumers/runner.c`). It may end in an error of the API, in the
+time limit, or have gone through; a signal is a crash. The long form does it a second time in a
+library that is compiled for the purpose with gcc's AddressSanitizer, which sees what does no harm
+by luck.
+
+A crash fails the campaign, unless one of PyTorch's own functions that are known for it is on the
+stack (`KNOWN`); those are counted, and the guide tells of them ("Models that you trust").
+"""
+
+from __future__ import annotations
+
+import pickletools
+import random
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from crafted import archive, method, model, module, number, operator, row, tensor, text
+from harness import Campaign
+from native_runner import FILLED, backtrace, compile_runner, outcomes, with_symbols
+from real import ROOT, models_of, orchestrator
+
+pytestmark = pytest.mark.real
+
+# A function of PyTorch's -> why it may crash on a model that is made for it.
+KNOWN: Mapping[str, str] = {
+    "applyUpgrader": "an instruction's operand is no index into the function's operators",
+    "InterpreterState::run": "an instruction's operand is no register, constant or slot",
+    "Unpickler": "a pickle takes from its stack what was never there",
+}
+# What a number in a model is replaced with.
+NUMBERS = (
+    *(0, 1, 2, 3, 5, 7, 63, 64, 127, 128, 255, 256, 1000, 65535, 65536, 2**20),
+    *(2**31 - 1, 2**31, 2**32, 2**61, 2**61 + 1, 2**63 - 1, -1, -2, -8, -(2**31), -(2**63)),
+)
+OPCODES = (
+    *("OP", "OPN", "LOAD", "MOVE", "STOREN", "STORE", "DROP", "DROPR", "LOADC", "JF", "JMP"),
+    *("LOOP", "RET", "CALL", "INTERFACE_CALL", "GET_ATTR", "SET_ATTR", "LIST_UNPACK", "DTYPE"),
+    *("TUPLE_CONSTRUCT", "NAMED_TUPLE_CONSTRUCT", "LIST_CONSTRUCT", "DICT_CONSTRUCT", "DIM"),
+    *("CREATE_OBJECT", "ISINSTANCE", "TUPLE_SLICE", "TUPLE_INDEX", "RAISE_EXCEPTION", "WARN"),
+    *("DICT_INDEX", "UNCHECKED_CAST", "__IS__", "UN_INITIALIZED", "__ISNOT__", "FORMAT"),
+    *("DEVICE", "__NOT__", "TO_LIST", "NUM_TO_TENSOR", "IS_CUDA"),
+)
+Records = Mapping[str, bytes]
+Mutation = Callable[[Records, random.Random], bytes]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A model of the campaign.
+
+    number   repeats it
+    picture  whether its `forward` takes one
+    """
+
+    number: int
+    data: bytes
+    picture: bool
+
+
+def records_of(path: Path) -> dict[str, bytes]:
+    """The records of a model, without the folder that they lie in."""
+    with zipfile.ZipFile(path) as opened:
+        return {name.partition("/")[2]: opened.read(name) for name in opened.namelist()}
+
+
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    """Bytes changed, put in, taken out or doubled, in one to four places."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        at, length = rng.randrange(len(changed) + 1), rng.choice((1, 1, 2, 4, 16))
+        match rng.randrange(4):
+            case 0:
+                changed[at : at + length] = rng.randbytes(length)
+            case 1:
+                changed[at:at] = rng.randbytes(length)
+            case 2:
+                del changed[at : at + length]
+            case _:
+                changed[at:at] = changed[at : at + length]
+    return bytes(changed)
+
+
+def with_other_numbers(pickle: bytes, rng: random.Random) -> bytes:
+    """Some of a pickle's numbers replaced: operands, sizes, indices, versions."""
+    places = list(pickletools.genops(pickle))
+    ends = [*(place for _, _, place in places[1:] if place is not None), len(pickle)]
+    numbers = [
+        (start, end)
+        for (op, _, start), end in zip(places, ends, strict=True)
+        if start is not None and op.name in ("BININT", "BININT1", "BININT2", "LONG1")
+    ]
+    changed = bytearray(pickle)
+    at = sorted(rng.sample(range(len(numbers)), min(len(numbers), rng.choice((1, 1, 2, 3)))))
+    for chosen in reversed(at):
+        start, end = numbers[chosen]
+        changed[start:end] = number(rng.choice(NUMBERS))
+    return bytes(changed)
+
+
+def damaged_pickle(records: Records, rng: random.Random) -> bytes:
+    name = rng.choice(("bytecode.pkl", "data.pkl"))
+    return archive({**records, name: flipped(records[name], rng)})
+
+
+def other_numbers(records: Records, rng: random.Random) -> bytes:
+    name = rng.choice(("bytecode.pkl", "bytecode.pkl", "data.pkl"))
+    return archive({**records, name: with_other_numbers(records[name], rng)})
+
+
+def damaged_archive(records: Records, rng: random.Random) -> bytes:
+    whole = archive(records)
+    if rng.random() < 0.5:  # the table of contents is at the end
+        return whole[:-600] + flipped(whole[-600:], rng)
+    return flipped(whole, rng)
+
+
+def any_tensor(_: Records, rng: random.Random) -> bytes:
+    """A tensor of any sizes over a record of any length, and what the storage says of it."""
+    few = (0, 1, 2, 3, 8)
+    sizes, strides = ([rng.choice((*few, *few, *NUMBERS)) for _ in range(2)] for _ in range(2))
+    kind = rng.choice(
+        (b"ctorch\nFloatStorage\n", b"ctorch\nByteStorage\n", number(rng.randrange(30)))
+    )
+    value = tensor(
+        sizes[: rng.randrange(3)],
+        strides[: rng.randrange(3)],
+        offset=rng.choice((0, 0, *few, *NUMBERS)),
+        numel=rng.choice((*few, *NUMBERS)),
+        dtype=kind,
+    )
+    return model(module(value), record=bytes(rng.choice((0, 1, 8, 64))))
+
+
+def any_program(_: Records, rng: random.Random) -> bytes:
+    """Instructions with operands that are mostly near to what there is."""
+
+    def operand() -> int:
+        return rng.choice((0, 1, 2, 3)) if rng.random() < 0.9 else rng.choice(NUMBERS)
+
+    body = [
+        (rng.choice(OPCODES), operand(), operand() % 2**16) for _ in range(rng.randrange(1, 12))
+    ]
+    start = [("STOREN", 1, 1), ("LOAD", 1, 0), ("GET_ATTR", 0, 0), ("STORE", 2, 0), ("LOAD", 1, 0)]
+    names = (
+        *("aten::add.Tensor", "aten::conv2d", "aten::cat", "aten::mul.Tensor", "aten::size.int"),
+        *("prim::TupleIndex", "aten::format", "aten::__is__", "prim::unchecked_cast"),
+        *("aten::_softmax", "aten::dim", "aten::__getitem__.t", "prim::RaiseException"),
+    )
+    chosen = [rng.choice(names).partition(".") for _ in range(3)]
+    given = [rng.choice((None, 0, 1, 2, 100)) for _ in chosen]
+    code = method(
+        [*start, *body, ("RET", 0, 0)],
+        operators=[
+            operator(name, overload, count)
+            for (name, _, overload), count in zip(chosen, given, strict=True)
+        ],
+        constants=[number(rng.choice(NUMBERS)), text("{}"), row(number(1), number(2))],
+        types=[text(kind) for kind in ("List[int]", "Dict[int, Tensor]", "Tuple[int, int]")],
+        registers=rng.choice((2, 2, 2, 3, 0, *NUMBERS)),
+    )
+    return model(code=code)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    *(damaged_pickle, damaged_pickle, other_numbers, other_numbers),
+    *(damaged_archive, any_tensor, any_program, any_program),
+)
+
+
+def tries(campaign: Campaign, short: int, long: int) -> Iterator[Tried]:
+    (classifier,) = models_of("camera")
+    records = records_of(classifier)
+    for count, rng in campaign.tries(short=short, long=long):
+        make = rng.choice(MUTATIONS)
+        yield Tried(count, make(records, rng), make not in (any_tensor, any_program))
+
+
+def run_all(
+    runner: Path, folder: Path, all_tries: Iterator[Tried], env: Mapping[str, str]
+) -> Counter[str]:
+    """How the tries ended, by kind. Fails with the first crash that is not a known one."""
+    ends: Counter[str] = Counter()
+    while batch := list(islice(all_tries, 100)):
+        for picture in (False, True):
+            some = [one for one in batch if one.picture == picture]
+            paths = [folder / f"{one.number}.ptl" for one in some]
+            for one, path in zip(some, paths, strict=True):
+                path.write_bytes(one.data)
+            inputs = {"PICTURE": "1"} if picture else {}
+            given = {**env, **inputs}
+            for one, path, end in zip(some, paths, outcomes(runner, paths, env=given), strict=True):
+                ends[judged(runner, one, path, end, given)] += 1
+                path.unlink()
+    return ends
+
+
+def judged(runner: Path, one: Tried, path: Path, end: str, env: Mapping[str, str]) -> str:
+    """The kind of an end: its first two words; for a crash the known function on its stack."""
+    kind = " ".join(end.split()[:2])
+    if kind == "signal 14":  # the time limit
+        return "time"
+    if not end.startswith("signal") and " exit " not in end:
+        return kind
+    stack = backtrace(runner, path, env)
+    known = [name for name in KNOWN if any(name in frame for frame in stack[:12])]
+    frames = "\n".join(stack[:20])
+    assert known, f"try {one.number} (--only {one.number}): {end}, {path}\n{frames}"
+    return f"known: {known[0]}"
+
+
+def test_damaged_models_in_the_delivered_library(campaign: Campaign, tmp_path: Path) -> None:
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet")
+    assert ran.code == 0, ran.err
+    delivered = with_symbols(ROOT / "dist/camera/linux-x86_64", tmp_path / "delivered")
+    runner = compile_runner(tmp_path, "camera", delivered)
+    limits = {**FILLED, "MEMORY": str(4 << 30), "SECONDS": "2"}
+    ends = run_all(runner, tmp_path, tries(campaign, short=400, long=20_000), limits)
+    print(dict(sorted(ends.items())))
+    if campaign.only is None:
+        assert ends["ran"] > 0
+        assert ends["load LOAD_FAILED"] > 0

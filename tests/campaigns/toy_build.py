@@ -1,0 +1,132 @@
+"""A build of small objects, as a process that can be killed: toy_build.py <root> <cache> <count>.
+
+The compiler is a script that takes its time and writes in two halves. All else is a build's own:
+the store, the ninja file, ninja.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.folders import ensure_folder
+from orchestrator.execute.lock import workspace_lock
+from orchestrator.pipeline.compile import carry_out
+from orchestrator.plan.unity import UnityRules
+from orchestrator.runtime.versions import load_version
+from orchestrator.values.action import ActionGraph, Compile, Link
+
+ABI = "linux-x86_64"
+_COMPILER = """\
+#!/bin/sh
+for argument in "$@"; do
+  case "$previous" in -o) out="$argument" ;; -MF) : > "$argument" ;; -c) source="$argument" ;; esac
+  previous="$argument"
+done
+printf 'first half of ' > "$out" && sleep 0.02 && cat "$source" >> "$out"
+"""
+_LINKER = """\
+#!/bin/sh
+for argument in "$@"; do
+  case "$previous" in -o) out="$argument" ;; esac
+  previous="$argument"
+done
+for argument in "$@"; do case "$argument" in *.o) cat "$argument" ;; esac; done > "$out"
+"""
+
+
+class View:
+    """Shows nothing."""
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *raised: object) -> None: ...
+
+    def feed(self, line: str) -> None: ...
+
+
+def library(root: Path) -> Path:
+    """What a build of `root` makes."""
+    return root / "state/library.so"
+
+
+def expected(count: int) -> str:
+    """What must be in it."""
+    return "".join(f"first half of source {number}\n" for number in range(count))
+
+
+def build(root: Path, cache: Path, count: int) -> None:
+    """Compile `count` sources and link them."""
+    ensure_folder(cache, "cache")
+    state = ensure_folder(root / "state", "state")
+    tools, tree = root / "tools", root / "tree"
+    for path, text in {
+        tools / "cxx": _COMPILER,
+        tools / "link": _LINKER,
+        **{tree / f"{number}.cpp": f"source {number}\n" for number in range(count)},
+    }.items():
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+    (tools / "both").write_text(
+        f'#!/bin/sh\ncase "$1" in -shared) exec "{tools}/link" "$@" ;; esac\n'
+        f'exec "{tools}/cxx" "$@"\n'
+    )
+    (tools / "both").chmod(0o755)
+    folders = {"cache": str(cache), "state": str(state), "tree": str(tree), "pch": f"{state}/pch"}
+
+    def fill(text: str) -> str:
+        for name, folder in folders.items():
+            text = text.replace(f"${name}", folder)
+        return text
+
+    toolchain = SimpleNamespace(
+        **dict.fromkeys(("cxx", "cc", "ar"), tools / "both"), link_flags=(), version="toy"
+    )
+    session: Any = SimpleNamespace(
+        context=SimpleNamespace(cache=cache, state=state, env=os.environ),
+        runtime=SimpleNamespace(
+            folders=folders,
+            facts=SimpleNamespace(unity=UnityRules()),
+            version=load_version("1.13.1"),
+        ),
+        workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
+        toolchain=lambda abi: toolchain,
+        fill=fill,
+        say=print,
+    )
+    actions = [
+        Compile(f"{n}.cpp", f"$tree/{n}.cpp", "c++", ABI, (), "p", f"{n:064x}", 1.0)
+        for n in range(count)
+    ]
+    objects = tuple(action.object for action in actions)
+    link = Link("$state/library.so", "shared", ABI, objects, ())
+    with workspace_lock(state, wait=True, on_wait=print):
+        carried = carry_out(
+            session,
+            ActionGraph({action.object: action for action in actions}, (link,)),
+            {"p": "// a projection\n"},
+            name="build",
+            jobs=4,
+            keep_going=False,
+            view=lambda costs, jobs: View(),
+        )
+    if carried.result.failures:
+        print(carried.result.failures)
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    try:
+        build(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except OrchestratorError as error:
+        print(error.render())
+        raise SystemExit(1) from None

@@ -1,0 +1,116 @@
+"""Models written instruction by instruction: small ones, and such as no exporter writes.
+
+The archive is that of `torch/csrc/jit/mobile/import.cpp`; instructions are those of
+`torch/csrc/jit/runtime/instruction.h`, pickles those of `torch/csrc/jit/serialization/pickler.h`.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+
+Instruction = tuple[str, int, int]
+
+# What most models here are: the value of their only attribute.
+GIVE_ATTRIBUTE: tuple[Instruction, ...] = (
+    ("STOREN", 1, 1),
+    ("MOVE", 1, 0),
+    ("GET_ATTR", 0, 0),
+    ("RET", 0, 0),
+)
+
+
+def text(value: str) -> bytes:
+    data = value.encode()
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def number(value: int) -> bytes:
+    return b"\x8a\x08" + struct.pack("<q", value)
+
+
+def row(*items: bytes) -> bytes:
+    return b"(" + b"".join(items) + b"t"
+
+
+def named(**rows: bytes) -> bytes:
+    """A tuple of pairs, as `expect_field` reads it."""
+    return row(*(row(text(name), value) for name, value in rows.items()))
+
+
+def pickled(value: bytes) -> bytes:
+    return b"\x80\x02" + value + b"."
+
+
+def tensor(
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    *,
+    offset: int = 0,
+    numel: int = 1,
+    dtype: bytes = b"ctorch\nDoubleStorage\n",
+) -> bytes:
+    """A tensor over the record `0`, whose storage is said to have `numel` elements."""
+    storage = row(text("storage"), dtype, text("0"), text("cpu"), number(numel)) + b"Q"
+    shape = [row(*map(number, values)) for values in (sizes, strides)]
+    hooks = b"ccollections\nOrderedDict\n)R"
+    rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n"
+    return rebuild + row(storage, number(offset), *shape, b"\x89", hooks) + b"R"
+
+
+def module(attribute: bytes) -> bytes:
+    """The pickle of an object with one attribute."""
+    return pickled(b"c__torch__\nM\n)\x81}(" + text("t") + attribute + b"ub")
+
+
+def method(
+    instructions: Sequence[Instruction],
+    *,
+    operators: Sequence[bytes] = (),
+    constants: Sequence[bytes] = (),
+    types: Sequence[bytes] = (),
+    registers: int = 1,
+) -> bytes:
+    """The pickle of the bytecode of a method `forward(self)`."""
+    code = named(
+        instructions=row(*(row(text(op), number(x), number(n)) for op, x, n in instructions)),
+        operators=row(*operators),
+        constants=row(*constants),
+        types=row(*types),
+        register_size=number(registers),
+    )
+    given = named(name=text("self"), type=text("__torch__.M"), default_value=b"N")
+    result = named(name=text(""), type=text("Any"), default_value=b"N")
+    schema = named(arguments=row(given), returns=row(result))
+    return pickled(row(number(7), row(text("__torch__.M.forward"), code, schema)))
+
+
+def operator(name: str, overload: str = "", arguments: int | None = None) -> bytes:
+    """A row of the operator table; `arguments`: how many the file says are given."""
+    counted = () if arguments is None else (number(arguments),)
+    return row(text(name), text(overload), *counted)
+
+
+def model(
+    data: bytes | None = None, code: bytes | None = None, *, record: bytes = b"\x11" * 8
+) -> bytes:
+    """An archive of these pickles: by default a module that gives one number of eight bytes."""
+    return archive(
+        {
+            "data.pkl": module(tensor([1], [1])) if data is None else data,
+            "data/0": record,
+            "version": b"3\n",
+            "bytecode.pkl": method(GIVE_ATTRIBUTE) if code is None else code,
+            "constants.pkl": pickled(b")"),
+        }
+    )
+
+
+def archive(records: Mapping[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as written:
+        for name, data in records.items():
+            written.writestr(f"m/{name}", data)
+    return out.getvalue()

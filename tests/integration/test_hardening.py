@@ -1,0 +1,75 @@
+"""What a delivered library does where memory or a model is not as it should be, and what it says
+of itself: the hardening of what ships (decision 0031)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from real import ROOT, orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+MODEL = ROOT / "apps/camera/models/classifier.ptl"
+LOAD_FAILED = 3
+# Weights, and the code. The loader does not read constants.pkl.
+RECORDS = ("constants/90.storage", "constants/126.storage", "bytecode.pkl")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """camera's delivered library for this machine."""
+    root = workspace_copy(tmp_path_factory.mktemp("hardening"), "camera")
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--json", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    assert variant["verified"] == "ok"
+    return root / "dist/camera/linux-x86_64/lib/libcamera_torch.so"
+
+
+def flipped(record: str) -> bytes:
+    """The model with one bit of one record changed, in the middle of its content."""
+    data = bytearray(MODEL.read_bytes())
+    with zipfile.ZipFile(MODEL) as archive:
+        (entry,) = (i for i in archive.infolist() if i.filename == f"classifier/{record}")
+    # the local header: 30 bytes, the name, and an extra field that aligns the content
+    name, extra = data[entry.header_offset + 26], data[entry.header_offset + 28 :][:2]
+    begin = entry.header_offset + 30 + name + int.from_bytes(extra, "little")
+    assert entry.compress_type == zipfile.ZIP_STORED
+    data[begin + entry.file_size // 2] ^= 0x10
+    return bytes(data)
+
+
+def load(library: Path, model: bytes) -> tuple[int, str]:
+    """The status of loading a model from memory, and what was said."""
+    api = ctypes.CDLL(str(library))
+    api.lta_last_error.restype = ctypes.c_char_p
+    module = ctypes.c_void_p()
+    status = api.lta_module_load_memory(model, ctypes.c_size_t(len(model)), ctypes.byref(module))
+    if status == 0:
+        api.lta_module_free(module)
+    return status, api.lta_last_error().decode() if status else ""
+
+
+def test_a_whole_model_loads(library: Path) -> None:
+    assert load(library, MODEL.read_bytes()) == (0, "")
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_flipped_bit_is_refused(library: Path, record: str) -> None:
+    status, said = load(library, flipped(record))
+    assert status == LOAD_FAILED
+    assert said
+
+
+def test_the_library_checks_itself_when_it_runs(library: Path) -> None:
+    """Canaries, and the C library's checked functions; the other rules are package/elf.py's."""
+    with library.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".dynsym")
+        needed = {s.name for s in table.iter_symbols() if s["st_shndx"] == "SHN_UNDEF"}
+    assert {"__stack_chk_fail", "__memcpy_chk", "__vsnprintf_chk"} <= needed

@@ -1,0 +1,53 @@
+"""zig's words for its linker, cut where they were put together."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.toolchain.relink import known_texts, linker_words, words_of
+
+COMMAND = [
+    "/my venv/zig",
+    "c++",
+    "-shared",
+    "a.o",
+    "/w 1/b  c.o",
+    "-Wl,--version-script=/w 1/x.map",
+    "-Wl,-soname,libx.so",
+]
+LINE = (
+    "ld.lld --error-limit=0 -o /w 1/o ut.so a.o /w 1/b  c.o --version-script=/w 1/x.map "
+    "/my venv/lib/c.a /c d/libc++.a"
+)
+ENV = {"ZIG_GLOBAL_CACHE_DIR": "/c d", "OTHER_DIR": "/x y"}
+
+
+def test_known_blanks_stay_and_others_cut() -> None:
+    assert words_of("ld.lld a b c /a b/c", ["/a b", "no"]) == ["ld.lld", "a", "b", "c", "/a b/c"]
+
+
+def test_what_zig_was_given_is_known() -> None:
+    command = [*COMMAND, "-o", "/w 1/o ut.so"]
+    known = known_texts(command, ENV, ["/plain", "/t mp"])
+    assert {"/t mp", "/my venv", "/c d", "/w 1/b  c.o", "/w 1/x.map"} <= set(known)
+    assert not {"/plain", "a.o", "/x y"} & set(known)
+    assert linker_words("clang ...\n" + LINE + "\n", command, ENV) == [
+        "ld.lld",
+        "--error-limit=0",
+        "-o",
+        "/w 1/o ut.so",
+        "a.o",
+        "/w 1/b  c.o",
+        "--version-script=/w 1/x.map",
+        "/my venv/lib/c.a",
+        "/c d/libc++.a",
+    ]
+
+
+def test_an_input_that_is_lost_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"'/w 1/b  c\.o' is not in: ld\.lld a\.o /w 1/b c\.o"):
+        linker_words("ld.lld a.o /w 1/b c.o", COMMAND, ENV)
+
+
+def test_nothing_said() -> None:
+    assert linker_words("clang ...", COMMAND, ENV) is None
