@@ -37,6 +37,7 @@
 #include <torch/csrc/jit/mobile/module.h>
 
 #include "handles.h"
+#include "prepare_module.h"
 
 // In import.cpp, and in no header: what all public loaders end in. The public one for a reader of
 // our own copies the whole model first, and reads the copy without checking bounds.
@@ -587,6 +588,9 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
       std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
       /*module_load_options=*/0);
   require_operators(loaded->module);
+  if (lta::prepare_module) {
+    lta::prepare_module(loaded->module);
+  }
   const auto class_name = loaded->module._ivalue()->type()->name();
   for (const auto& function : loaded->module.compilation_unit().methods()) {
     if (class_name && function->qualname().prefix() == class_name->qualifiedName()) {

@@ -1,5 +1,6 @@
-// The error of a damaged model. See model_checks.h.
+// The error of a damaged model, see model_checks.h; and what is done with models besides.
 #include "model_checks.h"
+#include "prepare_module.h"
 
 #include <string>
 
@@ -8,6 +9,7 @@
 namespace lta {
 
 __thread size_t record_bytes = 0;
+void (*prepare_module)(torch::jit::mobile::Module&) = nullptr;
 
 void damaged(const char* what) {
   std::string text("the model is damaged: ");

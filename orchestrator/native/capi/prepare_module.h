@@ -1,0 +1,18 @@
+// What a library does with every module that it has loaded.
+#pragma once
+
+namespace torch {
+namespace jit {
+namespace mobile {
+class Module;
+} // namespace mobile
+} // namespace jit
+} // namespace torch
+
+namespace lta {
+
+// Set when the library is loaded, by native/kernels/rewrite.cpp where a library has it; else null.
+// Defined in model_checks.cpp, which every variant links.
+extern void (*prepare_module)(torch::jit::mobile::Module& module);
+
+} // namespace lta

@@ -1,0 +1,114 @@
+// Faster kernels for a loaded model: operators of its bytecode that carry their packed weights.
+//
+// Meaning: after a model is loaded, `prepare_module` (rewrite.cpp) looks through the bytecode of its
+// methods. Where a convolution or a linear layer takes weights that nothing writes to, the
+// instruction is given an operator of its own, a Site: it packs the weights when it first runs, and
+// takes into the same call a batch normalisation and a clamp (relu, relu6) that follow. What a Site
+// cannot do, such as another dtype, it leaves to the model's own operators, which it keeps.
+//
+// A model is what it was in all other ways: weights, attributes and signatures stay as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/jit/mobile/module.h>
+
+#include "../capi/prepare_module.h"
+
+namespace lta {
+
+using Stack = std::vector<c10::IValue>;
+
+// What a Site does after its main operator, before the result leaves it.
+enum class Follower : uint8_t { kNone, kBatchNorm, kClamp };
+
+// An operator of the model, as it was, and how many values it takes off the stack.
+struct Step {
+  std::function<void(Stack&)> run;
+  size_t taken = 0;
+  Follower follower = Follower::kNone;
+  bool takes_limits = false; // hardtanh, clamp: two more arguments; else relu, or relu6
+  float least = 0, most = 0; // without arguments
+};
+
+// The arguments of one step: `none` for those that the model does not give.
+class Arguments {
+ public:
+  Arguments(const c10::IValue* first, size_t count) : first_(first), count_(count) {}
+  const c10::IValue& operator[](size_t index) const { return index < count_ ? first_[index] : none_; }
+  size_t size() const { return count_; }
+
+ private:
+  const c10::IValue* first_;
+  size_t count_;
+  const c10::IValue none_;
+};
+
+// The limits of a clamp that follows, from all of a Site's steps.
+struct Limits {
+  float least, most;
+};
+
+class Site {
+ public:
+  explicit Site(std::vector<Step> steps) : steps_(std::move(steps)) {}
+  virtual ~Site() = default;
+
+  // Takes the arguments of all steps off the stack and puts the result on it.
+  void run(Stack& stack);
+
+  // Whether the result may have its channels last in memory: who takes it does not mind.
+  bool channels_last = false;
+
+ protected:
+  // The result; undefined where the model's own operators are to run. `arguments` has an entry for
+  // each step; those of followers lack the first one, which is the result of the step before.
+  virtual at::Tensor compute(const std::vector<Arguments>& arguments) = 0;
+
+  // The clamp among `arguments`: false where its limits are not numbers.
+  bool limits(const std::vector<Arguments>& arguments, Limits* found) const;
+
+  const std::vector<Step> steps_;
+};
+
+// What makes Sites of one operator; there is one of it for each, listed when the library is loaded.
+struct SiteKind {
+  const char* name; // with its overload: `aten::conv2d`, `aten::lstm.input`
+  size_t weights;   // which argument must be a weight of the model
+  bool normalises;  // whether a batch normalisation may be part of it
+  std::unique_ptr<Site> (*make)(std::vector<Step> steps);
+  const SiteKind* next;
+};
+
+// The kinds that this library has.
+extern const SiteKind* site_kinds;
+
+struct ListedKind {
+  explicit ListedKind(SiteKind* kind) {
+    kind->next = site_kinds;
+    site_kinds = kind;
+  }
+};
+
+// A tensor that kernels read as it lies: float, strided, on the CPU, not empty.
+inline bool is_plain(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.scalar_type() == at::kFloat &&
+      tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.has_storage() &&
+      tensor.numel() > 0 && !tensor.is_conj() && !tensor.is_neg();
+}
+
+// Whether XNNPACK's kernels may read a little past the tensor's end (XNN_EXTRA_BYTES): in memory that
+// PyTorch's allocator gave, which adds as much (c10/core/CPUAllocator.cpp, PostGuardBytes).
+inline bool has_room_behind(const at::Tensor& tensor) {
+  return tensor.storage().allocator() != nullptr;
+}
+
+at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides);
+
+} // namespace lta

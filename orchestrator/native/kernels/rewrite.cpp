@@ -1,0 +1,777 @@
+// Finds the places in a module's bytecode where a Site may take over: see module_sites.h.
+//
+// Way: for every method, a forward data flow over its instructions says of each value on the stack
+// and in each register whether it may be the model's own (an attribute, a constant, a view of one)
+// and which Site's result it may be. From it follow
+//   - whether an operator writes to what is the model's own: then no weight is packed;
+//   - which Sites must give their results in the usual order in memory (contiguous): those whose
+//     result reaches an operator, or a caller, that might look at it.
+// What is not understood ends the matter: the method stays as it is.
+#include "module_sites.h"
+#include "xnnpack_operator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/jit/mobile/function.h>
+#include <torch/csrc/jit/runtime/instruction.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+namespace lta {
+
+const SiteKind* site_kinds = nullptr;
+
+bool xnnpack_is_ready() {
+  static const bool ready = xnn_initialize(nullptr) == xnn_status_success;
+  return ready;
+}
+
+at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, at::kFloat));
+}
+
+// ---- Sites ----
+
+void Site::run(Stack& stack) {
+  size_t taken = 0;
+  for (const Step& step : steps_) {
+    taken += step.taken;
+  }
+  taken -= steps_.size() - 1; // what a follower takes first is no value on the stack
+  TORCH_CHECK(taken <= stack.size(), "an instruction takes what is not there");
+  const c10::IValue* first = stack.data() + (stack.size() - taken);
+  std::vector<Arguments> arguments;
+  arguments.reserve(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const size_t own = steps_[i].taken - (i ? 1 : 0);
+    arguments.emplace_back(first, own);
+    first += own;
+  }
+  at::Tensor result = compute(arguments);
+  if (result.defined()) {
+    stack.resize(stack.size() - taken);
+    stack.emplace_back(std::move(result));
+    return;
+  }
+  std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),
+                                  std::make_move_iterator(stack.end()));
+  stack.resize(stack.size() - taken);
+  auto next = std::make_move_iterator(values.begin());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto own = ptrdiff_t(steps_[i].taken - (i ? 1 : 0));
+    stack.insert(stack.end(), next, next + own);
+    next += own;
+    steps_[i].run(stack);
+  }
+}
+
+namespace {
+
+bool read_number(const c10::IValue& value, float otherwise, float* number) {
+  if (value.isDouble()) {
+    *number = float(value.toDouble());
+  } else if (value.isInt()) {
+    *number = float(value.toInt());
+  } else if (value.isNone()) {
+    *number = otherwise;
+  } else {
+    return false;
+  }
+  return !std::isnan(*number);
+}
+
+} // namespace
+
+bool Site::limits(const std::vector<Arguments>& arguments, Limits* found) const {
+  const float infinity = std::numeric_limits<float>::infinity();
+  *found = {-infinity, infinity};
+  for (size_t i = 1; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.follower == Follower::kClamp) {
+      float least = step.least, most = step.most;
+      if (step.takes_limits && !(read_number(arguments[i][0], step.least, &least) &&
+                                 read_number(arguments[i][1], step.most, &most))) {
+        return false;
+      }
+      // XNNPACK refuses limits that leave nothing between them.
+      if (!(least < most)) {
+        return false;
+      }
+      *found = {least, most};
+    }
+  }
+  return true;
+}
+
+namespace {
+
+using torch::jit::Instruction;
+namespace jit = torch::jit;
+namespace mobile = torch::jit::mobile;
+
+// ---- What an operator does to values ----
+
+struct Effect {
+  size_t taken = 0, given = 0;
+  std::vector<bool> writes; // to each value that is taken: a tensor, not a list's items
+  bool may_alias = false;   // a result may be a view of what is taken
+  bool gives_tensors = false;
+};
+
+bool holds_tensors(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::StringType:
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::NoneType:
+    case c10::TypeKind::DeviceObjType:
+      return false;
+    case c10::TypeKind::ListType:
+    case c10::TypeKind::OptionalType:
+      for (const auto& inner : type.containedTypes()) {
+        if (holds_tensors(*inner)) {
+          return true;
+        }
+      }
+      return false;
+    default:
+      return true;
+  }
+}
+
+const c10::FunctionSchema* schema_of(const c10::OperatorName& name) {
+  if (auto op = jit::findOperatorFor(name)) {
+    return &op->schema();
+  }
+  auto op = c10::Dispatcher::singleton().findSchema(name);
+  return op && op->hasSchema() ? &op->schema() : nullptr;
+}
+
+bool writes_tensor(const std::string& name, const c10::Argument& argument) {
+  const auto* alias = argument.alias_info();
+  return alias != nullptr && alias->isWrite() &&
+      (argument.type()->kind() == c10::TypeKind::TensorType ||
+       name.compare(0, 14, "aten::_foreach") == 0);
+}
+
+// Whether an operator may write to a tensor. Those of the interpreter without a schema do not.
+bool writes(const c10::OperatorName& name) {
+  const c10::FunctionSchema* schema = schema_of(name);
+  return schema != nullptr &&
+      std::any_of(schema->arguments().begin(), schema->arguments().end(),
+                  [&](const c10::Argument& argument) { return writes_tensor(name.name, argument); });
+}
+
+// False where it is not known.
+bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
+  const c10::FunctionSchema* schema = schema_of(code.op_names_[index]);
+  if (schema == nullptr || schema->is_vararg() || schema->is_varret()) {
+    return false;
+  }
+  const auto& arguments = schema->arguments();
+  const int given = code.operator_input_sizes_[index];
+  effect->taken = given < 0 ? arguments.size() : size_t(given);
+  if (effect->taken > arguments.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < effect->taken; ++i) {
+    // A model that gives fewer arguments gives those with `out` last: which is which is not known.
+    const bool out = effect->taken < arguments.size() && arguments.back().is_out();
+    effect->writes.push_back(out || writes_tensor(code.op_names_[index].name, arguments[i]));
+  }
+  effect->given = schema->returns().size();
+  for (const auto& result : schema->returns()) {
+    effect->may_alias = effect->may_alias || result.alias_info() != nullptr;
+    effect->gives_tensors = effect->gives_tensors || holds_tensors(*result.type());
+  }
+  return true;
+}
+
+// Operators whose result lies in memory as their arguments do, and which do not mind how.
+const char* const kElementwise[] = {
+    "add",     "add_",       "sub",     "sub_",     "mul",       "mul_",       "div",
+    "div_",    "relu",       "relu_",   "relu6",    "relu6_",    "hardtanh",   "hardtanh_",
+    "clamp",   "clamp_",     "sigmoid", "sigmoid_", "hardswish", "hardswish_", "hardsigmoid",
+    "silu",    "silu_",      "tanh",    "tanh_",    "leaky_relu", "leaky_relu_", "elu",
+    "hardsigmoid_", "neg",   "exp",     "abs",      "sqrt",      "dropout",    "dropout_"};
+// Operators that ask a tensor for its sizes or its kind only.
+const char* const kAsking[] = {"size", "dim", "numel", "len", "is_floating_point", "__is__", "__isnot__"};
+
+template <size_t N>
+bool is_among(const std::string& name, const char* const (&names)[N]) {
+  return name.compare(0, 6, "aten::") == 0 &&
+      std::any_of(names, names + N, [&](const char* one) { return name.compare(6, std::string::npos, one) == 0; });
+}
+
+// ---- The data flow ----
+
+struct Value {
+  bool own = false; // may be the model's
+  int site = -1;    // a group of Sites one of whose results it may be
+
+  bool operator==(const Value& other) const { return own == other.own && site == other.site; }
+};
+
+struct State {
+  std::vector<Value> stack, registers;
+  bool known = false;
+};
+
+struct Place {
+  size_t at = 0; // of the main operator
+  const SiteKind* kind = nullptr;
+  std::vector<size_t> followers; // where they are
+  std::vector<Step> steps;
+  bool weights_are_own = false;
+  size_t last() const { return followers.empty() ? at : followers.back(); }
+};
+
+class Method {
+ public:
+  Method(mobile::Code& code, bool inputs_are_own) : code_(code), inputs_are_own_(inputs_are_own) {}
+
+  // Looks for places. False where the method is not understood.
+  bool read() {
+    for (const auto& name : code_.op_names_) {
+      may_write_ = may_write_ || writes(name);
+    }
+    effects_.resize(code_.op_names_.size());
+    known_.assign(code_.op_names_.size(), 0);
+    targets_.assign(code_.instructions_.size() + 1, false);
+    for (size_t at = 0; at < code_.instructions_.size(); ++at) {
+      const Instruction& inst = code_.instructions_[at];
+      if (inst.op == jit::JF || inst.op == jit::JMP || inst.op == jit::LOOP) {
+        const int64_t target = int64_t(at) + inst.X;
+        if (target < 0 || target >= int64_t(code_.instructions_.size())) {
+          return false;
+        }
+        targets_[size_t(target)] = true;
+      }
+    }
+    find_places();
+    return (places_.empty() && !may_write_) || flow();
+  }
+
+  bool found() const { return !places_.empty(); }
+  bool may_write() const { return may_write_; }
+  bool writes_to_own() const { return writes_to_own_; }
+
+  void rewrite() {
+    for (Place& place : places_) {
+      if (!place.weights_are_own) {
+        continue;
+      }
+      const int group = root(int(&place - places_.data()));
+      std::shared_ptr<Site> site = place.kind->make(std::move(place.steps));
+      site->channels_last = !usual_[size_t(group)];
+      const size_t last = place.last(), named = size_t(code_.instructions_[place.at].X);
+      const auto index = code_.operators_.size();
+      code_.op_names_.push_back(code_.op_names_[named]);
+      code_.operator_input_sizes_.push_back(code_.operator_input_sizes_[named]);
+      code_.operators_.emplace_back([site](Stack& stack) { site->run(stack); });
+      // What came before the last one has its arguments stay on the stack.
+      Instruction skip = code_.instructions_[place.at];
+      skip.op = jit::JMP;
+      skip.X = 1;
+      skip.N = 0;
+      if (place.at != last) {
+        code_.instructions_[place.at] = skip;
+      }
+      for (const size_t at : place.followers) {
+        if (at != last) {
+          code_.instructions_[at] = skip;
+        }
+      }
+      code_.instructions_[last].X = int32_t(index);
+    }
+  }
+
+ private:
+  const Effect* effect(size_t index) {
+    if (index >= known_.size()) {
+      return nullptr;
+    }
+    if (known_[index] == 0) {
+      known_[index] = read_effect(code_, index, &effects_[index]) ? 1 : 2;
+    }
+    return known_[index] == 1 ? &effects_[index] : nullptr;
+  }
+
+  std::string name_of(size_t index) const { return mobile::operator_str(code_.op_names_[index]); }
+
+  void find_places() {
+    place_at_.assign(code_.instructions_.size(), -1);
+    follows_.assign(code_.instructions_.size(), false);
+    for (size_t at = 0; at < code_.instructions_.size(); ++at) {
+      const Instruction& inst = code_.instructions_[at];
+      if (inst.op != jit::OP || size_t(inst.X) >= code_.operators_.size()) {
+        continue;
+      }
+      const std::string name = name_of(size_t(inst.X));
+      const SiteKind* kind = site_kinds;
+      while (kind != nullptr && name != kind->name) {
+        kind = kind->next;
+      }
+      const Effect* own = kind ? effect(size_t(inst.X)) : nullptr;
+      if (own == nullptr || own->taken <= kind->weights || own->given != 1) {
+        continue;
+      }
+      Place place;
+      place.at = at;
+      place.kind = kind;
+      place.steps.push_back(step_of(size_t(inst.X), own->taken));
+      find_followers(&place);
+      place_at_[at] = int(places_.size());
+      at = place.last();
+      places_.push_back(std::move(place));
+    }
+    groups_.resize(places_.size());
+    usual_.assign(places_.size(), false);
+    for (size_t i = 0; i < places_.size(); ++i) {
+      groups_[i] = int(i);
+    }
+  }
+
+  Step step_of(size_t index, size_t taken) const {
+    Step step;
+    step.run = code_.operators_[index];
+    step.taken = taken;
+    return step;
+  }
+
+  // What a follower is, where it can be part of a Site.
+  bool read_follower(size_t index, const Place& place, Step* step) {
+    const std::string name = name_of(index);
+    const float infinity = std::numeric_limits<float>::infinity();
+    // nothing else follows a clamp
+    if (place.steps.back().follower == Follower::kClamp) {
+      return false;
+    }
+    if (name == "aten::batch_norm") {
+      step->follower = Follower::kBatchNorm;
+      return place.kind->normalises && place.steps.size() == 1 && step->taken >= 8;
+    }
+    step->follower = Follower::kClamp;
+    step->takes_limits = true;
+    step->least = -infinity;
+    step->most = infinity;
+    if (name == "aten::clamp" || name == "aten::clamp_") {
+      return true;
+    }
+    step->least = -1;
+    step->most = 1;
+    if (name == "aten::hardtanh" || name == "aten::hardtanh_") {
+      return true;
+    }
+    step->takes_limits = false;
+    step->least = 0;
+    step->most = infinity;
+    if (name == "aten::relu" || name == "aten::relu_") {
+      return true;
+    }
+    step->most = 6;
+    return name == "aten::relu6" || name == "aten::relu6_";
+  }
+
+  void find_followers(Place* place) {
+    size_t above = 0; // values on the stack above the result
+    for (size_t at = place->at + 1; at < code_.instructions_.size() && !targets_[at]; ++at) {
+      const Instruction& inst = code_.instructions_[at];
+      if (inst.op == jit::LOAD || inst.op == jit::LOADC || inst.op == jit::MOVE) {
+        ++above;
+      } else if (inst.op == jit::GET_ATTR && above > 0) {
+      } else if (inst.op == jit::OP) {
+        const Effect* effect = this->effect(size_t(inst.X));
+        if (effect == nullptr || effect->taken != above + 1 || effect->given != 1) {
+          return;
+        }
+        Step step = step_of(size_t(inst.X), effect->taken);
+        if (!read_follower(size_t(inst.X), *place, &step)) {
+          return;
+        }
+        follows_[at] = true;
+        place->followers.push_back(at);
+        place->steps.push_back(std::move(step));
+        above = 0;
+      } else {
+        return;
+      }
+    }
+  }
+
+  // ---- Groups of Sites whose results mix ----
+
+  int root(int site) const {
+    while (groups_[size_t(site)] != site) {
+      site = groups_[size_t(site)];
+    }
+    return site;
+  }
+
+  int unite(int one, int other) {
+    if (one < 0 || other < 0) {
+      return std::max(one, other);
+    }
+    one = root(one);
+    other = root(other);
+    const int least = std::min(one, other), most = std::max(one, other);
+    groups_[size_t(most)] = least;
+    usual_[size_t(least)] = usual_[size_t(least)] || usual_[size_t(most)];
+    return least;
+  }
+
+  void look_at(const Value& value) {
+    if (value.site >= 0) {
+      usual_[size_t(root(value.site))] = true;
+    }
+  }
+
+  Value merge(const Value& one, const Value& other) {
+    return {one.own || other.own, unite(one.site, other.site)};
+  }
+
+  // ---- One instruction after another ----
+
+  bool flow() {
+    states_.resize(code_.instructions_.size());
+    State entry;
+    entry.registers.resize(code_.register_size_ + 1);
+    // How many values a method finds on the stack is its first instruction's to say: it stores them.
+    // The module itself is one of them.
+    const Instruction& first = code_.instructions_[0];
+    size_t inputs = first.op == jit::STOREN ? first.N : first.op == jit::STORE ? 1 : 0;
+    if (inputs == 0) {
+      return false;
+    }
+    entry.stack.assign(inputs, Value{inputs_are_own_, -1});
+    entry.stack[0].own = true;
+    if (!reach(0, entry)) {
+      return false;
+    }
+    while (!waiting_.empty()) {
+      const size_t at = waiting_.back();
+      waiting_.pop_back();
+      State state = states_[at];
+      if (!step(at, &state)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool reach(size_t at, const State& state) {
+    if (at >= states_.size()) {
+      return false;
+    }
+    State& there = states_[at];
+    if (!there.known) {
+      there = state;
+      there.known = true;
+      waiting_.push_back(at);
+      return true;
+    }
+    if (there.stack.size() != state.stack.size()) {
+      return false;
+    }
+    bool changed = false;
+    const auto take = [&](std::vector<Value>& to, const std::vector<Value>& from) {
+      for (size_t i = 0; i < to.size(); ++i) {
+        const Value merged = merge(to[i], from[i]);
+        // which of a group's members stands for it is no change
+        changed = changed || merged.own != to[i].own || (to[i].site < 0) != (merged.site < 0);
+        to[i] = merged;
+      }
+    };
+    take(there.stack, state.stack);
+    take(there.registers, state.registers);
+    if (changed) {
+      waiting_.push_back(at);
+    }
+    return true;
+  }
+
+  static bool pop(State* state, size_t count) {
+    if (count > state->stack.size()) {
+      return false;
+    }
+    state->stack.resize(state->stack.size() - count);
+    return true;
+  }
+
+  // Takes values away that are looked at, and gives others that may hold them.
+  bool look(State* state, size_t taken, size_t given) {
+    if (taken > state->stack.size()) {
+      return false;
+    }
+    Value all;
+    for (size_t i = state->stack.size() - taken; i < state->stack.size(); ++i) {
+      look_at(state->stack[i]);
+      all.own = all.own || state->stack[i].own;
+    }
+    pop(state, taken);
+    state->stack.resize(state->stack.size() + given, all);
+    return true;
+  }
+
+  bool step(size_t at, State* state) {
+    const Instruction inst = code_.instructions_[at];
+    auto& stack = state->stack;
+    const auto reg = [&](size_t number) -> Value* {
+      return number < state->registers.size() ? &state->registers[number] : nullptr;
+    };
+    Value* named = nullptr;
+    switch (inst.op) {
+      case jit::OP:
+        if (!run_operator(at, size_t(inst.X), state)) {
+          return false;
+        }
+        break;
+      case jit::LOAD:
+      case jit::MOVE:
+        if ((named = reg(size_t(inst.X))) == nullptr) {
+          return false;
+        }
+        stack.push_back(*named);
+        break;
+      case jit::STORE:
+        if ((named = reg(size_t(inst.X))) == nullptr || stack.empty()) {
+          return false;
+        }
+        *named = stack.back();
+        stack.pop_back();
+        break;
+      case jit::STOREN:
+        if (inst.N > stack.size() ||
+            (inst.N > 0 && reg(size_t(inst.X) + inst.N - 1) == nullptr)) {
+          return false;
+        }
+        for (size_t i = inst.N; i > 0; --i) {
+          *reg(size_t(inst.X) + i - 1) = stack.back();
+          stack.pop_back();
+        }
+        break;
+      case jit::DROP:
+        if (!pop(state, 1)) {
+          return false;
+        }
+        break;
+      case jit::DROPR:
+        break;
+      case jit::LOADC:
+        stack.push_back(Value{true, -1});
+        break;
+      case jit::GET_ATTR:
+        if (!look(state, 1, 0)) {
+          return false;
+        }
+        stack.push_back(Value{true, -1});
+        break;
+      case jit::SET_ATTR:
+        if (!look(state, 2, 0)) {
+          return false;
+        }
+        break;
+      case jit::JF:
+        return pop(state, 1) && reach(at + 1, *state) && reach(at + size_t(int64_t(inst.X)), *state);
+      case jit::JMP:
+        return reach(at + size_t(int64_t(inst.X)), *state);
+      case jit::LOOP: {
+        // count, limit, condition, carried values; in the body: number, carried; behind: carried
+        if (inst.N < 2 || stack.size() < size_t(inst.N) + 1) {
+          return false;
+        }
+        State behind = *state;
+        behind.stack.erase(behind.stack.end() - (inst.N + 1), behind.stack.end() - (inst.N - 2));
+        return reach(at + 1, *state) && reach(at + size_t(int64_t(inst.X)), behind);
+      }
+      case jit::RET:
+        return look(state, stack.size(), 0);
+      case jit::LIST_CONSTRUCT:
+      case jit::DICT_CONSTRUCT:
+      case jit::NAMED_TUPLE_CONSTRUCT:
+        if (!look(state, inst.N, 1)) {
+          return false;
+        }
+        break;
+      case jit::TUPLE_CONSTRUCT:
+      case jit::FORMAT:
+        if (!look(state, size_t(inst.X), 1)) {
+          return false;
+        }
+        break;
+      case jit::LIST_UNPACK:
+        if (!look(state, 1, size_t(inst.X))) {
+          return false;
+        }
+        break;
+      case jit::TUPLE_SLICE:
+        if (!look(state, 1, 1)) {
+          return false;
+        }
+        break;
+      case jit::TUPLE_INDEX:
+      case jit::DICT_INDEX:
+        if (!look(state, 2, 1)) {
+          return false;
+        }
+        break;
+      case jit::__IS__:
+      case jit::__ISNOT__:
+        if (!pop(state, 2)) {
+          return false;
+        }
+        stack.push_back(Value{});
+        break;
+      case jit::DEVICE:
+      case jit::DTYPE:
+      case jit::DIM:
+      case jit::__NOT__:
+      case jit::IS_CUDA:
+      case jit::ISINSTANCE:
+        if (!pop(state, 1)) {
+          return false;
+        }
+        stack.push_back(Value{});
+        break;
+      case jit::NUM_TO_TENSOR:
+        if (!look(state, 1, 1)) {
+          return false;
+        }
+        break;
+      case jit::TO_LIST:
+        if (!look(state, 3, 1)) {
+          return false;
+        }
+        break;
+      case jit::UN_INITIALIZED:
+        stack.push_back(Value{});
+        break;
+      case jit::WARN:
+        if (!look(state, 2, 0)) {
+          return false;
+        }
+        break;
+      case jit::RAISE_EXCEPTION:
+        return look(state, 2, 0);
+      default:
+        return false;
+    }
+    return reach(at + 1, *state);
+  }
+
+  bool run_operator(size_t at, size_t index, State* state) {
+    if (index >= code_.op_names_.size()) {
+      return false;
+    }
+    const std::string& name = code_.op_names_[index].name;
+    Effect unknown;
+    const Effect* effect = this->effect(index);
+    if (effect == nullptr) {
+      // Of the interpreter's own operators without a schema those that models have everywhere.
+      if (name == "prim::unchecked_cast" || name == "aten::Bool" || name == "aten::__not__" ||
+          name == "prim::NumToTensor" || name == "aten::dim" || name == "prim::is_cuda") {
+        unknown.taken = unknown.given = 1;
+      } else if (name == "prim::TupleUnpack" && at + 1 < code_.instructions_.size() &&
+                 code_.instructions_[at + 1].op == jit::STOREN) {
+        unknown.taken = 1;
+        unknown.given = code_.instructions_[at + 1].N;
+      } else if (name == "prim::RaiseException") {
+        unknown.taken = 1;
+      } else {
+        return false;
+      }
+      unknown.writes.assign(unknown.taken, false);
+      unknown.may_alias = unknown.gives_tensors = true;
+      effect = &unknown;
+    }
+    auto& stack = state->stack;
+    if (effect->taken > stack.size()) {
+      return false;
+    }
+    const size_t first = stack.size() - effect->taken;
+    Value all;
+    for (size_t i = first; i < stack.size(); ++i) {
+      writes_to_own_ = writes_to_own_ || (effect->writes[i - first] && stack[i].own);
+      all = merge(all, stack[i]);
+    }
+    const int place = place_at_[at];
+    Value result;
+    result.own = effect->may_alias && all.own && effect->gives_tensors;
+    if (place >= 0) {
+      Place& found = places_[size_t(place)];
+      found.weights_are_own = stack[first + found.kind->weights].own;
+      for (size_t i = first + 1; i < stack.size(); ++i) {
+        look_at(stack[i]); // an input may have its channels last, nothing else
+      }
+      if (found.kind->normalises) {
+        result.site = place;
+      } else { // a linear layer reads its input as it lies
+        look_at(stack[first]);
+      }
+    } else if (is_among(name, kElementwise)) {
+      result.site = all.site;
+    } else if (follows_[at]) {
+      result.site = all.site; // batch_norm that is part of a Site
+    } else if (!is_among(name, kAsking)) {
+      look_at(all);
+    }
+    pop(state, effect->taken);
+    stack.resize(stack.size() + effect->given, result);
+    return true;
+  }
+
+  mobile::Code& code_;
+  const bool inputs_are_own_;
+  std::vector<Effect> effects_;
+  std::vector<char> known_; // of effects_: 0 not asked yet, 1 known, 2 not to be known
+  std::vector<bool> targets_;
+  std::vector<Place> places_;
+  std::vector<int> place_at_;
+  std::vector<bool> follows_; // instructions that are part of a Site
+  std::vector<int> groups_;
+  std::vector<bool> usual_;
+  std::vector<State> states_;
+  std::vector<size_t> waiting_;
+  bool may_write_ = false, writes_to_own_ = false;
+};
+
+void prepare(mobile::Module& module) {
+  bool calls = false;
+  for (const auto& function : module.compilation_unit().methods()) {
+    for (const Instruction& inst : function->get_code().instructions_) {
+      calls = calls || inst.op == jit::CALL || inst.op == jit::INTERFACE_CALL;
+    }
+  }
+  std::vector<Method> understood;
+  for (const auto& function : module.compilation_unit().methods()) {
+    mobile::Code& code = function->get_code();
+    if (!code.initialized || code.instructions_.empty()) {
+      continue;
+    }
+    Method method(code, calls);
+    const bool read = method.read();
+    if (method.writes_to_own() || (!read && method.may_write())) {
+      return; // a weight may be written by it
+    }
+    if (read && method.found()) {
+      understood.push_back(std::move(method));
+    }
+  }
+  for (Method& method : understood) {
+    method.rewrite();
+  }
+}
+
+struct Start {
+  Start() { prepare_module = prepare; }
+} start;
+
+} // namespace
+} // namespace lta
