@@ -24,6 +24,9 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import MARKER, Kind, ensure_folder, refuse_foreign
 from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders
 
+# So much of a command line tells which it is.
+_COMMAND = 200
+
 
 class WorkspaceLockedError(OrchestratorError):
     """Another process works in this workspace, and we were told not to wait."""
@@ -59,7 +62,7 @@ def workspace_lock(
         holder = {
             "pid": os.getpid(),
             "since": datetime.now().astimezone().isoformat(" ", "seconds"),
-            "command": command or shlex.join(sys.argv),
+            "command": command or shlex.join(sys.argv)[:_COMMAND],
         }
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
@@ -52,7 +53,9 @@ def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
         session.say(f"finding the headers of the C++ API for {abi}")
         headers = tuple(headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi)))
         listed = [[h.source, h.destination] for h in headers]
-        write_text(stored, json.dumps([_digest(listed), listed]))
+        # a cache that can only be read serves too
+        with suppress(OSError):
+            write_text(stored, json.dumps([_digest(listed), listed]))
     return headers
 
 

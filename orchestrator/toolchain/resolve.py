@@ -21,7 +21,7 @@ from orchestrator.toolchain.ndk import find_ndk
 from orchestrator.toolchain.running import Running, find_running
 from orchestrator.toolchain.wrappers import wrapper_digest, write_wrappers
 from orchestrator.toolchain.xcode import find_xcode
-from orchestrator.toolchain.zig import claim_zig_cache, find_zig, zig_cache
+from orchestrator.toolchain.zig import claim_zig_cache, find_zig, seen_through, zig_cache
 from orchestrator.values.config import ToolchainConfig
 
 __all__ = [
@@ -146,9 +146,11 @@ def compiler_environment(
 ) -> dict[str, str]:
     """The environment for compiler processes: zig's own cache, so that libc++ is built once.
 
-    scratch: a folder of the workspace, where zig puts what it makes on the way. A cache that can
-    only be read serves then; without, that lies in the cache too.
+    scratch: a folder of the workspace, where zig puts what it makes on the way, and through which
+    it sees a cache that can only be read. Without, all of it lies in the cache.
     """
-    zig = zig_cache(cache_folder)
-    local = zig if scratch is None else scratch / "zig"
+    zig = local = zig_cache(cache_folder)
+    if scratch is not None:
+        local = scratch / "zig"
+        zig = seen_through(zig, local)
     return {**env, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}

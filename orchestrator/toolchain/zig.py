@@ -11,6 +11,7 @@ from importlib import util
 from pathlib import Path
 
 from orchestrator.errors import Place
+from orchestrator.system.staging import write_bytes
 from orchestrator.toolchain.driver import LTO_LINK, CompilerMissingError, Driver
 from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.toolchain.zig_wheel import Wheel, wheel_of
@@ -31,6 +32,8 @@ ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
 # In a folder of zig's cache: the library folder of the installation that it is of; its time says
 # when that was last used.
 _INSTALLATION = "installation"
+# The folder, likewise, of zig's notes: which inputs made which result.
+_NOTES = "h"
 # A container does not see the installations of others that build in the same cache at this moment.
 _UNUSED_SECONDS = 7 * 24 * 3600
 
@@ -81,6 +84,35 @@ def zig_cache(cache_folder: Path) -> Path:
     return cache_folder / "zig" / hashlib.sha256(str(library).encode()).hexdigest()[:12]
 
 
+def seen_through(cache: Path, folder: Path) -> Path:
+    """`cache`, a folder of zig's cache; where it can only be read, `folder` with all that it holds.
+
+    zig opens its notes for writing, also those that it only reads. So they are copied, and its
+    results are linked; what it makes anew lies in `folder` alone.
+    """
+    if _writable(cache):
+        return cache
+    for at, _, names in os.walk(cache):
+        mirrored = folder / Path(at).relative_to(cache)
+        mirrored.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if (mirrored / name).exists():
+                continue
+            if mirrored.parent == folder and mirrored.name == _NOTES:
+                write_bytes(mirrored / name, (Path(at) / name).read_bytes())
+            else:
+                # a link to where a cache was before is none
+                (mirrored / name).unlink(missing_ok=True)
+                (mirrored / name).symlink_to(Path(at) / name)
+    return folder
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, or the folder itself."""
+    here = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(here, os.W_OK)
+
+
 def claim_zig_cache(cache_folder: Path) -> None:
     """Make the folder, with a note of the installation, or say that it is used.
 
@@ -90,7 +122,7 @@ def claim_zig_cache(cache_folder: Path) -> None:
     if library is None:
         return
     note = folder / _INSTALLATION
-    if not note.is_file():
+    if not note.is_file() and _writable(folder):
         _remove_left(folder.parent)
         folder.mkdir(parents=True, exist_ok=True)
         note.write_text(f"{library}\n", encoding="utf-8")

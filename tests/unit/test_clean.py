@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -179,7 +180,11 @@ def test_removal_refuses_a_link(tmp_path: Path) -> None:
     )
 
 
-def test_clean_removes_state_and_dist(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("length", [1, 100_000])
+def test_clean_removes_state_and_dist(
+    length: int, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["orchestrator", "x" * length])
     for folder in (root / ".orchestrator", root / "dist", root.parent / "cache"):
         ensure_folder(folder, "state")
         (folder / "file").write_bytes(b"x" * 1921)

@@ -18,6 +18,7 @@ from orchestrator.package.elf_hardening import (
     UnguardedStackError,
     WritableTablesError,
 )
+from orchestrator.package.strip import split
 from orchestrator.plan.flags import guards_stack, hardened
 
 RULES = ElfRules(
@@ -48,6 +49,18 @@ def with_stack(library: Path, *, kind: int = PT_GNU_STACK, flags: int) -> Path:
         header = elf["e_phoff"] + kinds.index("PT_GNU_STACK") * elf["e_phentsize"]
     data[header : header + 8] = kind.to_bytes(4, "little") + flags.to_bytes(4, "little")
     library.write_bytes(data)
+    return library
+
+
+def guarded(library: Path, text: str, target: str, *link: str) -> Path:
+    """A library from C that is compiled with our flags."""
+    source, unit = library.with_name("array.c"), library.with_name("array.o")
+    source.write_text(text)
+    flags = (*toy.FLAGS, "-fvisibility=default", *hardened((), "linux"))
+    # with a depfile, as the build compiles: without, zig has a cache whose key knows no canaries
+    toy.zig(["cc", "-target", target, *flags, "-MD", "-MF", f"{unit}.d", "-c", source, "-o", unit])
+    named = ("-shared", "-nostdlib", "-Wl,-soname,libtoy_torch.so", *link)
+    toy.zig(["cc", "-target", target, *named, unit, "-o", library])
     return library
 
 
@@ -126,20 +139,40 @@ def test_no_canaries(tmp_path: Path) -> None:
 )
 def test_canaries(tmp_path: Path, target: str) -> None:
     """As our flags make them, on every libc."""
-    source, unit = tmp_path / "array.c", tmp_path / "array.o"
-    source.write_text(
+    library = guarded(
+        tmp_path / "libtoy_torch.so",
         "void fill(char *);\nint lta_add(void) { char a[64]; fill(a); return a[3]; }\n"
-        "int lta_version(void) { return 1; }\n"
+        "int lta_version(void) { return 1; }\n",
+        target,
+        toy.BUILD_ID,
     )
-    flags = (*toy.FLAGS, "-fvisibility=default", *hardened((), "linux"))
-    # with a depfile, as the build compiles: without, zig has a cache whose key knows no canaries
-    toy.zig(["cc", "-target", target, *flags, "-MD", "-MF", f"{unit}.d", "-c", source, "-o", unit])
-    library = tmp_path / "libtoy_torch.so"
-    soname = "-Wl,-soname,libtoy_torch.so"
-    named = ("-shared", "-nostdlib", soname, toy.BUILD_ID)
-    toy.zig(["cc", "-target", target, *named, unit, "-o", library])
     processor = "x86_64" if target.startswith("x86") else "arm64"
     check(library, replace(RULES, processor=processor, canaries=True))
+
+
+def test_canaries_of_a_function_that_is_linked_in(tmp_path: Path) -> None:
+    """As zig's compiler-rt has it: stripped, the library does not name it any more."""
+    for name in ("guarded", "other"):
+        (tmp_path / name).mkdir()
+    library = guarded(
+        tmp_path / "guarded/libtoy_torch.so",
+        "long __stack_chk_guard;\n"
+        "_Noreturn void __stack_chk_fail(void) { __builtin_trap(); }\n"
+        "void fill(char *a) { a[3] = 1; }\n"
+        "int lta_add(void) { char a[64]; fill(a); return a[3]; }\n"
+        "int lta_version(void) { return 1; }\n",
+        toy.TARGET,
+        toy.PLACEHOLDER,
+        toy.version_script(tmp_path),
+    )
+    parts = split(library.read_bytes(), "libtoy_torch.so.debug")
+    shipped, symbols = tmp_path / "libtoy_torch.so", tmp_path / "libtoy_torch.so.debug"
+    shipped.write_bytes(parts.stripped)
+    symbols.write_bytes(parts.debug)
+    check(shipped, replace(RULES, canaries=True, symbols=symbols))
+    for unknown in (None, tmp_path / "missing", linked(tmp_path / "other")):
+        error = only(shipped, replace(RULES, canaries=True, symbols=unknown))
+        assert isinstance(error, UnguardedStackError)
 
 
 def test_a_toolchain_can_take_its_canaries_back() -> None:

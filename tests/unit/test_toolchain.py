@@ -325,6 +325,51 @@ def test_zigs_cache_may_be_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (zig.zig_cache(tmp_path) / "installation").is_file()
 
 
+def test_zig_sees_a_read_only_cache_through_a_folder_of_the_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zig.claim_zig_cache(tmp_path / "cache")
+    cache, state = zig.zig_cache(tmp_path / "cache"), tmp_path / "state"
+    for name in ("h/note", "h/own", "o/1a/libc.a", "o/h/result"):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_text(name)
+    folders = {
+        "ZIG_GLOBAL_CACHE_DIR": str(cache),
+        "ZIG_LOCAL_CACHE_DIR": str(state / "zig"),
+    }
+    assert compiler_environment(tmp_path / "cache", {}, state) == folders
+    assert not state.exists()
+
+    monkeypatch.setattr(
+        os, "access", lambda path, _: not Path(path).is_relative_to(cache.parents[1])
+    )
+    (state / "zig/h").mkdir(parents=True)
+    (state / "zig/h/own").write_text("newer")
+    (state / "zig/o/1a").mkdir(parents=True)
+    (state / "zig/o/1a/libc.a").symlink_to(tmp_path / "gone")
+    for _ in range(2):
+        assert compiler_environment(tmp_path / "cache", {}, state) == {
+            "ZIG_GLOBAL_CACHE_DIR": str(state / "zig"),
+            "ZIG_LOCAL_CACHE_DIR": str(state / "zig"),
+        }
+    # a note is written to, a result is not
+    (state / "zig/h/note").write_text("changed")
+    assert (cache / "h/note").read_text() == "h/note"
+    assert (state / "zig/h/own").read_text() == "newer"
+    for name in ("o/1a/libc.a", "o/h/result"):
+        assert (state / "zig" / name).readlink() == cache / name
+
+
+def test_a_read_only_cache_without_zigs_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    zig.claim_zig_cache(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+    env = compiler_environment(tmp_path / "cache", {}, tmp_path / "state")
+    assert env["ZIG_GLOBAL_CACHE_DIR"] == str(tmp_path / "state/zig")
+
+
 @pytest.mark.parametrize(
     "name", ["a b", "a  b\tc", "it's", "$HOME", "a#b", "a,b", "a:b", "ü", "`x`"]
 )
