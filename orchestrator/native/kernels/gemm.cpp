@@ -95,7 +95,7 @@ bool sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, 
     return true;
   }
   // A row of op(A)^T is read once: packing it would read and write it besides.
-  if (n < 3 || m * n * k < 4096) {
+  if (n < 3 || m * n * k < 512) {
     return false;
   }
   const xnn_gemm_config* config = xnn_init_f32_gemm_config();
