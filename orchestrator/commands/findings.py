@@ -199,7 +199,7 @@ def _programs(machine: Machine) -> Iterator[Finding]:
 
 def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
     runtime = workspace.config.runtime
-    third = sorted(runtime.third_party.items())
+    third = [*sorted(runtime.third_party.items()), *sorted(runtime.libraries.items())]
     pins = [
         ("pytorch", runtime.pytorch, runtime.tree, runtime.sources),
         *((name, name, pin.tree, pin.sources) for name, pin in third),

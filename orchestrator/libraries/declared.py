@@ -90,7 +90,3 @@ def load_library(name: str = XNNPACK, folder: Path = DATA) -> LibraryData:
     assert data.library == name, f"{name}.yaml says {data.library}"
     return data
 
-
-def known_trees() -> Mapping[str, PinnedTree]:
-    """The pins that WORKSPACE may have under `libraries:`."""
-    return load_library().trees
