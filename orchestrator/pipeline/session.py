@@ -27,6 +27,7 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
 )
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.pipeline.libraries import PreparedLibrary, prepare_library
 from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
 from orchestrator.plan.planner import Planner
 from orchestrator.runtime.arguments import argument_counts
@@ -65,6 +66,11 @@ class Session:
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
         return prepare_runtime(self.workspace, self.context, self.say)
+
+    @cached_property
+    def library(self) -> PreparedLibrary | None:
+        """The library of kernels that the workspace pins, if it does."""
+        return prepare_library(self.workspace.config.runtime, self.runtime)
 
     @cached_property
     def planner(self) -> Planner:
