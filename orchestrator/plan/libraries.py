@@ -34,6 +34,11 @@ class LibraryFacts:
     c: tuple[str, ...]
     cxx: tuple[str, ...]
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What its headers must be told, whoever reads them."""
+        return tuple(flag for flag in self.common if flag.startswith(("-DXNN_", "-DPTHREADPOOL_")))
+
 
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
     """The facts of a library, whose trees have the digest."""

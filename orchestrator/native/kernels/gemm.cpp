@@ -1,0 +1,11 @@
+// The feature `gemm`: see orchestrator/libraries/data/kernels.yaml.
+#include <xnnpack.h>
+
+namespace lta {
+namespace {
+[[maybe_unused]] const void* volatile used[] = {
+    reinterpret_cast<const void*>(&xnn_run_fully_connected_nc_f32),
+};
+
+}  // namespace
+}  // namespace lta
