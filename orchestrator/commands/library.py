@@ -12,17 +12,19 @@ from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.execute.lock import cache_in_use, workspace_lock
 from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.libraries import PreparedLibrary
-from orchestrator.pipeline.library_indexing import make_library_index
+from orchestrator.pipeline.library_indexing import make_features, make_library_index
 from orchestrator.pipeline.session import Session
 from orchestrator.values.config import Processor
 
 NAME = "library"
 HELP = """\
 A maintainer's verb. `index` compiles every unit of the pinned library for a processor (90 CPU
-seconds from an empty cache), and writes the index that is shipped with the orchestrator."""
+seconds from an empty cache), and writes the index that is shipped with the orchestrator. `kernels`
+compiles our own sources that call it, and writes which symbols they refer to."""
 EXAMPLE = """\
 ./orchestrate library index
-./orchestrate library index --processor arm64 --jobs 1"""
+./orchestrate library index --processor arm64 --jobs 1
+./orchestrate library kernels"""
 
 
 class LibraryUnpinnedError(OrchestratorError):
@@ -31,9 +33,11 @@ class LibraryUnpinnedError(OrchestratorError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, --processor and --jobs."""
-    parser.add_argument("action", choices=["index"], help="what to make")
+    parser.add_argument("action", choices=["index", "kernels"], help="what to make")
     parser.add_argument(
-        "--processor", choices=get_args(Processor), help="of this processor alone; default: all"
+        "--processor",
+        choices=get_args(Processor),
+        help="make the index of this processor alone; default: all",
     )
     add_jobs(parser)
 
@@ -45,7 +49,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     check_launcher(session)
     with cache_in_use(context.cache, say):
         library = _pinned(session)
-        with workspace_lock(context.state, True, say, "library index"):
+        with workspace_lock(context.state, True, say, f"library {arguments.action}"):
+            if arguments.action == "kernels":
+                _kernels(session, library, arguments)
+                return ExitCode.OK
             for processor in sorted(library.data.indexed):
                 if arguments.processor in (None, processor):
                     _index(session, library, processor, arguments)
@@ -81,3 +88,17 @@ def _index(
     print(f"  {len(index.names):,} functions and data, {len(index.edges):,} references")
     for unit in made.left_out:
         print(f"  {unit} does not compile: left out")
+
+
+def _kernels(session: Session, library: PreparedLibrary, arguments: argparse.Namespace) -> None:
+    made = make_features(
+        session,
+        library,
+        jobs=arguments.jobs or session.workspace.config.jobs,
+        view=progress_view(arguments.quiet),
+    )
+    print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
+    for name, entry in sorted(made.entries.items()):
+        print(
+            f"  {name}: {len(entry.library)} symbols of the library's, {len(entry.runtime)} others"
+        )

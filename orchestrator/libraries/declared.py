@@ -59,6 +59,7 @@ class LibraryLicence(_Data):
     """A component's licence: variants have it that link one of `units`."""
 
     component: str
+    version: str
     tree: str
     licence: str
     units: Strings
@@ -89,4 +90,3 @@ def load_library(name: str = XNNPACK, folder: Path = DATA) -> LibraryData:
     data = LibraryData.model_validate(yaml.safe_load((folder / f"{name}.yaml").read_text("utf-8")))
     assert data.library == name, f"{name}.yaml says {data.library}"
     return data
-

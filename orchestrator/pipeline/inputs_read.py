@@ -103,8 +103,12 @@ def _python() -> Iterator[Path]:
 def _pins(session: Session) -> Iterator[Path]:
     """The declared paths to source trees; expanding them notes their variables."""
     pin, context = session.workspace.config.runtime, session.context
-    pins = (pin, *pin.third_party.values(), *pin.libraries.values())
-    for source in (source for one in pins for source in one.sources):
+    sources = [
+        *pin.sources,
+        *(source for one in pin.third_party.values() for source in one.sources),
+        *(source for one in pin.libraries.values() for source in one.sources),
+    ]
+    for source in sources:
         path = None if source.path is None else expand(source.path, context.root, context.env)
         if path is not None:
             yield path

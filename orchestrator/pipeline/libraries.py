@@ -15,7 +15,7 @@ from orchestrator.plan.libraries import LibraryFacts, library_facts
 from orchestrator.values.config import Processor, RuntimePin
 
 # Of a library's data, what no unit's code depends on.
-_BESIDE = {"debian_suites", "indexed", "licences"}
+_BESIDE = {"debian_suites", "indexed", "kernels", "licences"}
 
 
 @dataclass
@@ -33,19 +33,20 @@ class PreparedLibrary:
     _indices: dict[Processor, LibraryIndex | None] = field(default_factory=dict)
     _units: dict[Processor, Mapping[str, LibraryUnit]] = field(default_factory=dict)
 
-    @property
-    def identity(self) -> str:
-        """What an index of the library is tied to."""
+    def identity(self, processor: Processor) -> str:
+        """What the library's index for a processor is tied to."""
         data = self.data.model_dump(mode="json", exclude=_BESIDE)
-        return fingerprint({"trees": dict(self.pinned), "data": data})
+        kernels = [one.model_dump(mode="json") for one in self.data.kernels[processor]]
+        return fingerprint({"trees": dict(self.pinned), "data": data, "kernels": kernels})
 
     def index(self, processor: Processor) -> LibraryIndex | None:
         """The shipped index for a processor, where there is one. Raises IndexUnreadableError."""
         if processor not in self._indices:
             name = self.data.library
             shipped = library_index_path(name, processor).is_file()
-            found = load_library_index(name, processor, self.identity) if shipped else None
-            self._indices[processor] = found
+            self._indices[processor] = (
+                load_library_index(name, processor, self.identity(processor)) if shipped else None
+            )
         return self._indices[processor]
 
     def units(self, processor: Processor) -> Mapping[str, LibraryUnit]:

@@ -72,7 +72,8 @@ class VariantObjects:
 
     @property
     def fastest_first(self) -> tuple[str, ...]:
-        """All objects of PyTorch's and of the library's, best optimised first, for a linker that is given them all.
+        """All objects of PyTorch's and of the library's, best optimised first, for a linker that is
+        given them all.
 
         Of an inline function that several of them have it keeps the first copy.
         """

@@ -43,9 +43,7 @@ class LibraryFacts:
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
     """The facts of a library, whose trees have the digest."""
     include = tuple(f"-I{folder}" for folder in data.include)
-    return LibraryFacts(
-        data.library, data.version, digest, include, data.flags, data.c, data.cxx
-    )
+    return LibraryFacts(data.library, data.version, digest, include, data.flags, data.c, data.cxx)
 
 
 def library_compiles(
@@ -54,9 +52,7 @@ def library_compiles(
     """The compilations of a library's units: of the toolchain alone, not of PyTorch."""
     small = "-Oz" if spec.optimize == "size" else "-Os"
     before = spec.flags_before(kernel=True)
-    return tuple(
-        _compile(facts, spec.abi, spec.toolchain, before, small, unit) for unit in units
-    )
+    return tuple(_compile(facts, spec.abi, spec.toolchain, before, small, unit) for unit in units)
 
 
 @cache

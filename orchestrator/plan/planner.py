@@ -135,9 +135,7 @@ class Planner:
             bearing=app.bearing,
         )
 
-    def has(
-        self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec
-    ) -> bool:
+    def has(self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec) -> bool:
         """Whether the plan of a variant has a unit. Raises UnitUnknownError."""
         return self._number(unit) in self._app(kernels, selection, spec).needed.units
 

@@ -131,8 +131,8 @@ def fetch_runtime(
 
     With `verify`, trees that are there are hashed again, and fetched again where they were damaged.
     Raises `RuntimeUnavailableError`, `SourceMismatchError`, `CacheFullError`, `CacheReadOnlyError`,
-    `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of `tree.py`, `archive.py`
-    and `apt.py`.
+    `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
+    `tree.py`, `archive.py` and `apt.py`.
     """
     version = load_version(pin.pytorch, data)
     runtime = _runtime_tree(pin, context, version)
@@ -186,9 +186,7 @@ def _known_libraries() -> LibraryRules:
     return LibraryRules(trees, data.debian_suites)
 
 
-def _library_tree(
-    name: str, pin: LibraryPin, context: Context, libraries: LibraryRules
-) -> _Wanted:
+def _library_tree(name: str, pin: LibraryPin, context: Context, libraries: LibraryRules) -> _Wanted:
     rules = libraries.trees.get(name)
     if rules is None:
         raise LibraryUnknownError(

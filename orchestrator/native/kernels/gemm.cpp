@@ -4,7 +4,7 @@
 namespace lta {
 namespace {
 [[maybe_unused]] const void* volatile used[] = {
-    reinterpret_cast<const void*>(&xnn_run_fully_connected_nc_f32),
+    reinterpret_cast<const void*>(&xnn_create_fully_connected_nc_f32),
 };
 
 }  // namespace
