@@ -3,7 +3,7 @@
 
 namespace lta {
 namespace {
-[[maybe_unused]] const void* volatile used[] = {
+[[gnu::used]] const void* const used[] = {
     reinterpret_cast<const void*>(&xnn_create_convolution2d_nhwc_f32),
     reinterpret_cast<const void*>(&xnn_reshape_convolution2d_nhwc_f32),
     reinterpret_cast<const void*>(&xnn_setup_convolution2d_nhwc_f32),

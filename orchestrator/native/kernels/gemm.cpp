@@ -3,7 +3,7 @@
 
 namespace lta {
 namespace {
-[[maybe_unused]] const void* volatile used[] = {
+[[gnu::used]] const void* const used[] = {
     reinterpret_cast<const void*>(&xnn_create_fully_connected_nc_f32),
 };
 
