@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
     "verify": Command("verify", "run apps' models in their delivered libraries, and compare"),
     "runtime": Command("runtime", "maintain what is shipped for a PyTorch version: its index"),
+    "library": Command("library", "maintain what is shipped for a library of kernels: its index"),
     "toolchain": Command("toolchain", "tell what a toolchain can do; CMake files for consumers"),
     "clean": Command("clean", "remove what builds have made, and only that"),
     "doctor": Command("doctor", "tell what is present, what is missing, and how to get it"),

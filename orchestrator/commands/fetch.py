@@ -74,6 +74,7 @@ def _trees(pin: RuntimePin, fetched: FetchedRuntime) -> list[dict[str, Any]]:
     for name, include in sorted(fetched.third_party.items()):
         depth = len(Path(pin.third_party[name].include).parts)
         folders[name] = include.parents[depth - 1]
+    folders |= dict(sorted(fetched.libraries.items()))
     trees = []
     for name, folder in folders.items():
         marker = read_marker(folder)

@@ -200,9 +200,11 @@ def _programs(machine: Machine) -> Iterator[Finding]:
 def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
     runtime = workspace.config.runtime
     third = sorted(runtime.third_party.items())
+    libraries = sorted(runtime.libraries.items())
     pins = [
         ("pytorch", runtime.pytorch, runtime.tree, runtime.sources),
         *((name, name, pin.tree, pin.sources) for name, pin in third),
+        *((name, name, pin.tree, pin.sources) for name, pin in libraries),
     ]
     for name, stored_as, tree, sources in pins:
         ways = [way for source in sources if (way := _way(source, workspace.root, machine))]

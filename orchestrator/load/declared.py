@@ -10,6 +10,7 @@ from orchestrator.errors import Place
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.values.config import (
     AppConfig,
+    KernelChoice,
     ModelConfig,
     Optimize,
     SelectionPolicy,
@@ -34,6 +35,7 @@ class App:
     place: Place
     optimize: Optimize
     selection: SelectionPolicy
+    kernels: KernelChoice
     package_name: str
     places: PlaceIndex = field(compare=False, repr=False)
 

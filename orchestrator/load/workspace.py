@@ -280,6 +280,7 @@ def _load_app(
         config=config,
         place=_place(root, file),
         optimize=config.optimize or workspace.defaults.optimize,
+        kernels=config.kernels or workspace.defaults.kernels,
         selection=config.selection or workspace.defaults.selection,
         package_name=config.package_name or default_package_name(name),
         places=places,

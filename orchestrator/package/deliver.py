@@ -40,6 +40,7 @@ from orchestrator.package.macho_live import linked_bytes
 from orchestrator.package.manifest import (
     MANIFEST,
     FileFact,
+    KernelsFact,
     LibraryFact,
     LicenceFact,
     Manifest,
@@ -107,6 +108,7 @@ class DeliverInputs:
     fingerprint: str = ""
     static_library: Path | None = None
     beside: tuple[Path, ...] = ()
+    kernels: KernelsFact | None = None
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         models=tuple(sorted(inputs.models, key=lambda model: model.name)),
         selection=inputs.selection,
         runtime=inputs.runtime,
+        kernels=inputs.kernels,
         toolchain=inputs.toolchain,
         definitions=inputs.definitions,
         library=library,

@@ -60,6 +60,14 @@ class RuntimeFact(_Fact):
     tree: str
 
 
+class KernelsFact(_Fact):
+    """Kernels of a third-party library: what they are for, the library, its version."""
+
+    features: Names
+    library: str
+    version: str
+
+
 class AndroidFact(_Fact):
     """Android: the least API level, the NDK's major release (None for the stand-in), and which of
     the NDK's C++ libraries."""
@@ -144,6 +152,8 @@ class Manifest(_Fact):
     models: Annotated[tuple[ModelFact, ...], Strict(False)]
     selection: SelectionFact
     runtime: RuntimeFact
+    # None: PyTorch's own alone.
+    kernels: KernelsFact | None = None
     toolchain: ToolchainFact
     # What a C++ consumer of the static libraries must define (`NAME` or `NAME=value`).
     definitions: Names

@@ -7,6 +7,7 @@ from pathlib import Path
 from orchestrator.package.deliver import DeliverInputs
 from orchestrator.package.manifest import (
     AndroidFact,
+    KernelsFact,
     ModelFact,
     RuntimeFact,
     SelectionFact,
@@ -64,6 +65,7 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         runtime=RuntimeFact(
             pytorch=session.runtime.version.version, tree=session.runtime.fetched.digest
         ),
+        kernels=_kernels(session, variant.objects.plan.spec.features),
         toolchain=ToolchainFact(
             compiler=toolchain.driver.kind or ("zig" if zig is not None else "command"),
             version=toolchain.version,
@@ -82,6 +84,13 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         beside=toolchain.driver.beside,
         fingerprint=common_fingerprint(session, app, variant.traces, selection),
     )
+
+
+def _kernels(session: Session, features: tuple[str, ...]) -> KernelsFact | None:
+    if not features or session.library is None:
+        return None
+    facts = session.library.facts
+    return KernelsFact(features=features, library=facts.name, version=facts.version)
 
 
 def _android(facts: AndroidFacts | None) -> AndroidFact | None:

@@ -103,7 +103,12 @@ def _python() -> Iterator[Path]:
 def _pins(session: Session) -> Iterator[Path]:
     """The declared paths to source trees; expanding them notes their variables."""
     pin, context = session.workspace.config.runtime, session.context
-    for source in (*pin.sources, *(s for one in pin.third_party.values() for s in one.sources)):
+    sources = [
+        *pin.sources,
+        *(source for one in pin.third_party.values() for source in one.sources),
+        *(source for one in pin.libraries.values() for source in one.sources),
+    ]
+    for source in sources:
         path = None if source.path is None else expand(source.path, context.root, context.env)
         if path is not None:
             yield path
@@ -112,7 +117,7 @@ def _pins(session: Session) -> Iterator[Path]:
 def _runtime(session: Session) -> Iterator[Path]:
     """The marks by which the cache's trees are known to be whole, and what was made of them."""
     runtime = session.runtime
-    trees = [runtime.fetched.tree]
+    trees = [runtime.fetched.tree, *runtime.fetched.libraries.values()]
     for name, include in runtime.fetched.third_party.items():
         below = Path(session.workspace.config.runtime.third_party[name].include)
         trees.append(include.parents[len(below.parts) - 1])

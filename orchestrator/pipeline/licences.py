@@ -11,6 +11,7 @@ from orchestrator.package.deliver import Licence
 from orchestrator.package.files import File
 from orchestrator.package.manifest import SourceFact
 from orchestrator.package.symbols import defined_symbols
+from orchestrator.pipeline.libraries import PreparedLibrary
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.runtime.tree import (
@@ -39,6 +40,7 @@ def licences(
     return (
         own_licence(),
         *_of_runtime(session, units),
+        *_of_library(session, units),
         *(of_linked(session.toolchain(abi).driver.linked, linked) if linked else ()),
     )
 
@@ -94,6 +96,29 @@ def _of_runtime(session: Session, units: Collection[str]) -> Iterator[Licence]:
             {name: text.read(folder) for name, text in rule.texts.items()},
             _source(session, folder, rule),
         )
+
+
+def _of_library(session: Session, units: Collection[str]) -> Iterator[Licence]:
+    """The parts of a library of kernels, where one of its units is linked."""
+    library = session.library
+    linked = [unit for unit in units if library and unit.startswith(tuple(_folders(library)))]
+    if library is None or not linked:
+        return
+    for rule in library.data.licences:
+        holding = TreeRules(rule.units)
+        if any(holding.counts(unit) for unit in linked):
+            yield Licence(
+                rule.component,
+                rule.version,
+                rule.licence,
+                {rule.text: (library.trees[rule.tree] / rule.text).read_bytes()},
+                SourceFact(sha256=library.pinned[rule.tree]),
+            )
+
+
+def _folders(library: PreparedLibrary) -> Iterator[str]:
+    """How the names of a library's units begin."""
+    return (f"{tree}/" for tree in library.trees)
 
 
 def _source(session: Session, folder: Path, rule: LicenceRule) -> SourceFact:

@@ -100,7 +100,7 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
         inputs=(exports,),
     )
     registering = (*(c.object for c in objects.registrations),)
-    registering += tuple(c.object for c in objects.plan.whole)
+    registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
     driver = _driver(session, spec)
     return VariantLinks(
         shared=shared,

@@ -69,6 +69,7 @@ def plan_variants(
                 lean=session.lean_units(roots[label.app]),
                 cut=session.cut_units(roots[label.app]),
                 app=label.app,
+                features=session.asked_features(abi_of(label), label.app, roots[label.app]),
                 self_relocation=session.workspace.apps[label.app].config.self_relocation,
             )
             for label in labels
@@ -110,7 +111,7 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
                 app=variant.label.app,
                 abi=str(variant.label.abi),
                 compiles=compiles[variant.label],
-                estimated_bytes=variant.objects.plan.needed.bytes,
+                estimated_bytes=variant.objects.plan.needed.bytes + variant.objects.library_bytes,
                 generated=_is_generated(session, variant),
             )
             for variant in variants

@@ -109,6 +109,8 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
     library = zig_library()
     if library is not None:
         folders["zig"] = str(library)
+    for name, tree in fetched.libraries.items():
+        folders[f"library_{name}"] = str(tree)
     units = runtime_units(fetched.tree, version)
     facts = RuntimeFacts(
         identity=fingerprint(

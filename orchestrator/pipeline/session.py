@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from orchestrator.context import Context
 from orchestrator.execute.folders import ensure_folder
+from orchestrator.libraries.features import asked_by_operators, load_entries
+from orchestrator.libraries.index import LibraryIndex
 from orchestrator.load.declared import App, Workspace
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
@@ -27,6 +29,7 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
 )
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.pipeline.libraries import PreparedLibrary, prepare_library
 from orchestrator.pipeline.prepare import NATIVE, PreparedRuntime, prepare_runtime
 from orchestrator.plan.planner import Planner
 from orchestrator.runtime.arguments import argument_counts
@@ -65,6 +68,27 @@ class Session:
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
         return prepare_runtime(self.workspace, self.context, self.say)
+
+    @cached_property
+    def library(self) -> PreparedLibrary | None:
+        """The library of kernels that the workspace pins, if it does."""
+        return prepare_library(self.workspace.config.runtime, self.runtime)
+
+    def library_index(self, abi: str) -> LibraryIndex | None:
+        """The library's index for an ABI, where there is one. Raises IndexUnreadableError."""
+        processor = self.workspace.toolchains[abi].config.processor
+        return None if self.library is None else self.library.index(processor)
+
+    def asked_features(
+        self, abi: str, app: str, root_operators: Collection[str]
+    ) -> frozenset[str] | None:
+        """The kernels that call a library, of those that operators ask for; None where the app's
+        variant for the ABI has none, whatever it computes."""
+        native = self.workspace.apps[app].kernels == "native"
+        shipped = load_entries(self.runtime.version.version)
+        if native or not shipped or self.library_index(abi) is None:
+            return None
+        return asked_by_operators(root_operators)
 
     @cached_property
     def planner(self) -> Planner:

@@ -22,7 +22,7 @@ _WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "defaults", "cache", "jobs
 # Of an app, what is told for each of its ABIs or models.
 _APP_NEUTRAL = frozenset({"models", "targets", "budgets"})
 # Compared as the app has them in the end, whoever says so.
-_WITH_DEFAULTS = ("optimize", "selection", "package_name")
+_WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ def _pin_changes(old: RuntimePin, new: RuntimePin) -> Iterator[str]:
         facts = [None if pin is None else (pin.tree, pin.include) for pin in pins]
         if facts[0] != facts[1]:
             yield f"third_party.{name}"
+    for name in sorted({*old.libraries, *new.libraries}):
+        trees = [one and one.tree for one in (old.libraries.get(name), new.libraries.get(name))]
+        if trees[0] != trees[1]:
+            yield f"libraries.{name}"
 
 
 def _backends(config: WorkspaceConfig) -> frozenset[str]:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.codegen.registrations import generate_registrations, planned_registrations
 from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.codegen.units import write_unit
+from orchestrator.libraries.features import (
+    asked_by_units,
+    library_symbols,
+    load_entries,
+    runtime_symbols,
+    sources_of,
+)
 from orchestrator.package.aar_java import java_package
 from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
@@ -18,11 +25,13 @@ from orchestrator.plan.graph import (
     VariantObjects,
     cxx_library_compiles,
     java_compiles,
+    kernel_compiles,
     native_compiles,
     registration_compiles,
     relocation_compile,
     runtime_library_compiles,
 )
+from orchestrator.plan.libraries import library_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
 from orchestrator.toolchain.resolve import ResolvedToolchain
@@ -60,6 +69,7 @@ class Wanted:
     those of which they need less.
     app is whose release variant it is: on Android its library carries the app's Java methods.
     self_relocation: whether the app lets its shared library relocate itself.
+    features: the kernels that call a library which its operators ask for; None: none at all.
     """
 
     label: str
@@ -73,6 +83,7 @@ class Wanted:
     cut: frozenset[str] = frozenset()
     app: str | None = None
     self_relocation: bool = True
+    features: frozenset[str] | None = None
 
 
 def plan_all(
@@ -111,10 +122,32 @@ def plan_all(
             native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
             runtime_library(session, plan.spec),
             _java(session, plan.spec, apps[label]),
+            _kernels(session, plan.spec),
+            *_library(session, plan.spec),
         )
         for label, plan in plans.items()
     }
     return {label: _kept(session, objects) for label, objects in planned.items()}
+
+
+def _kernels(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+    """Our sources that call the library, of the variant's features."""
+    if session.library is None:
+        return ()
+    runtime, sources = session.runtime, sources_of(spec.features)
+    return kernel_compiles(runtime.facts, spec, sources, runtime.native, session.library.facts)
+
+
+def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
+    """The library's units that the variant's features need, and the bytes of what they need."""
+    index = session.library_index(spec.abi) if spec.features else None
+    if index is None or session.library is None:
+        return (), 0
+    entries = load_entries(session.runtime.version.version)
+    needs = index.needs(library_symbols(entries[name] for name in spec.features))
+    units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
+    compiles = library_compiles(session.library.facts, spec, (units[u] for u in needs.units))
+    return compiles, needs.bytes
 
 
 def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
@@ -162,6 +195,26 @@ def _sources(plan: VariantPlan) -> tuple[str, ...]:
 
 def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
     """The specification that the planner wants."""
+    spec = _bare_spec(session, wanted)
+    if wanted.features is None:
+        return spec
+    spec = _with_features(session, spec, wanted.features)
+    more = {
+        feature
+        for unit, feature in asked_by_units().items()
+        if session.planner.has(unit, wanted.kernels, wanted.selection, spec)
+    }
+    return _with_features(session, spec, wanted.features | more)
+
+
+def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]) -> VariantSpec:
+    entries = load_entries(session.runtime.version.version)
+    entry = runtime_symbols(entries[name] for name in features)
+    return replace(spec, features=tuple(sorted(features)), kernel_entry=entry)
+
+
+def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
+    """The specification without kernels that call a library."""
     toolchain = session.toolchain(wanted.abi)
     entry = session.runtime.entry
     return VariantSpec(

@@ -20,7 +20,8 @@ _INCLUDE = ("-include", "$native/capi/anchor.h")
 
 def anchors_of(objects: VariantObjects) -> tuple[str, ...]:
     """The anchors of a variant's registering units, sorted."""
-    return tuple(sorted(_anchor(unit) for unit in (*objects.registrations, *objects.plan.whole)))
+    units = (*objects.kernels, *objects.registrations, *objects.plan.whole)
+    return tuple(sorted(map(_anchor, units)))
 
 
 def anchored(objects: VariantObjects, keeper: Sequence[Compile]) -> VariantObjects:
@@ -28,6 +29,7 @@ def anchored(objects: VariantObjects, keeper: Sequence[Compile]) -> VariantObjec
     return replace(
         objects,
         plan=replace(objects.plan, whole=_with_anchors(objects.plan.whole)),
+        kernels=_with_anchors(objects.kernels),
         registrations=(*_with_anchors(objects.registrations), *keeper),
         native=tuple(_with(unit, "-DLTA_KEEPS_ANCHORS") for unit in objects.native),
     )

@@ -16,6 +16,7 @@ from orchestrator.plan.flags import (
     speed_rank,
     together,
 )
+from orchestrator.plan.libraries import LibraryFacts
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -45,6 +46,9 @@ class VariantObjects:
     runtime_library  our build of parts of the C++ library, or of all of it, for the shared library
                      alone: a static consumer brings his own
     java             the methods behind the Java API, for Android's shared library alone
+    kernels          kernels of ours that call a library: they register themselves
+    library          that library's units
+    library_bytes    size of the sections of them that are needed, as its index has it
     """
 
     plan: VariantPlan
@@ -52,23 +56,34 @@ class VariantObjects:
     native: tuple[Compile, ...]
     runtime_library: tuple[Compile, ...] = ()
     java: tuple[Compile, ...] = ()
+    kernels: tuple[Compile, ...] = ()
+    library: tuple[Compile, ...] = ()
+    library_bytes: int = 0
 
     @property
     def whole(self) -> tuple[str, ...]:
         """Objects that are linked whatever refers to them."""
-        return tuple(c.object for c in (*self.native, *self.registrations, *self.plan.whole))
+        compiles = (*self.native, *self.kernels, *self.registrations, *self.plan.whole)
+        return tuple(c.object for c in compiles)
 
     @property
     def by_need(self) -> tuple[str, ...]:
-        return tuple(c.object for c in self.plan.by_need)
+        return tuple(c.object for c in (*self.plan.by_need, *self.library))
 
     @property
     def fastest_first(self) -> tuple[str, ...]:
-        """All objects of PyTorch's, best optimised first, for a linker that is given them all.
+        """All objects of PyTorch's and of the library's, best optimised first, for a linker that is
+        given them all.
 
         Of an inline function that several of them have it keeps the first copy.
         """
-        compiles = (*self.native, *self.registrations, *self.plan.compiles)
+        compiles = (
+            *self.native,
+            *self.kernels,
+            *self.registrations,
+            *self.plan.compiles,
+            *self.library,
+        )
         return tuple(c.object for c in sorted(compiles, key=lambda c: speed_rank(c.flags)))
 
     @property
@@ -77,8 +92,10 @@ class VariantObjects:
             *self.runtime_library,
             *self.java,
             *self.native,
+            *self.kernels,
             *self.registrations,
             *self.plan.compiles,
+            *self.library,
         )
 
 
@@ -109,6 +126,27 @@ def native_compiles(
     """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
     pch = precompile(facts, spec, flags_of(spec))
     return _native_compiles(facts.identity, spec.level, tuple(sources), native, pch)
+
+
+def kernel_compiles(
+    facts: RuntimeFacts,
+    spec: VariantSpec,
+    sources: Iterable[str],
+    native: str,
+    library: LibraryFacts,
+) -> tuple[Compile, ...]:
+    """The compilations of our sources that call a library: as our others, with its headers."""
+    return _kernel_compiles(facts.identity, spec.level, tuple(sources), native, library)
+
+
+@cache
+def _kernel_compiles(
+    runtime: str, spec: VariantSpec, sources: tuple[str, ...], native: str, library: LibraryFacts
+) -> tuple[Compile, ...]:
+    # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
+    flags = (*flags_of(spec), "-I$native/capi", *library.options, *library.include)
+    of = {"native": native, "runtime": runtime, "library": library.digest}
+    return tuple(_native(spec, source, flags, of, _NATIVE_COST) for source in sources)
 
 
 @cache

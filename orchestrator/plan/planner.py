@@ -135,6 +135,10 @@ class Planner:
             bearing=app.bearing,
         )
 
+    def has(self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec) -> bool:
+        """Whether the plan of a variant has a unit. Raises UnitUnknownError."""
+        return self._number(unit) in self._app(kernels, selection, spec).needed.units
+
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
         """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""
         return reach(self.index, kernels, **self._roots(selection, spec))
@@ -186,12 +190,13 @@ class Planner:
         """The units that these operators need, with all cut that can be: however they are chosen,
         no variant with them has less."""
         selection = Selection({name: frozenset() for name in operators})
-        roots = self._roots(selection, replace(spec, cut=self.facts.cuttable))
+        spec = replace(spec.without_features, cut=self.facts.cuttable)
+        roots = self._roots(selection, spec)
         return needed(self.index, self._host_kernels, **roots).units
 
     def _roots(self, selection: Selection, spec: VariantSpec) -> _Roots:
         return {
-            "entry": self._entry(spec.entry),
+            "entry": self._entry(spec.entry | spec.kernel_entry),
             "operators": selection.operators,
             "units": sorted(map(self._number, self.facts.always_for(spec.purpose))),
             "cut": sorted(map(self._number, spec.cut)),
@@ -199,7 +204,8 @@ class Planner:
         }
 
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
-        key = (id(kernels), id(selection), spec.entry, spec.purpose, spec.cut)
+        entry = spec.entry | spec.kernel_entry
+        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut)
         if key not in self._apps:
             self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
         return self._apps[key][0]

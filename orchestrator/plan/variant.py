@@ -95,6 +95,8 @@ class VariantSpec:
     """What to plan: an ABI's toolchain identity and flags, what for, and how optimised.
 
     entry   symbols of the runtime that our own native code refers to
+    features  kernels of ours that call a library: their names, sorted
+    kernel_entry  symbols of the runtime that they refer to
     precompile  whether units share a precompiled header
     unity   whether units that every variant has are compiled together
     lto     whether its shared library is optimised as a whole, at the link
@@ -120,6 +122,8 @@ class VariantSpec:
     unity: bool = True
     lto: bool = False
     self_relocation: bool = True
+    features: tuple[str, ...] = ()
+    kernel_entry: frozenset[str] = frozenset()
     hardening: frozenset[Hardening] = HARDENING
 
     def flags_before(self, unit: str = "", *, kernel: bool = False) -> tuple[str, ...]:
@@ -131,7 +135,19 @@ class VariantSpec:
     def level(self) -> VariantSpec:
         """Itself without what is an app's own: how an ABI's units are compiled."""
         none = frozenset[str]()
-        return replace(self, entry=none, hot=none, lean=none, cut=none, self_relocation=True)
+        return replace(
+            self.without_features,
+            entry=none,
+            hot=none,
+            lean=none,
+            cut=none,
+            self_relocation=True,
+        )
+
+    @cached_property
+    def without_features(self) -> VariantSpec:
+        """Itself without kernels that call a library."""
+        return replace(self, features=(), kernel_entry=frozenset())
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class _Unpacking:
     """One archive on its way into the folder `into`.
 
     top     the name of its one folder; None before the first member
+    flat    whether it has no such folder
     files   what was written so far, paths below the top folder
     folders the folders around them
     """
@@ -55,6 +56,7 @@ class _Unpacking:
     allowed: Allowance
     into: Path
     wanted: Callable[[str], bool]
+    flat: bool = False
     top: str | None = None
     files: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
@@ -65,14 +67,17 @@ def unpack(
     into: Path,
     wanted: Callable[[str], bool] = lambda path: True,
     max_bytes: int = MAX_BYTES,
+    *,
+    flat: bool = False,
 ) -> None:
     """Write the files of `archive` that are `wanted` into the existing, empty folder `into`.
 
-    The one folder at the archive's top is stripped; `wanted` is asked with the path below it.
+    The one folder at the archive's top is stripped; `wanted` is asked with the path below it. An
+    archive that is `flat` has none.
     Raises `ArchiveBrokenError`, `ArchiveUnsafeError`, `ArchiveTooLargeError`, and the disk's
     `OSError`; the folder is empty again then.
     """
-    work = _Unpacking(allowance(archive, max_bytes), into, wanted)
+    work = _Unpacking(allowance(archive, max_bytes), into, wanted, flat)
     try:
         with closing(archive_members(archive, work.allowed)) as members:
             for member in members:
@@ -100,7 +105,7 @@ def _take(work: _Unpacking, member: Member) -> None:
 
 def _stripped(work: _Unpacking, member: Member) -> str:
     """The member's path below the top folder, `""` for that folder itself."""
-    parts = _parts(member.name)
+    parts = _below(work, _parts(member.name))
     if parts is None:
         raise _unsafe(work, member, "a path that leaves the archive's folder")
     if not parts:
@@ -119,6 +124,11 @@ def _stripped(work: _Unpacking, member: Member) -> str:
     return "/".join(parts[1:])
 
 
+def _below(work: _Unpacking, parts: list[str] | None) -> list[str] | None:
+    """The names of a path with the top folder in front, also where the archive has none."""
+    return [".", *parts] if work.flat and parts else parts
+
+
 def _parts(name: str) -> list[str] | None:
     """The names that a path is made of; None where it is not simply one inside the archive."""
     name = name.removeprefix("./").rstrip("/")
@@ -131,7 +141,7 @@ def _parts(name: str) -> list[str] | None:
 
 def _twin(work: _Unpacking, member: Member) -> Iterator[bytes]:
     """The bytes of the file that a hard link names: one that this archive has written."""
-    parts = _parts(member.target)
+    parts = _below(work, _parts(member.target))
     if not parts or parts[0] != work.top:
         raise _unsafe(work, member, f"a link to {member.target}, outside the archive's folder")
     twin = "/".join(parts[1:])

@@ -3,7 +3,7 @@
 pyelftools checks and opens the file; the bulk tables (section headers, symbols, relocations: up to
 100,000 rows an object) are unpacked with `struct` straight from the sections' bytes, which is
 30 times faster than building an object a row.  Format: System V gABI, chapters 4 and 5; relocation
-types: x86-64 psABI table 4.10, AArch64 ELF psABI.
+types: x86-64 psABI table 4.10, AArch64 and Arm ELF psABI.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from elftools.elf.elffile import ELFFile
 from orchestrator.errors import OrchestratorError
 
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+_SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOL_32 = struct.Struct("<IIIBBH")
 _RELA = struct.Struct("<QQq")
+_REL_32 = struct.Struct("<II")
 _SHT_PROGBITS, _SHT_RELA, _SHT_NOBITS, _SHT_INIT_ARRAY, _SHT_GROUP = 1, 4, 8, 14, 17
-_SHT_SYMTAB_SHNDX = 18
+_SHT_REL, _SHT_SYMTAB_SHNDX = 9, 18
 _SHF_ALLOC, _SHF_GROUP = 0x2, 0x200
 _STT_SECTION, _STT_FILE = 3, 4
 _SHN_XINDEX, _SHN_COMMON = 0xFFFF, 0xFFF2
@@ -33,16 +36,20 @@ _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})
 
 # R_X86_64_PLT32, R_AARCH64_JUMP26 and R_AARCH64_CALL26: a call, not an address that is loaded.
 _CALLS = frozenset({4, 282, 283})
+# R_ARM_THM_CALL, R_ARM_CALL, R_ARM_JUMP24, R_ARM_THM_JUMP24
+_CALLS_32 = frozenset({10, 28, 29, 30})
 
 
 class ObjectUnreadableError(OrchestratorError):
-    """The file is not a 64-bit little-endian relocatable ELF object."""
+    """The file is not a little-endian relocatable ELF object."""
 
 
 @dataclass(frozen=True)
 class Reference:
     """One relocation: at `offset` of its section, to `symbol` (undefined or defined elsewhere in
-    the object) or to `section` (index), `addend` bytes into it; whether it is a call."""
+    the object) or to `section` (index), `addend` bytes into it; whether it is a call.
+
+    In a 32-bit object the addend lies in the code, where it is not looked for: it counts as 0."""
 
     offset: int
     symbol: str
@@ -102,10 +109,12 @@ class _Symbol:
 class _Tables:
     """The raw tables of one ELF file, unpacked once."""
 
-    def __init__(self, data: bytes, shoff: int, count: int, names: int) -> None:
+    def __init__(self, data: bytes, shoff: int, count: int, names: int, *, wide: bool) -> None:
         self.data = data
-        end = shoff + count * _SECTION_HEADER.size
-        self.headers = list(_SECTION_HEADER.iter_unpack(data[shoff:end]))
+        self.wide = wide
+        header = _SECTION_HEADER if wide else _SECTION_HEADER_32
+        end = shoff + count * header.size
+        self.headers = list(header.iter_unpack(data[shoff:end]))
         table = self.body(names)
         self.names = [_name(table, header[0]) for header in self.headers]
 
@@ -121,8 +130,8 @@ class _Tables:
         )
         wide_indices = [row[0] for row in struct.iter_unpack("<I", wide)]
         symbols = []
-        for number, row in enumerate(_SYMBOL.iter_unpack(self.body(index))):
-            name, info, _other, section, value, _size = row
+        for number, row in enumerate(self._symbol_rows(self.body(index))):
+            name, info, section, value = row
             if section == _SHN_XINDEX:
                 section = wide_indices[number]
             elif section >= _SHN_COMMON:
@@ -130,11 +139,31 @@ class _Tables:
             symbols.append(_Symbol(_name(strings, name), section, value, info & 15, info >> 4))
         return symbols
 
+    def _symbol_rows(self, body: bytes) -> Iterator[tuple[int, int, int, int]]:
+        """Name, info, section and value of each symbol."""
+        if self.wide:
+            for name, info, _other, section, value, _size in _SYMBOL.iter_unpack(body):
+                yield name, info, section, value
+        else:
+            for name, value, _size, info, _other, section in _SYMBOL_32.iter_unpack(body):
+                yield name, info, section, value
+
+    def references(self, index: int, symbols: list[_Symbol]) -> Iterator[Reference]:
+        """The relocations in the section `index`."""
+        body = self.body(index)
+        if self.wide:
+            yield from _references(body, symbols)
+            return
+        for offset, info in _REL_32.iter_unpack(body):
+            symbol, kind = symbols[info >> 8], info & 0xFF
+            within = symbol.value if symbol.section else 0
+            yield Reference(offset, symbol.name, symbol.section, within, kind in _CALLS_32)
+
 
 def read_object(path: Path) -> ObjectFacts:
     """The facts of the object at `path`.
 
-    Raises ObjectUnreadableError where it is not a 64-bit little-endian ELF relocatable file.
+    Raises ObjectUnreadableError where it is not a little-endian ELF relocatable file.
     """
     try:
         tables = _tables(path)
@@ -143,7 +172,7 @@ def read_object(path: Path) -> ObjectFacts:
     except (ELFError, struct.error, IndexError, StopIteration, ValueError) as error:
         raise ObjectUnreadableError(
             f"{path.name} is not an object that the index can read",
-            expected="a 64-bit little-endian ELF relocatable file",
+            expected="a little-endian ELF relocatable file",
             seen=str(error) or "a file that ends too early",
             hint="compile the units for linux-x86_64 or linux-arm64",
         ) from None
@@ -152,10 +181,11 @@ def read_object(path: Path) -> ObjectFacts:
 def _tables(path: Path) -> _Tables:
     with path.open("rb") as stream:
         elf = ELFFile(stream)
-        if elf["e_type"] != "ET_REL" or elf.elfclass != 64 or not elf.little_endian:
+        if elf["e_type"] != "ET_REL" or not elf.little_endian:
             raise ELFError(f"{elf['e_type']}, {elf.elfclass} bits")
         count, names = elf.num_sections(), elf.get_shstrndx()
-    return _Tables(path.read_bytes(), elf["e_shoff"], count, names)
+    wide = elf.elfclass == 64
+    return _Tables(path.read_bytes(), elf["e_shoff"], count, names, wide=wide)
 
 
 def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
@@ -177,8 +207,9 @@ def _facts(tables: _Tables, symbols: list[_Symbol]) -> ObjectFacts:
                 (strong if symbol.binding == 1 else weak)[symbol.name] = symbol.section
     references: dict[int, tuple[Reference, ...]] = {}
     for index, header in enumerate(tables.headers):
-        if header[1] == _SHT_RELA and header[7] in allocated:
-            references[header[7]] = tuple(_references(tables.body(index), symbols))
+        kind = _SHT_RELA if tables.wide else _SHT_REL
+        if header[1] == kind and header[7] in allocated:
+            references[header[7]] = tuple(tables.references(index, symbols))
     sections = {}
     for index in allocated:
         header, name = tables.headers[index], tables.names[index]

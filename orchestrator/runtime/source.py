@@ -20,13 +20,14 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
+from orchestrator.libraries.declared import load_library
 from orchestrator.runtime.apt import AptClient
 from orchestrator.runtime.process import WayClosed
 from orchestrator.runtime.tree import TreeRules, digest_files, tree_files
@@ -34,7 +35,7 @@ from orchestrator.runtime.versions import DATA, VersionData, load_version
 from orchestrator.runtime.ways import Ways, way_name
 from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import remove_leftovers, sync_tree
-from orchestrator.values.config import RuntimePin, Source, ThirdPartyPin
+from orchestrator.values.config import LibraryPin, RuntimePin, Source, ThirdPartyPin
 
 MARKER: Final = ".complete"
 
@@ -50,6 +51,10 @@ class RuntimeUnavailableError(OrchestratorError):
 
 class SourceMismatchError(OrchestratorError):
     """A way gave a source tree that is not the pinned one."""
+
+
+class LibraryUnknownError(OrchestratorError):
+    """WORKSPACE pins a library of which we know nothing."""
 
 
 class CacheFullError(OrchestratorError):
@@ -68,12 +73,26 @@ class FetchedRuntime:
     tree         the folder of its source files
     digest       that tree's digest, as pinned
     third_party  name of a header set -> the folder that goes on the include path
+    libraries    name of a library's tree -> its folder
     """
 
     version: str
     tree: Path
     digest: str
     third_party: Mapping[str, Path]
+    libraries: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LibraryRules:
+    """What our data says of the libraries that may be pinned.
+
+    trees   name of a tree -> the files of it that count
+    suites  Debian's that have their archives
+    """
+
+    trees: Mapping[str, TreeRules]
+    suites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,7 @@ class _Wanted:
     digest: str
     rules: TreeRules
     ways: tuple[Source, ...]
+    suites: tuple[str, ...]
 
 
 def fetch_runtime(
@@ -104,23 +124,38 @@ def fetch_runtime(
     *,
     verify: bool = False,
     data: Path = DATA,
+    libraries: LibraryRules | None = None,
 ) -> FetchedRuntime:
-    """The pinned PyTorch tree and its third-party headers, fetched where they are not there yet.
+    """The pinned PyTorch tree, its third-party headers and the libraries, fetched where they are
+    not there yet.
 
     With `verify`, trees that are there are hashed again, and fetched again where they were damaged.
     Raises `RuntimeUnavailableError`, `SourceMismatchError`, `CacheFullError`, `CacheReadOnlyError`,
-    `RuntimeUnsupportedError`, `LocksUnsupportedError`, and the errors of `tree.py`, `archive.py`
-    and `apt.py`.
+    `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
+    `tree.py`, `archive.py` and `apt.py`.
     """
     version = load_version(pin.pytorch, data)
     runtime = _runtime_tree(pin, context, version)
-    third = {name: _third_party_tree(name, pin, context) for name, pin in pin.third_party.items()}
-    wanted = [runtime, *third.values()]
+    third = {
+        name: _third_party_tree(name, one, context, version)
+        for name, one in pin.third_party.items()
+    }
+    library = {
+        name: _library_tree(name, one, context, libraries or _known_libraries())
+        for name, one in pin.libraries.items()
+    }
+    wanted = [runtime, *third.values(), *library.values()]
     if verify or any(_missing(tree) for tree in wanted):
         with disk_faults_told(context.cache, version.disk_mb):
             _fetch(wanted, context, version, progress, verify)
     includes = {name: tree.folder / pin.third_party[name].include for name, tree in third.items()}
-    return FetchedRuntime(pin.pytorch, runtime.folder, pin.tree, MappingProxyType(includes))
+    return FetchedRuntime(
+        pin.pytorch,
+        runtime.folder,
+        pin.tree,
+        MappingProxyType(includes),
+        MappingProxyType({name: tree.folder for name, tree in library.items()}),
+    )
 
 
 def read_marker(tree: Path) -> Marker | None:
@@ -133,13 +168,35 @@ def read_marker(tree: Path) -> Marker | None:
 
 def _runtime_tree(pin: RuntimePin, context: Context, version: VersionData) -> _Wanted:
     folder = context.cache / "runtime" / f"{pin.pytorch}-{pin.tree[:12]}"
-    return _Wanted(f"PyTorch {pin.pytorch}", folder, pin.tree, version.tree.rules, pin.sources)
+    rules, suites = version.tree.rules, version.debian_suites
+    return _Wanted(f"PyTorch {pin.pytorch}", folder, pin.tree, rules, pin.sources, suites)
 
 
-def _third_party_tree(name: str, pin: ThirdPartyPin, context: Context) -> _Wanted:
+def _third_party_tree(
+    name: str, pin: ThirdPartyPin, context: Context, version: VersionData
+) -> _Wanted:
     folder = context.cache / "runtime" / f"{name}-{pin.tree[:12]}"
     rules = TreeRules((f"{pin.include}/**", "LICENSE*", "COPYING*", "NOTICE*"))
-    return _Wanted(name, folder, pin.tree, rules, pin.sources)
+    return _Wanted(name, folder, pin.tree, rules, pin.sources, version.debian_suites)
+
+
+def _known_libraries() -> LibraryRules:
+    data = load_library()
+    trees = {name: tree.rules for name, tree in data.trees.items()}
+    return LibraryRules(trees, data.debian_suites)
+
+
+def _library_tree(name: str, pin: LibraryPin, context: Context, libraries: LibraryRules) -> _Wanted:
+    rules = libraries.trees.get(name)
+    if rules is None:
+        raise LibraryUnknownError(
+            f"there is no library {name} that variants could link",
+            expected="one of " + ", ".join(sorted(libraries.trees)),
+            seen=name,
+            hint="correct the name under `runtime: libraries:` in WORKSPACE",
+        )
+    folder = context.cache / "runtime" / f"{name}-{pin.tree[:12]}"
+    return _Wanted(name, folder, pin.tree, rules, pin.sources, libraries.suites)
 
 
 def _missing(wanted: _Wanted) -> bool:
@@ -167,7 +224,7 @@ def _fetch(
         ),
         _staging(context.cache) as staging,
     ):
-        apt = AptClient(staging / "apt", context.env, version.debian_suites, progress)
+        clients: dict[tuple[str, ...], AptClient] = {}
         for tree in wanted:
             # another process may have fetched it while we waited for the lock
             if not _missing(tree):
@@ -178,7 +235,10 @@ def _fetch(
                     continue
                 progress(f"{tree.name}: files were changed or lost; fetching it again")
             _room(context.cache, version.disk_mb)
-            _fetch_one(tree, Ways(context, staging, apt, progress))
+            if tree.suites not in clients:
+                folder = staging / "-".join(("apt", *tree.suites))
+                clients[tree.suites] = AptClient(folder, context.env, tree.suites, progress)
+            _fetch_one(tree, Ways(context, staging, clients[tree.suites], progress))
 
 
 def _fetch_one(wanted: _Wanted, ways: Ways) -> None:

@@ -43,10 +43,13 @@ class TreeRules:
 
     Globs are relative, with `/`. `*` and `?` stay inside one name, `**` spans any number of
     folders, none included.
+
+    flat: an archive of the tree has no folder at its top.
     """
 
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
+    flat: bool = False
 
     @cached_property
     def _included(self) -> re.Pattern[str]:

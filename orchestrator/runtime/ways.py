@@ -61,7 +61,7 @@ class Ways:
             if place.is_dir():
                 _copy(place, staged, rules)
             elif place.is_file():
-                unpack(place, staged, rules.counts)
+                unpack(place, staged, rules.counts, flat=rules.flat)
             else:
                 raise WayClosed(f"there is no {place}")
         except PermissionError as error:
@@ -76,7 +76,7 @@ class Ways:
     def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
         archive = self.apt.download(source)
         self.progress(f"unpacking {archive.name}")
-        unpack(archive, staged, rules.counts)
+        unpack(archive, staged, rules.counts, flat=rules.flat)
         archive.unlink()
 
     def _git(self, source: GitSource, staged: Path, rules: TreeRules) -> None:

@@ -35,6 +35,7 @@ from orchestrator.errors import visible
 
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
+KernelChoice = Literal["auto", "native"]
 PackageKind = Literal["tar", "deb", "aar", "xcframework"]
 System = Literal["linux", "android", "ios", "ios-simulator"]
 Processor = Literal["x86_64", "arm64", "armv7"]
@@ -241,6 +242,13 @@ class ThirdPartyPin(Declared):
     )
 
 
+class LibraryPin(Declared):
+    """A pinned source tree of a third-party library, whose units variants link by need."""
+
+    tree: Sha256 = Field(description="Digest of the files that we compile with.")
+    sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
+
+
 class RuntimePin(Declared):
     """The PyTorch source tree that variants are cut from."""
 
@@ -249,6 +257,13 @@ class RuntimePin(Declared):
     sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
     third_party: Mapping[Identifier, ThirdPartyPin] = Field(
         default_factory=dict, description="Header sets that units need, by name."
+    )
+    libraries: Mapping[Identifier, LibraryPin] = Field(
+        default_factory=dict,
+        description=(
+            "Source trees of libraries with faster kernels, by name; without them models run on"
+            " PyTorch's own."
+        ),
     )
 
 
@@ -267,6 +282,13 @@ class Defaults(Declared):
         description=(
             "`traced`: what ran. `static`: all that the models could call. `guarded`: what ran,"
             " and the static closure of the root operators that never ran."
+        ),
+    )
+    kernels: KernelChoice = Field(
+        "auto",
+        description=(
+            "`auto`: a library's kernels where `runtime: libraries:` has one for what the models"
+            " compute. `native`: PyTorch's own alone."
         ),
     )
     backends: Tuple[Identifier] = Field(
@@ -478,6 +500,7 @@ class AppConfig(Declared):
     selection: SelectionPolicy | None = Field(
         None, description="Instead of the workspace's default."
     )
+    kernels: KernelChoice | None = Field(None, description="Instead of the workspace's default.")
     budgets: Mapping[str, Size] = Field(
         default_factory=dict,
         description="Most bytes of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",

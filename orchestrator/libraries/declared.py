@@ -1,0 +1,92 @@
+"""What we know about each third-party library: data, read strictly, as of PyTorch's versions.
+
+One file a library, `data/<library>.yaml`. The files are ours, so a fault in one is our bug and
+pydantic's own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Strict
+
+from orchestrator.runtime.tree import TreeRules
+from orchestrator.values.config import Processor
+
+Strings = Annotated[tuple[str, ...], Strict(False)]
+
+DATA: Final = Path(__file__).parent / "data"
+XNNPACK: Final = "xnnpack"
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class PinnedTree(_Data):
+    """Globs of the files of one pinned tree that count; whether its archive has no top folder."""
+
+    flat: bool
+    include: Strings
+    exclude: Strings
+
+    @property
+    def rules(self) -> TreeRules:
+        return TreeRules(self.include, self.exclude, self.flat)
+
+
+class UnitSet(_Data):
+    """Units of a tree that are no kernels, and the header of ours that they read first."""
+
+    tree: str
+    globs: Strings
+    without: Strings = ()
+    header: str | None = None
+
+
+class KernelSet(_Data):
+    """Lists of kernels of the library's own, and the flags of their instructions."""
+
+    lists: Strings
+    flags: Strings
+
+
+class LibraryLicence(_Data):
+    """A component's licence: variants have it that link one of `units`."""
+
+    component: str
+    version: str
+    tree: str
+    licence: str
+    units: Strings
+    text: str
+
+
+class LibraryData(_Data):
+    """The facts about one library; the YAML file's comments explain each."""
+
+    library: str
+    version: str
+    debian_suites: Strings
+    trees: Mapping[str, PinnedTree]
+    include: Strings
+    headers: Strings
+    flags: Strings
+    c: Strings
+    cxx: Strings
+    rest: Annotated[tuple[UnitSet, ...], Strict(False)]
+    kernels: Mapping[Processor, Annotated[tuple[KernelSet, ...], Strict(False)]]
+    indexed: Mapping[Processor, str]
+    licences: Annotated[tuple[LibraryLicence, ...], Strict(False)]
+
+
+@cache
+def load_library(name: str = XNNPACK, folder: Path = DATA) -> LibraryData:
+    """The facts about a library."""
+    data = LibraryData.model_validate(yaml.safe_load((folder / f"{name}.yaml").read_text("utf-8")))
+    assert data.library == name, f"{name}.yaml says {data.library}"
+    return data

@@ -1,0 +1,104 @@
+"""Kernels of ours that call a library: which of them a variant has, and what they refer to.
+
+What they refer to is shipped as data, since planning comes before compiling; a test compiles the
+sources and compares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Strict
+
+from orchestrator.libraries.declared import DATA, Strings
+
+
+class Feature(BaseModel):
+    """One source of ours, and what asks for it; the YAML file's comments explain each."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    name: str
+    source: str
+    operators: Strings = ()
+    beside: Strings = ()
+    unit: str | None = None
+
+
+class _Features(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    features: Annotated[tuple[Feature, ...], Strict(False)]
+
+
+@dataclass(frozen=True)
+class FeatureEntry:
+    """Symbols that a feature's object leaves undefined: the library's, and PyTorch's."""
+
+    library: frozenset[str]
+    runtime: frozenset[str]
+
+
+@cache
+def load_features(folder: Path = DATA) -> tuple[Feature, ...]:
+    """All features."""
+    text = (folder / "kernels.yaml").read_text("utf-8")
+    return _Features.model_validate(yaml.safe_load(text)).features
+
+
+def asked_by_operators(operators: Collection[str]) -> frozenset[str]:
+    """The features that models with these root operators ask for, and those beside them."""
+    found = {one.name for one in load_features() if not set(one.operators).isdisjoint(operators)}
+    beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
+    return frozenset(found | beside)
+
+
+def asked_by_units() -> Mapping[str, str]:
+    """Unit -> the feature of every plan that has it."""
+    return {one.unit: one.name for one in load_features() if one.unit is not None}
+
+
+def sources_of(features: Collection[str]) -> tuple[str, ...]:
+    """The features' sources, relative to native/, in the order of the data."""
+    return tuple(one.source for one in load_features() if one.name in features)
+
+
+def features_path(pytorch: str) -> Path:
+    """Where the symbols are shipped that features refer to, with a version of PyTorch."""
+    return DATA / f"pytorch-{pytorch}.kernels.json"
+
+
+@cache
+def load_entries(pytorch: str) -> Mapping[str, FeatureEntry]:
+    """The shipped symbols, by feature; none for a version that has no file."""
+    path = features_path(pytorch)
+    data = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return {
+        name: FeatureEntry(frozenset(of["library"]), frozenset(of["runtime"]))
+        for name, of in data.items()
+    }
+
+
+def entries_text(entries: Mapping[str, FeatureEntry]) -> str:
+    """The file's text; equal values give equal bytes."""
+    data = {
+        name: {"library": sorted(of.library), "runtime": sorted(of.runtime)}
+        for name, of in sorted(entries.items())
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def library_symbols(entries: Iterable[FeatureEntry]) -> frozenset[str]:
+    """What features refer to of the library."""
+    return frozenset(symbol for entry in entries for symbol in entry.library)
+
+
+def runtime_symbols(entries: Iterable[FeatureEntry]) -> frozenset[str]:
+    """What features refer to of PyTorch."""
+    return frozenset(symbol for entry in entries for symbol in entry.runtime)

@@ -1,0 +1,17 @@
+// Read first by XNNPACK's units in src/configs, which choose kernels by the processor; not by
+// hardware-config.c, which fills in what is redefined here.
+//
+// The levels between the baseline and FMA3 are cut: a test of one of them is a constant, and the
+// kernels in its branch have no reference left. The 32-bit ARM target has NEON, so that what is
+// for processors without has none either.
+#pragma once
+
+#include "xnnpack/hardware-config.h"
+
+#if XNN_ARCH_X86 || XNN_ARCH_X86_64
+#define use_x86_ssse3 arch_flags * 0
+#define use_x86_sse4_1 arch_flags * 0
+#define use_x86_avx arch_flags * 0
+#elif XNN_ARCH_ARM
+#define use_arm_neon arch_flags * 0 + 1
+#endif
