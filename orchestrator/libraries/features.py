@@ -29,6 +29,8 @@ class Feature(BaseModel):
     operators: Strings = ()
     beside: Strings = ()
     unit: str | None = None
+    header: str | None = None
+    fast: bool = False
 
 
 class _Features(BaseModel):
@@ -62,6 +64,16 @@ def asked_by_operators(operators: Collection[str]) -> frozenset[str]:
 def asked_by_units() -> Mapping[str, str]:
     """Unit -> the feature of every plan that has it."""
     return {one.unit: one.name for one in load_features() if one.unit is not None}
+
+
+def headers_of_units() -> Mapping[str, str]:
+    """Unit -> the header of ours that calls a feature: the unit reads it first where that is in."""
+    return {one.unit: one.header for one in load_features() if one.unit and one.header}
+
+
+def fast_sources() -> frozenset[str]:
+    """The sources whose own loops take time."""
+    return frozenset(one.source for one in load_features() if one.fast)
 
 
 def sources_of(features: Collection[str]) -> tuple[str, ...]:

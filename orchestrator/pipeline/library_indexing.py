@@ -14,6 +14,7 @@ from orchestrator.execute.ninja import failure_error
 from orchestrator.libraries.features import (
     FeatureEntry,
     entries_text,
+    fast_sources,
     features_path,
     load_features,
 )
@@ -111,7 +112,9 @@ def make_features(
     wanted = Wanted("index", HOST, everything, session.kernels, "release", "size")
     spec = replace(spec_of(session, wanted), lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]
-    compiles = kernel_compiles(runtime.facts, spec, sources, runtime.native, library.facts)
+    compiles = kernel_compiles(
+        runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
+    )
     graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
     carried = carry_out(
         session,

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.context import Context
+from orchestrator.libraries.features import headers_of_units
 from orchestrator.load.declared import Workspace
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import UnityRules
@@ -137,14 +138,16 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
 
 
 def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
-    """unit -> header of ours that the version's data gives it."""
+    """unit -> header of ours that the version's data gives it, or a kernel of ours."""
+    rules = {rule.unit: (rule.header, bool(rule.unless)) for rule in version.include}
+    rules |= {unit: (header, True) for unit, header in headers_of_units().items()}
     return {
-        rule.unit: OwnHeader(
-            path=rule.header,
-            digest=text_digest("".join(header_texts(NATIVE / rule.header))),
-            leaner=bool(rule.unless),
+        unit: OwnHeader(
+            path=header,
+            digest=text_digest("".join(header_texts(NATIVE / header))),
+            by_choice=by_choice,
         )
-        for rule in version.include
+        for unit, (header, by_choice) in rules.items()
     }
 
 

@@ -10,6 +10,8 @@ from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.codegen.units import write_unit
 from orchestrator.libraries.features import (
     asked_by_units,
+    fast_sources,
+    headers_of_units,
     library_symbols,
     load_entries,
     runtime_symbols,
@@ -135,7 +137,9 @@ def _kernels(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     if session.library is None:
         return ()
     runtime, sources = session.runtime, sources_of(spec.features)
-    return kernel_compiles(runtime.facts, spec, sources, runtime.native, session.library.facts)
+    return kernel_compiles(
+        runtime.facts, spec, sources, runtime.native, session.library.facts, fast_sources()
+    )
 
 
 def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
@@ -210,7 +214,17 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
 def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]) -> VariantSpec:
     entries = load_entries(session.runtime.version.version)
     entry = runtime_symbols(entries[name] for name in features)
-    return replace(spec, features=tuple(sorted(features)), kernel_entry=entry)
+    calling = frozenset(
+        unit
+        for unit, feature in asked_by_units().items()
+        if feature in features and unit in headers_of_units()
+    )
+    return replace(
+        spec,
+        features=tuple(sorted(features)),
+        kernel_entry=entry,
+        lean=spec.lean | calling,
+    )
 
 
 def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:

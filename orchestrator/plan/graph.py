@@ -134,19 +134,33 @@ def kernel_compiles(
     sources: Iterable[str],
     native: str,
     library: LibraryFacts,
+    fast: frozenset[str],
 ) -> tuple[Compile, ...]:
-    """The compilations of our sources that call a library: as our others, with its headers."""
-    return _kernel_compiles(facts.identity, spec.level, tuple(sources), native, library)
+    """The compilations of our sources that call a library: as our others, with its headers.
+
+    fast: those that are compiled as PyTorch's hot units are
+    """
+    return _kernel_compiles(facts.identity, spec.level, tuple(sources), native, library, fast)
 
 
 @cache
 def _kernel_compiles(
-    runtime: str, spec: VariantSpec, sources: tuple[str, ...], native: str, library: LibraryFacts
+    runtime: str,
+    spec: VariantSpec,
+    sources: tuple[str, ...],
+    native: str,
+    library: LibraryFacts,
+    fast: frozenset[str],
 ) -> tuple[Compile, ...]:
-    # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
-    flags = (*flags_of(spec), "-I$native/capi", *library.options, *library.include)
     of = {"native": native, "runtime": runtime, "library": library.digest}
-    return tuple(_native(spec, source, flags, of, _NATIVE_COST) for source in sources)
+
+    def compile_one(source: str) -> Compile:
+        own = flags_of(spec, hot=source in fast)
+        # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
+        flags = (*own, "-I$native/capi", *library.options, *library.include)
+        return _native(spec, source, flags, of, _NATIVE_COST)
+
+    return tuple(map(compile_one, sources))
 
 
 @cache

@@ -40,12 +40,12 @@ class OwnHeader:
 
     path    under native/
     digest  of its text
-    leaner  whether variants have it only where their models need less of the unit
+    by_choice  whether variants have it only where their specification says so
     """
 
     path: str
     digest: str
-    leaner: bool = False
+    by_choice: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RuntimeFacts:
     def included_in(self, unit: str, lean: frozenset[str]) -> OwnHeader | None:
         """The header that a unit of a variant is compiled with; `lean`: the variant's own."""
         header = self.included.get(unit)
-        return None if header is not None and header.leaner and unit not in lean else header
+        return None if header is not None and header.by_choice and unit not in lean else header
 
     def always_for(self, purpose: Purpose) -> frozenset[str]:
         """The units that a variant of this purpose cannot do without."""

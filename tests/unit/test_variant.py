@@ -36,7 +36,7 @@ from orchestrator.values.config import Optimize
 from orchestrator.values.selection import Selection
 
 INDEX = make_index()
-LEAN = OwnHeader("lean.h", "e" * 64, leaner=True)
+LEAN = OwnHeader("lean.h", "e" * 64, by_choice=True)
 M = frozenset({"m"})
 
 

@@ -13,9 +13,6 @@ namespace {
 using at::Tensor;
 using c10::IValue;
 
-// How often weights may be others than last time before a Site leaves them to the model's operators.
-constexpr int kPatience = 4;
-
 // One or two numbers of a list, or a number for both: `[1, 1]`, `[1]`, `1`.
 bool read_pair(const IValue& value, int64_t otherwise, size_t dims, uint32_t (&pair)[2]) {
   int64_t read[2] = {otherwise, otherwise};
@@ -63,35 +60,9 @@ bool read_geometry(const Arguments& given, Positions positions, size_t dims, Geo
       found->stride[1] > 0 && found->dilation[0] > 0 && found->dilation[1] > 0;
 }
 
-// A weight or a factor, which may be left out: `none` gives an undefined tensor.
-bool read_tensor(const IValue& value, Tensor* tensor) {
-  if (value.isTensor()) {
-    *tensor = value.toTensor();
-    return true;
-  }
-  return value.isNone();
-}
-
-// The tensors that a packed convolution was made of. Holding them keeps their addresses from being
-// given to others.
-struct Sources {
-  Tensor weight, bias, scale, shift, mean, variance;
-  double epsilon = 0;
-  Geometry geometry;
-  Limits clamp;
-
-  bool operator==(const Sources& other) const {
-    return weight.is_same(other.weight) && bias.is_same(other.bias) &&
-        scale.is_same(other.scale) && shift.is_same(other.shift) && mean.is_same(other.mean) &&
-        variance.is_same(other.variance) && epsilon == other.epsilon &&
-        std::memcmp(&geometry, &other.geometry, sizeof geometry) == 0 &&
-        clamp.least == other.clamp.least && clamp.most == other.clamp.most;
-  }
-};
-
-struct Packed {
-  Sources sources;
+struct PackedConvolution : Packed {
   Operator op;
+  int64_t dims = 0, in = 0, out = 0;
   // What it was last shaped for, and what comes out.
   int64_t batch = -1, height = -1, width = -1;
   size_t out_height = 0, out_width = 0;
@@ -99,61 +70,45 @@ struct Packed {
   size_t workspace_alignment = 1;
 };
 
-bool is_vector(const Tensor& tensor, int64_t size) {
-  return !tensor.defined() ||
-      (is_plain(tensor) && tensor.dim() == 1 && tensor.size(0) == size && tensor.is_contiguous());
-}
+// A channel's result times `factor` plus `summand`.
+struct Normalisation {
+  Tensor scale, shift, mean, variance;
+  double epsilon = 0;
 
-const float* data_of(const Tensor& tensor) {
-  return static_cast<const float*>(tensor.unsafeGetTensorImpl()->data());
-}
-
-// Packs the weights; null where XNNPACK has no such convolution.
-std::unique_ptr<Packed> pack(const Sources& from) {
-  const Tensor& weight = from.weight;
-  const size_t dims = size_t(weight.dim()) - 2;
-  const int64_t out = weight.size(0), in = weight.size(1), groups = from.geometry.groups;
-  const int64_t height = dims == 2 ? weight.size(2) : 1, width = weight.size(int64_t(dims) + 1);
-  if (out % groups != 0 || !weight.is_contiguous() || !is_vector(from.bias, out) ||
-      !is_vector(from.scale, out) || !is_vector(from.shift, out) || !is_vector(from.mean, out) ||
-      !is_vector(from.variance, out) || from.mean.defined() != from.variance.defined()) {
-    return nullptr;
-  }
-  // Channels last, as XNNPACK wants them; normalisation is a factor and a summand of each channel.
-  const int64_t area = height * width;
-  std::vector<float> kernel(size_t(out * in * area)), bias(size_t(out), 0.0f);
-  for (int64_t o = 0; o < out; ++o) {
-    double factor = 1, summand = from.bias.defined() ? data_of(from.bias)[o] : 0;
-    if (from.mean.defined()) {
-      factor = 1 / std::sqrt(double(data_of(from.variance)[o]) + from.epsilon);
-      factor *= from.scale.defined() ? data_of(from.scale)[o] : 1;
-      summand = (summand - data_of(from.mean)[o]) * factor;
-      summand += from.shift.defined() ? data_of(from.shift)[o] : 0;
+  // batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, ...)
+  bool read(const Arguments& norm, int64_t channels) {
+    if (!read_tensor(norm[0], &scale) || !read_tensor(norm[1], &shift) ||
+        !read_tensor(norm[2], &mean) || !read_tensor(norm[3], &variance) || !mean.defined() ||
+        !variance.defined() || !norm[4].isBool() || norm[4].toBool() || !norm[6].isDouble()) {
+      return false;
     }
-    bias[size_t(o)] = float(summand);
+    epsilon = norm[6].toDouble();
+    return is_vector(scale, channels) && is_vector(shift, channels) && is_vector(mean, channels) &&
+        is_vector(variance, channels);
+  }
+};
+
+// The kernel with its channels last, as XNNPACK wants it, and the bias, normalised.
+void fold(const Tensor& weight, const Tensor& bias, const Normalisation& norm, float* kernel,
+          float* summands) {
+  const int64_t out = weight.size(0), in = weight.size(1), area = weight.numel() / (out * in);
+  for (int64_t o = 0; o < out; ++o) {
+    double factor = 1, summand = bias.defined() ? data_of(bias)[o] : 0;
+    if (norm.mean.defined()) {
+      factor = 1 / std::sqrt(double(data_of(norm.variance)[o]) + norm.epsilon);
+      factor *= norm.scale.defined() ? data_of(norm.scale)[o] : 1;
+      summand = (summand - data_of(norm.mean)[o]) * factor;
+      summand += norm.shift.defined() ? data_of(norm.shift)[o] : 0;
+    }
+    summands[o] = float(summand);
     const float* source = data_of(weight) + o * in * area;
-    float* target = kernel.data() + o * in * area;
+    float* target = kernel + o * in * area;
     for (int64_t i = 0; i < in; ++i) {
       for (int64_t at = 0; at < area; ++at) {
         target[at * in + i] = float(source[i * area + at] * factor);
       }
     }
   }
-  auto packed = std::make_unique<Packed>();
-  xnn_operator* made = nullptr;
-  const Geometry& g = from.geometry;
-  const xnn_status status = xnn_create_convolution2d_nhwc_f32(
-      g.padding[0], g.padding[1], g.padding[0], g.padding[1], uint32_t(height), uint32_t(width),
-      g.stride[0], g.stride[1], g.dilation[0], g.dilation[1], uint32_t(groups), size_t(in),
-      size_t(out / groups), size_t(in * groups), size_t(out), kernel.data(), bias.data(),
-      from.clamp.least, from.clamp.most, /*flags=*/0, /*code_cache=*/nullptr,
-      /*weights_cache=*/nullptr, &made);
-  if (status != xnn_status_success) {
-    return nullptr;
-  }
-  packed->op.reset(made);
-  packed->sources = from;
-  return packed;
 }
 
 // Rows of `from` become columns of `to`.
@@ -203,129 +158,107 @@ Tensor channels_last_of(const Tensor& input, int64_t batch, int64_t channels, in
 class ConvolutionSite : public Site {
  public:
   ConvolutionSite(std::vector<Step> steps, Positions positions)
-      : Site(std::move(steps)), positions_(positions) {}
+      : Site(std::move(steps), 0), positions_(positions) {}
 
  protected:
-  Tensor compute(const std::vector<Arguments>& arguments) override {
-    if (misses_ > kPatience || !arguments[0][0].isTensor()) {
-      return Tensor();
+  std::unique_ptr<Packed> pack(const Given& given) const override {
+    Tensor weight, bias;
+    if (!read_tensor(given.main[1], &weight) || !weight.defined() ||
+        !read_tensor(given.main[2], &bias) || !weight.is_contiguous() || weight.dim() < 3 ||
+        weight.dim() > 4) {
+      return nullptr;
     }
-    Sources sources;
-    const Tensor& input = arguments[0][0].toTensor();
-    if (!is_plain(input) || !read_sources(arguments, &sources) || !xnnpack_is_ready()) {
-      return Tensor();
+    auto packed = std::make_unique<PackedConvolution>();
+    packed->dims = weight.dim() - 2;
+    const int64_t out = weight.size(0), in = weight.size(1), width = weight.size(-1);
+    const int64_t height = packed->dims == 2 ? weight.size(2) : 1;
+    Geometry g;
+    Normalisation norm;
+    if (!read_geometry(given.main, positions_, size_t(packed->dims), &g) || out % g.groups != 0 ||
+        !is_vector(bias, out) || (given.normalised && !norm.read(given.norm, out))) {
+      return nullptr;
     }
-    const int64_t dims = sources.weight.dim() - 2;
-    if (dims < 1 || dims > 2 || input.dim() != dims + 2 ||
-        input.size(1) != sources.weight.size(1) * sources.geometry.groups) {
-      return Tensor();
+    std::vector<float> kernel(size_t(weight.numel()) + size_t(out));
+    float* const summands = kernel.data() + weight.numel();
+    fold(weight, bias, norm, kernel.data(), summands);
+    xnn_operator* made = nullptr;
+    if (xnn_create_convolution2d_nhwc_f32(
+            g.padding[0], g.padding[1], g.padding[0], g.padding[1], uint32_t(height),
+            uint32_t(width), g.stride[0], g.stride[1], g.dilation[0], g.dilation[1],
+            uint32_t(g.groups), size_t(in), size_t(out / g.groups), size_t(in * g.groups),
+            size_t(out), kernel.data(), summands, given.least, given.most, /*flags=*/0,
+            /*code_cache=*/nullptr, /*weights_cache=*/nullptr, &made) != xnn_status_success) {
+      return nullptr;
     }
-    auto packed = shelf_.take();
-    if (!packed || !(packed->sources == sources)) {
-      misses_ += packed ? 1 : 0;
-      packed = pack(sources);
-    }
-    Tensor result = packed ? convolve(*packed, input) : Tensor();
-    if (result.defined()) {
-      shelf_.put(std::move(packed));
-    } else {
-      misses_ = kPatience + 1;
-    }
-    return result;
+    packed->op.reset(made);
+    packed->in = in * g.groups;
+    packed->out = out;
+    return packed;
   }
 
- private:
-  bool read_sources(const std::vector<Arguments>& arguments, Sources* sources) const {
-    if (!arguments[0][1].isTensor() || !read_tensor(arguments[0][2], &sources->bias) ||
-        !limits(arguments, &sources->clamp)) {
-      return false;
-    }
-    sources->weight = arguments[0][1].toTensor();
-    if (!is_plain(sources->weight) || sources->weight.dim() < 3 ||
-        !read_geometry(arguments[0], positions_, size_t(sources->weight.dim()) - 2,
-                       &sources->geometry)) {
-      return false;
-    }
-    for (size_t i = 1; i < steps_.size(); ++i) {
-      if (steps_[i].follower == Follower::kBatchNorm) {
-        // batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, ...)
-        const Arguments& norm = arguments[i];
-        if (!read_tensor(norm[0], &sources->scale) || !read_tensor(norm[1], &sources->shift) ||
-            !norm[2].isTensor() || !norm[3].isTensor() || !norm[4].isBool() ||
-            norm[4].toBool() || !norm[6].isDouble()) {
-          return false;
-        }
-        sources->mean = norm[2].toTensor();
-        sources->variance = norm[3].toTensor();
-        sources->epsilon = norm[6].toDouble();
-        if (!sources->mean.defined() || !sources->variance.defined()) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  Tensor convolve(Packed& packed, const Tensor& input) const {
-    const Sources& from = packed.sources;
-    const bool flat = input.dim() == 3;
-    const int64_t batch = input.size(0), channels = input.size(1);
-    const int64_t height = flat ? 1 : input.size(2), width = input.size(flat ? 2 : 3);
-    const Tensor images = channels_last_of(input, batch, channels, height * width);
-    if (!images.defined()) {
+  Tensor compute(Packed& of, const Tensor& input) const override {
+    auto& packed = static_cast<PackedConvolution&>(of);
+    if (input.dim() != packed.dims + 2 || input.size(1) != packed.in) {
       return Tensor();
     }
-    if (packed.batch != batch || packed.height != height || packed.width != width) {
-      size_t workspace = 0;
-      packed.batch = -1;
-      if (xnn_reshape_convolution2d_nhwc_f32(
-              packed.op.get(), size_t(batch), size_t(height), size_t(width), &workspace,
-              &packed.workspace_alignment, &packed.out_height, &packed.out_width,
-              /*threadpool=*/nullptr) != xnn_status_success) {
-        return Tensor();
-      }
-      packed.workspace.resize(workspace + packed.workspace_alignment);
-      packed.batch = batch;
-      packed.height = height;
-      packed.width = width;
+    const bool flat = packed.dims == 1;
+    const int64_t batch = input.size(0), width = input.size(-1), out = packed.out;
+    const int64_t height = flat ? 1 : input.size(2);
+    const Tensor images = channels_last_of(input, batch, packed.in, height * width);
+    if (!images.defined() || !shape(packed, batch, height, width)) {
+      return Tensor();
     }
-    const int64_t out = from.weight.size(0);
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
     const int64_t area = out_height * out_width;
-    if (area <= 0) {
-      return Tensor();
-    }
     const int64_t sizes[4] = {batch, out, flat ? out_width : out_height, out_width};
     const int64_t last[4] = {area * out, 1, flat ? out : out_width * out, out};
     const int64_t first[4] = {area * out, area, flat ? 1 : out_width, 1};
     const size_t dims = flat ? 3 : 4;
     Tensor result = empty_float({sizes, dims}, {last, dims});
-    auto* data = static_cast<float*>(result.unsafeGetTensorImpl()->data());
     char* space = packed.workspace.data();
     const auto alignment = uintptr_t(packed.workspace_alignment);
     space += (alignment - uintptr_t(space) % alignment) % alignment;
-    if (xnn_setup_convolution2d_nhwc_f32(packed.op.get(), space, data_of(images), data) !=
-            xnn_status_success ||
+    if (xnn_setup_convolution2d_nhwc_f32(packed.op.get(), space, data_of(images),
+                                         data_of(result)) != xnn_status_success ||
         xnn_run_operator(packed.op.get(), nullptr) != xnn_status_success) {
       return Tensor();
     }
-    if (channels_last || out == 1 || area == 1) {
-      if (!channels_last) { // the same memory, called by its other name
-        result.unsafeGetTensorImpl()->set_sizes_and_strides({sizes, dims}, {first, dims});
-      }
+    if (channels_last) {
+      return result;
+    }
+    if (out == 1 || area == 1) { // the same memory, by its other name
+      result.unsafeGetTensorImpl()->set_sizes_and_strides({sizes, dims}, {first, dims});
       return result;
     }
     Tensor usual = empty_float({sizes, dims}, {first, dims});
-    auto* to = static_cast<float*>(usual.unsafeGetTensorImpl()->data());
     for (int64_t n = 0; n < batch; ++n) {
-      transpose(data + n * area * out, to + n * area * out, area, out);
+      transpose(data_of(result) + n * area * out, data_of(usual) + n * area * out, area, out);
     }
     return usual;
   }
 
+ private:
+  static bool shape(PackedConvolution& packed, int64_t batch, int64_t height, int64_t width) {
+    if (packed.batch == batch && packed.height == height && packed.width == width) {
+      return true;
+    }
+    packed.batch = -1;
+    size_t workspace = 0;
+    if (xnn_reshape_convolution2d_nhwc_f32(
+            packed.op.get(), size_t(batch), size_t(height), size_t(width), &workspace,
+            &packed.workspace_alignment, &packed.out_height, &packed.out_width,
+            /*threadpool=*/nullptr) != xnn_status_success ||
+        packed.out_height == 0 || packed.out_width == 0) {
+      return false;
+    }
+    packed.workspace.resize(workspace + packed.workspace_alignment);
+    packed.batch = batch;
+    packed.height = height;
+    packed.width = width;
+    return true;
+  }
+
   const Positions positions_;
-  Shelf<Packed> shelf_;
-  std::atomic<int> misses_{0};
 };
 
 std::unique_ptr<Site> make_plain(std::vector<Step> steps) {

@@ -9,6 +9,7 @@
 // A model is what it was in all other ways: weights, attributes and signatures stay as they are.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,25 +41,37 @@ struct Step {
 // The arguments of one step: `none` for those that the model does not give.
 class Arguments {
  public:
+  Arguments() = default;
   Arguments(const c10::IValue* first, size_t count) : first_(first), count_(count) {}
-  const c10::IValue& operator[](size_t index) const { return index < count_ ? first_[index] : none_; }
-  size_t size() const { return count_; }
+  const c10::IValue& operator[](size_t index) const;
 
  private:
-  const c10::IValue* first_;
-  size_t count_;
-  const c10::IValue none_;
+  const c10::IValue* first_ = nullptr;
+  size_t count_ = 0;
 };
 
-// The limits of a clamp that follows, from all of a Site's steps.
-struct Limits {
-  float least, most;
+// What a Site makes of its weights when it first runs.
+struct Packed {
+  virtual ~Packed() = default;
+
+  // All that the Site takes but the input, as it was: the same weights and numbers need no packing.
+  // Holding them keeps their addresses from being given to others.
+  std::vector<c10::IValue> kept;
+};
+
+// The arguments of a Site, read for packing.
+struct Given {
+  Arguments main;       // of the main operator
+  bool normalised = false;
+  Arguments norm;       // of the batch normalisation, from its second argument on
+  float least, most;    // of the clamp
 };
 
 class Site {
  public:
-  explicit Site(std::vector<Step> steps) : steps_(std::move(steps)) {}
-  virtual ~Site() = default;
+  // input: which argument is not packed
+  Site(std::vector<Step> steps, size_t input) : steps_(std::move(steps)), input_(input) {}
+  virtual ~Site();
 
   // Takes the arguments of all steps off the stack and puts the result on it.
   void run(Stack& stack);
@@ -67,14 +80,19 @@ class Site {
   bool channels_last = false;
 
  protected:
-  // The result; undefined where the model's own operators are to run. `arguments` has an entry for
-  // each step; those of followers lack the first one, which is the result of the step before.
-  virtual at::Tensor compute(const std::vector<Arguments>& arguments) = 0;
+  // Null where it cannot be packed: then the model's own operators run, now and later.
+  virtual std::unique_ptr<Packed> pack(const Given& given) const = 0;
+  // Undefined where this input is not for it: then the model's own operators run. The input is plain.
+  virtual at::Tensor compute(Packed& packed, const at::Tensor& input) const = 0;
 
-  // The clamp among `arguments`: false where its limits are not numbers.
-  bool limits(const std::vector<Arguments>& arguments, Limits* found) const;
+ private:
+  at::Tensor try_to_compute(const c10::IValue* first, size_t taken);
+  bool read(const c10::IValue* first, Given* given) const;
 
   const std::vector<Step> steps_;
+  const size_t input_;
+  std::atomic<Packed*> shelf_{nullptr}; // threads take it in turn; who finds none packs his own
+  std::atomic<int> misses_{0};
 };
 
 // What makes Sites of one operator; there is one of it for each, listed when the library is loaded.
@@ -110,5 +128,15 @@ inline bool has_room_behind(const at::Tensor& tensor) {
 }
 
 at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides);
+
+inline float* data_of(const at::Tensor& tensor) {
+  return static_cast<float*>(tensor.unsafeGetTensorImpl()->data());
+}
+
+// A tensor of a model's own, or none: undefined for `none`. False where it is neither, or not plain.
+bool read_tensor(const c10::IValue& value, at::Tensor* tensor);
+
+// Whether it is a plain vector of so many numbers, side by side, or undefined.
+bool is_vector(const at::Tensor& tensor, int64_t size);
 
 } // namespace lta

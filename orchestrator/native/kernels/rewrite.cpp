@@ -35,24 +35,126 @@ at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides) {
   return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, at::kFloat));
 }
 
+bool read_tensor(const c10::IValue& value, at::Tensor* tensor) {
+  if (value.isTensor()) {
+    *tensor = value.toTensor();
+    return is_plain(*tensor);
+  }
+  return value.isNone();
+}
+
+bool is_vector(const at::Tensor& tensor, int64_t size) {
+  return !tensor.defined() ||
+      (tensor.dim() == 1 && tensor.size(0) == size && tensor.is_contiguous());
+}
+
 // ---- Sites ----
 
+namespace {
+
+// How often weights may be others than last time before a Site leaves them to the model's operators.
+constexpr int kPatience = 4;
+
+const c10::IValue kNone;
+
+bool read_number(const c10::IValue& value, float* number) {
+  if (value.isDouble()) {
+    *number = float(value.toDouble());
+  } else if (value.isInt()) {
+    *number = float(value.toInt());
+  } else {
+    return value.isNone();
+  }
+  return !std::isnan(*number);
+}
+
+bool is_same(const c10::IValue& one, const c10::IValue& other) {
+  if (one.isTensor()) {
+    return other.isTensor() &&
+        one.toTensor().unsafeGetTensorImpl() == other.toTensor().unsafeGetTensorImpl();
+  }
+  if (one.isDouble()) {
+    return other.isDouble() && one.toDouble() == other.toDouble();
+  }
+  if (one.isInt()) {
+    return other.isInt() && one.toInt() == other.toInt();
+  }
+  if (one.isBool()) {
+    return other.isBool() && one.toBool() == other.toBool();
+  }
+  if (one.isIntList() && other.isIntList()) {
+    const auto left = one.toListRef(), right = other.toListRef();
+    return left.size() == right.size() &&
+        std::equal(left.begin(), left.end(), right.begin(), is_same);
+  }
+  return one.isNone() && other.isNone();
+}
+
+} // namespace
+
+const c10::IValue& Arguments::operator[](size_t index) const {
+  return index < count_ ? first_[index] : kNone;
+}
+
+Site::~Site() { delete shelf_.load(); }
+
+bool Site::read(const c10::IValue* first, Given* given) const {
+  const float infinity = std::numeric_limits<float>::infinity();
+  given->main = Arguments(first, steps_[0].taken);
+  given->least = -infinity;
+  given->most = infinity;
+  first += steps_[0].taken;
+  for (size_t i = 1; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const Arguments own(first, step.taken - 1);
+    first += step.taken - 1;
+    if (step.follower == Follower::kBatchNorm) {
+      given->normalised = true;
+      given->norm = own;
+      continue;
+    }
+    given->least = step.least;
+    given->most = step.most;
+    if (step.takes_limits && !(read_number(own[0], &given->least) && read_number(own[1], &given->most))) {
+      return false;
+    }
+  }
+  // XNNPACK refuses limits that leave nothing between them.
+  return given->least < given->most;
+}
+
+at::Tensor Site::try_to_compute(const c10::IValue* first, size_t taken) {
+  if (misses_ > kPatience || !first[input_].isTensor() || !is_plain(first[input_].toTensor())) {
+    return at::Tensor();
+  }
+  std::unique_ptr<Packed> packed(shelf_.exchange(nullptr));
+  bool same = packed != nullptr;
+  for (size_t i = 0; same && i < taken; ++i) {
+    same = i == input_ || is_same(packed->kept[i], first[i]);
+  }
+  if (!same) {
+    misses_ += packed ? 1 : 0;
+    Given given;
+    packed = read(first, &given) && xnnpack_is_ready() ? pack(given) : nullptr;
+    if (!packed) {
+      misses_ = kPatience + 1;
+      return at::Tensor();
+    }
+    packed->kept.assign(first, first + taken);
+    packed->kept[input_] = kNone;
+  }
+  at::Tensor result = compute(*packed, first[input_].toTensor());
+  delete shelf_.exchange(packed.release());
+  return result;
+}
+
 void Site::run(Stack& stack) {
-  size_t taken = 0;
+  size_t taken = 1; // what a follower takes first is no value on the stack
   for (const Step& step : steps_) {
-    taken += step.taken;
+    taken += step.taken - 1;
   }
-  taken -= steps_.size() - 1; // what a follower takes first is no value on the stack
   TORCH_CHECK(taken <= stack.size(), "an instruction takes what is not there");
-  const c10::IValue* first = stack.data() + (stack.size() - taken);
-  std::vector<Arguments> arguments;
-  arguments.reserve(steps_.size());
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const size_t own = steps_[i].taken - (i ? 1 : 0);
-    arguments.emplace_back(first, own);
-    first += own;
-  }
-  at::Tensor result = compute(arguments);
+  at::Tensor result = try_to_compute(stack.data() + (stack.size() - taken), taken);
   if (result.defined()) {
     stack.resize(stack.size() - taken);
     stack.emplace_back(std::move(result));
@@ -62,50 +164,12 @@ void Site::run(Stack& stack) {
                                   std::make_move_iterator(stack.end()));
   stack.resize(stack.size() - taken);
   auto next = std::make_move_iterator(values.begin());
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const auto own = ptrdiff_t(steps_[i].taken - (i ? 1 : 0));
+  for (const Step& step : steps_) {
+    const auto own = ptrdiff_t(step.taken - (&step == steps_.data() ? 0 : 1));
     stack.insert(stack.end(), next, next + own);
     next += own;
-    steps_[i].run(stack);
+    step.run(stack);
   }
-}
-
-namespace {
-
-bool read_number(const c10::IValue& value, float otherwise, float* number) {
-  if (value.isDouble()) {
-    *number = float(value.toDouble());
-  } else if (value.isInt()) {
-    *number = float(value.toInt());
-  } else if (value.isNone()) {
-    *number = otherwise;
-  } else {
-    return false;
-  }
-  return !std::isnan(*number);
-}
-
-} // namespace
-
-bool Site::limits(const std::vector<Arguments>& arguments, Limits* found) const {
-  const float infinity = std::numeric_limits<float>::infinity();
-  *found = {-infinity, infinity};
-  for (size_t i = 1; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
-    if (step.follower == Follower::kClamp) {
-      float least = step.least, most = step.most;
-      if (step.takes_limits && !(read_number(arguments[i][0], step.least, &least) &&
-                                 read_number(arguments[i][1], step.most, &most))) {
-        return false;
-      }
-      // XNNPACK refuses limits that leave nothing between them.
-      if (!(least < most)) {
-        return false;
-      }
-      *found = {least, most};
-    }
-  }
-  return true;
 }
 
 namespace {

@@ -1,0 +1,146 @@
+"""Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
+results. `changing`: a model whose weight is another one in every run.
+
+Run `PYTHONPATH=apps python tests/integration/apps/layers/export.py` with the optional dependency
+group `export`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from export_support.saving import canonical, prepare
+from torch import Tensor, nn
+from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+
+def _normalised(*conv: int, **options: int) -> nn.Sequential:
+    layer = nn.Conv2d(*conv, **options)
+    norm = nn.BatchNorm2d(layer.out_channels)
+    nn.init.normal_(norm.running_mean)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    return nn.Sequential(layer, norm)
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = _normalised(6, 8, 3, padding=1, bias=False)
+        self.strided = _normalised(8, 10, 3, stride=2, padding=1)
+        self.dilated = nn.Conv2d(8, 8, 3, padding=2, dilation=2)
+        self.grouped = nn.Conv2d(8, 12, 3, groups=2)
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.multiplied = nn.Conv2d(8, 16, 5, padding=2, groups=8, bias=False)
+        self.pointwise = nn.Conv2d(8, 9, 1)
+        self.wide = nn.Conv2d(8, 4, (1, 3), stride=(2, 1), padding=(0, 1))
+        self.same = nn.Conv2d(8, 8, 3, padding="same")
+        self.up = nn.ConvTranspose2d(8, 5, 3, stride=2)
+        self.sound = nn.Conv1d(6, 7, 5, stride=2, padding=3)
+        self.sounds = nn.Conv1d(7, 7, 3, padding=1, groups=7)
+        self.dense = nn.Linear(10, 12)
+        self.out = nn.Linear(12, 3, bias=False)
+        self.exact = nn.Conv2d(2, 3, 3).double()
+        self.register_buffer("factors", torch.rand(4, 5))
+        self.register_buffer("summand", torch.rand(5))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """The result of each layer alone: as it is, or by what a model asks of it."""
+        x = F.relu6(self.first(x))
+        return [
+            x,
+            self.strided(x),
+            F.relu(self.dilated(x)).view(-1),
+            F.hardtanh(self.grouped(x), -0.25, 0.5).permute(0, 2, 3, 1),
+            torch.clamp(self.depthwise(x), min=-0.1),
+            self.multiplied(x)[:, 3],
+            F.max_pool2d(self.pointwise(x), 2),
+            self.wide(x).contiguous().view(x.size(0), -1),
+            self.same(x),
+            self.up(x),
+            torch.cat([self.depthwise(x), x], 1),
+            self.pointwise(x).mean(dim=[2, 3]),
+        ]
+
+    @torch.jit.export
+    def chain(self, x: Tensor) -> Tensor:
+        """Results that meet, are written to, and go through a loop and a branch."""
+        x = self.first(x)
+        y = self.depthwise(x)
+        for _ in range(2):
+            y = F.relu_(self.dilated(y) + x)
+        if y.size(0) > 1:
+            z = self.pointwise(y)
+        else:
+            z = self.pointwise(self.depthwise(y))
+        z.mul_(0.5)
+        z = F.hardswish(z) + z.size(3)
+        return z.reshape(z.size(0), -1)
+
+    @torch.jit.export
+    def sequence(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = F.relu(self.sound(x))
+        return y, self.sounds(y).transpose(1, 2)
+
+    @torch.jit.export
+    def features(self, x: Tensor) -> dict[str, Tensor]:
+        y = F.relu(self.dense(x))
+        return {"y": y, "out": self.out(y), "again": self.dense(x[0]), "cut": self.dense(x[:, 1:])}
+
+    @torch.jit.export
+    def product(self, x: Tensor) -> Tensor:
+        return F.relu(torch.addmm(self.summand, x, self.factors))
+
+    @torch.jit.export
+    def precise(self, x: Tensor) -> Tensor:
+        return F.relu(self.exact(x))
+
+
+class Changing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(2, 3, 3)
+        self.weight = nn.Parameter(torch.rand(3, 4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        first = F.relu(self.layer(x)), F.linear(x[0, 0, :, :4], self.weight)
+        self.layer.weight.mul_(-1.5)
+        self.weight[0] += 1
+        second = F.relu(self.layer(x)), F.linear(x[0, 0, :, :4], self.weight)
+        return first[0] - second[0], first[1] - second[1]
+
+
+def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
+    compiled = torch.jit.script(model.eval())
+    methods = {
+        getattr(compiled, method): [tuple(InflatableArg(v, "{}") for v in row) for row in rows]
+        for method, rows in inputs.items()
+    }
+    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
+    path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
+    path.write_bytes(canonical(saved, name))
+
+
+def main() -> None:
+    prepare()
+    image = torch.randn(2, 6, 13, 15)
+    last = image.contiguous(memory_format=torch.channels_last)
+    inputs: dict[str, list[tuple[Tensor, ...]]] = {
+        "forward": [(image,), (image[:1],), (torch.randn(1, 6, 8, 9),), (image,)],
+        "chain": [(image,), (image[:1],), (last,)],
+        "sequence": [(torch.randn(2, 6, 20),), (torch.randn(1, 6, 7),)],
+        "features": [(torch.randn(3, 4, 10),), (torch.randn(1, 2, 10),)],
+        "product": [(torch.randn(7, 4),), (torch.randn(1, 4),)],
+        "precise": [(torch.randn(1, 2, 5, 5, dtype=torch.float64),)],
+    }
+    model = Layers().requires_grad_(False)
+    write(model, "layers", inputs)
+    given = torch.randn(1, 2, 6, 6)
+    write(Changing().requires_grad_(False), "changing", {"forward": [(given,), (given,)]})
+
+
+if __name__ == "__main__":
+    main()
