@@ -9,8 +9,13 @@ src/link/Lld.zig, `dumpArgv`). A path in it may hold blanks. Such blanks come fr
 given: arguments, folders of its caches and installation, the working and the temporary folder.
 They are known, and put aside before the line is cut. Whatever then cannot be told apart is an
 error: a library that was linked without these arguments would be another one.
+
+It is linked without zig's compiler-rt where that is possible. On arm64 some function of libc++ that
+no library keeps refers to it, and one reference is enough: it is a single object, whose plain
+`memcpy` and `exp` then take the place of the system's, which suit the processor.
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -19,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _LINKER = "ld.lld "
+_COMPILER_RT = "libcompiler_rt.a"
 # In place of a blank that is part of a word: in no path that a build was given.
 _ASIDE = {" ": "\ue000", "\t": "\ue001"}
 
@@ -68,8 +74,18 @@ def linker_words(said: str, command: list[str], env: Mapping[str, str]) -> list[
     return words
 
 
+def without_compiler_rt(words: list[str]) -> list[str] | None:
+    """The linker's words without it; None where that may give a library which misses functions.
+
+    With `-z defs` the linker refuses such a library, and asks only for what is kept.
+    """
+    rest = [word for word in words if Path(word).name != _COMPILER_RT]
+    defined = any(pair == ("-z", "defs") for pair in itertools.pairwise(words))
+    return rest if "-shared" in words and defined and rest != words else None
+
+
 def main(arguments: list[str]) -> int:
-    """Link twice; does not come back but where zig cannot be understood."""
+    """Link twice, or a third time where the linker misses zig's compiler-rt; the exit code."""
     split = arguments.index("--")
     more, command = arguments[:split], arguments[split + 1 :]
     done = subprocess.run(
@@ -92,6 +108,11 @@ def main(arguments: list[str]) -> int:
             "error: zig does not say how it links, so that its linker cannot do it again\n"
         )
         return 1
+    fewer = without_compiler_rt(words)
+    if fewer is not None:
+        tried = [command[0], *fewer, *more, "-O2"]
+        if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+            return 0
     os.execv(command[0], [command[0], *words, *more, "-O2"])
 
 

@@ -19,7 +19,7 @@ from orchestrator.toolchain.command import find_command
 from orchestrator.toolchain.driver import CompilerMissingError, Driver, Tools
 from orchestrator.toolchain.ndk import find_ndk
 from orchestrator.toolchain.running import Running, find_running
-from orchestrator.toolchain.wrappers import wrapper_digest, write_wrappers
+from orchestrator.toolchain.wrappers import wrapper_digest, wrappers_folder, write_wrappers
 from orchestrator.toolchain.xcode import find_xcode
 from orchestrator.toolchain.zig import claim_zig_cache, find_zig, seen_through, zig_cache
 from orchestrator.values.config import ToolchainConfig
@@ -104,14 +104,15 @@ class ResolvedToolchain:
 def resolve_toolchain(
     config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
 ) -> ResolvedToolchain:
-    """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<identity>/`.
+    """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<digest>/`.
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
     driver = _find(config, place, cache_folder, env)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-    wrappers = write_wrappers(cache_folder / "toolchains" / f"{config.abi}-{identity[:12]}", driver)
+    folder = wrappers_folder(cache_folder / "toolchains", config.abi, identity)
+    wrappers = write_wrappers(folder, driver)
     if driver.zig is not None:
         claim_zig_cache(cache_folder)
     return ResolvedToolchain(

@@ -31,6 +31,16 @@ def wrapper_digest() -> str:
     return hashlib.sha256((folder / _WRAPPER).read_bytes()).hexdigest()
 
 
+def wrappers_folder(toolchains: Path, abi: str, identity: str) -> Path:
+    """Where a toolchain's wrappers lie.
+
+    They call `relink.py`, which changes libraries and no object: it is part of the name, not of
+    the toolchain's identity, so that another one links again, and nothing is compiled for it.
+    """
+    name = hashlib.sha256(identity.encode() + _RELINK.read_bytes()).hexdigest()
+    return toolchains / f"{abi}-{name[:12]}"
+
+
 def _text(verb: str, driver: Driver) -> str:
     return render(
         _WRAPPER,

@@ -10,6 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crafted import (
+    GIVE_ATTRIBUTE,
+    archive,
+    method,
+    model,
+    module,
+    named,
+    number,
+    operator,
+    pickled,
+    row,
+    tensor,
+    text,
+)
 from elftools.elf.elffile import ELFFile
 from real import ROOT, orchestrator, workspace_copy
 
@@ -65,6 +79,59 @@ def test_a_flipped_bit_is_refused(library: Path, record: str) -> None:
     status, said = load(library, flipped(record))
     assert status == LOAD_FAILED
     assert said
+
+
+def with_debug(debug: bytes) -> bytes:
+    """A model with debug information: of its version, and of its one method."""
+    return archive(
+        {
+            "data.pkl": module(tensor([1], [1])),
+            "data/0": bytes(8),
+            "version": b"3\n",
+            "bytecode.pkl": method(GIVE_ATTRIBUTE),
+            "constants.pkl": pickled(b")"),
+            "mobile_debug_handles.pkl": pickled(row(number(7), debug)),
+        }
+    )
+
+
+NAME = text("__torch__.M.forward")
+HANDLES = row(*[number(1)] * len(GIVE_ATTRIBUTE))
+# What PyTorch 1.13.1 reads beyond its end -> what is said of it.
+BEYOND = {
+    "no operator": (
+        model(code=method([("OP", 1, 0), ("RET", 0, 0)], operators=[operator("aten::add")])),
+        "an instruction names no operator",
+    ),
+    "an operator before the first": (
+        model(code=method([("OP", -1, 0), ("RET", 0, 0)])),
+        "an instruction names no operator",
+    ),
+    "no name": (model(code=pickled(row(number(7), row()))), "a method is not whole"),
+    "no code": (model(code=pickled(row(number(4), row(NAME)))), "a method is not whole"),
+    "no schema": (model(code=pickled(row(number(7), row(NAME, row())))), "a method is not whole"),
+    "a number": (model(code=pickled(row(number(7), number(1)))), "a method is not whole"),
+    **{
+        f"debug {number_of}": (with_debug(debug), "a method's debug information is not whole")
+        for number_of, debug in enumerate(
+            (number(1), row(NAME), row(NAME, row()), row(NAME, named(function_debug_handles=row())))
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_a_model_leaves_out_is_not_read(name: str, library: Path) -> None:
+    damaged, said = BEYOND[name]
+    status, why = load(library, damaged)
+    assert status == LOAD_FAILED
+    assert f"the model is damaged: {said}" in why
+
+
+def test_whole_debug_information_is_read(library: Path) -> None:
+    for debug in (row(), row(NAME, named(function_debug_handles=row(HANDLES)))):
+        status, why = load(library, with_debug(debug))
+        assert "debug information" not in why, status
 
 
 def test_the_library_checks_itself_when_it_runs(library: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.toolchain.relink import known_texts, linker_words, words_of
+from orchestrator.toolchain.relink import known_texts, linker_words, without_compiler_rt, words_of
 
 COMMAND = [
     "/my venv/zig",
@@ -51,3 +51,11 @@ def test_an_input_that_is_lost_is_an_error() -> None:
 
 def test_nothing_said() -> None:
     assert linker_words("clang ...", COMMAND, ENV) is None
+
+
+def test_compiler_rt_is_left_out_where_the_linker_misses_what_is_not_defined() -> None:
+    words = ["ld.lld", "-z", "defs", "-shared", "a.o", "/c d/libc.so", "/c d/libcompiler_rt.a"]
+    assert without_compiler_rt(words) == words[:-1]
+    assert without_compiler_rt(words[:-1]) is None
+    for wanted in ("-shared", "-z", "defs"):
+        assert without_compiler_rt([word for word in words if word != wanted]) is None

@@ -19,7 +19,7 @@ from elftools.elf.sections import SymbolTableSection
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
 from orchestrator.toolchain import relink as zig_relink
-from orchestrator.toolchain import zig
+from orchestrator.toolchain import wrappers, zig
 from orchestrator.toolchain.command import called_digests, file_digest
 from orchestrator.toolchain.resolve import (
     CompilerMissingError,
@@ -100,7 +100,9 @@ def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path) -> None:
 
 def test_wrappers_live_under_their_identity(tmp_path: Path) -> None:
     resolved = resolve(config(), tmp_path)
-    folder = tmp_path / "toolchains" / f"linux-x86_64-{resolved.identity[:12]}"
+    toolchains = tmp_path / "toolchains"
+    folder = wrappers.wrappers_folder(toolchains, "linux-x86_64", resolved.identity)
+    assert list(toolchains.iterdir()) == [folder]
     assert sorted(folder.iterdir()) == [resolved.ar, resolved.cc, resolved.cxx]
     assert all(os.access(tool, os.X_OK) for tool in folder.iterdir())
     before = resolved.cxx.stat()
@@ -111,6 +113,18 @@ def test_wrappers_live_under_their_identity(tmp_path: Path) -> None:
     resolved.cxx.write_text("damaged")
     resolve(config(), tmp_path)
     assert "damaged" not in resolved.cxx.read_text()
+
+
+def test_another_way_to_link_is_no_other_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = resolve(config(), tmp_path)
+    other = tmp_path / "relink.py"
+    other.write_text("# another")
+    monkeypatch.setattr(wrappers, "_RELINK", other)
+    after = resolve(config(), tmp_path)
+    assert after.identity == before.identity
+    assert after.cxx.parent != before.cxx.parent
 
 
 def test_the_identity_is_the_compiler_and_its_fixed_flags(tmp_path: Path) -> None:
@@ -282,6 +296,39 @@ def test_zig_folds_equal_functions_where_it_is_asked_to(tmp_path: Path) -> None:
     assert one != two
     one, two = link_twins(tmp_path / "folded", "-Wl,--icf=safe", "-Wl,-O2")
     assert one == two
+
+
+@pytest.mark.parametrize(
+    ("kept", "system", "own"),
+    [("live", [], ["__divti3", "memcpy"]), ("dead", ["memcpy"], [])],
+)
+def test_compiler_rt_is_linked_for_what_is_kept(
+    kept: str, system: list[str], own: list[str], tmp_path: Path
+) -> None:
+    resolved = resolve(config(), tmp_path)
+    env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    (tmp_path / "a.c").write_text(
+        "void *memcpy(void *, const void *, unsigned long);\n"
+        "void *live(void *a, void *b, unsigned long n) { return memcpy(a, b, n); }\n"
+        f"{TWINS}__int128 divide_{kept}(__int128 a, __int128 b) {{ return a / b; }}\n"
+    )
+    (tmp_path / "map").write_text("{ global: live; both; divide_live*; local: *; };")
+    compiling = ["-c", "-Os", "-fPIC", "-ffunction-sections", "-MD", "-MF", "a.d"]
+    linking = ["-shared", "-Wl,--gc-sections", "-Wl,--version-script=map", "-Wl,-z,defs"]
+    for argv in (
+        [str(resolved.cc), *compiling, "a.c", "-o", "a.o"],
+        [str(resolved.cc), *linking, "-Wl,--icf=safe", "a.o", "-o", "a.so"],
+    ):
+        subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    with (tmp_path / "a.so").open("rb") as file:
+        elf = ELFFile(file)
+        table: Any = elf.get_section_by_name(".symtab")
+        found = {symbol.name: symbol for symbol in table.iter_symbols()}
+    wanted = {name: found[name]["st_shndx"] for name in ("__divti3", "memcpy") if name in found}
+    assert [name for name, at in wanted.items() if at == "SHN_UNDEF"] == system
+    assert [name for name, at in wanted.items() if at != "SHN_UNDEF"] == own
+    # the linker's own arguments hold for both
+    assert found["one"]["st_value"] == found["two"]["st_value"]
 
 
 def test_each_installation_of_zig_has_a_cache_of_its_own(
