@@ -57,14 +57,15 @@ class RealUnits:
         """Our own sources as objects, by their name."""
         runtime = self.session.runtime
         spec = self.spec(purpose)
-        return self._made(native_compiles(runtime.facts, spec, sources, runtime.native))
+        return self.made(native_compiles(runtime.facts, spec, sources, runtime.native))
 
     def units(self, paths: Iterable[str]) -> dict[str, Path]:
         """Units of PyTorch as objects, with all operators and dtypes, by their path."""
         facts, spec = self.session.runtime.facts, self.spec("release")
-        return self._made(index_unit(facts, spec, replace(OPEN, path=path)) for path in paths)
+        return self.made(index_unit(facts, spec, replace(OPEN, path=path)) for path in paths)
 
-    def _made(self, actions: Iterable[Compile]) -> dict[str, Path]:
+    def made(self, actions: Iterable[Compile]) -> dict[str, Path]:
+        """The objects of actions, by their units."""
         compiles: Mapping[str, Compile] = {action.object: action for action in actions}
         text = index_text()
         carried = carry_out(

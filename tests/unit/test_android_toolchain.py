@@ -233,6 +233,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         registrations=(compiles["registrations"],),
         native=(compiles["api"],),
         java=(entry,),
+        kernels=(),
         whole=(compiles["api"].object, compiles["registrations"].object),
         by_need=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),

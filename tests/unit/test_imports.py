@@ -13,7 +13,18 @@ FREE = {"errors", "context", "system"}
 # From left to right; a module imports from its own layer or from one to the left.
 LAYERS = (
     {"values"},
-    {"load", "runtime", "models", "toolchain", "trace", "select", "codegen", "plan", "emit"},
+    {
+        "load",
+        "runtime",
+        "libraries",
+        "models",
+        "toolchain",
+        "trace",
+        "select",
+        "codegen",
+        "plan",
+        "emit",
+    },
     {"execute", "package", "report"},
     {"pipeline"},
     {"commands"},

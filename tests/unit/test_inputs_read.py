@@ -174,11 +174,12 @@ class Machine:
         for name in ("generated", "configured"):
             folders[name] = str(cache / name)
             (cache / name).mkdir(parents=True)
-        for name in ("pytorch", "fmt"):
+        for name in ("pytorch", "fmt", "xnnpack"):
             write(cache / "runtime" / name / ".complete", "{}")
         fetched = SimpleNamespace(
             tree=cache / "runtime/pytorch",
             third_party={"fmt": cache / "runtime/fmt/include"},
+            libraries={"xnnpack": cache / "runtime/xnnpack"},
         )
         return SimpleNamespace(folders=folders, fetched=fetched)
 

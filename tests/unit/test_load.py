@@ -93,7 +93,7 @@ def test_a_good_workspace(root: Path) -> None:
     assert workspace.targets == {"camera": ("linux-x86_64",)}
     assert list(workspace.toolchains) == ["linux-x86_64"]
     assert app.place == Place("apps/camera/app.yaml")
-    assert (app.optimize, app.selection) == ("balanced", "guarded")
+    assert (app.optimize, app.selection, app.kernels) == ("balanced", "guarded", "auto")
     assert app.package_name == "camera-libtorch"
     assert app.model_path(app.config.models[0]) == root / "apps/camera/models/small.ptl"
     assert app.places.value(("models", 0, "file")) == Place("apps/camera/app.yaml", 1, 17)
@@ -103,9 +103,12 @@ def test_an_app_overrides_the_defaults(root: Path) -> None:
     (root / "WORKSPACE").write_text(WORKSPACE + "defaults: {optimize: size, selection: static}\n")
     file = root / "apps" / "camera" / "app.yaml"
     assert load_workspace(root, {}).apps["camera"].optimize == "size"
-    file.write_text(APP + "optimize: speed\nselection: traced\npackage_name: lens\n")
+    file.write_text(
+        APP + "optimize: speed\nselection: traced\npackage_name: lens\nkernels: native\n"
+    )
     app = load_workspace(root, {}).apps["camera"]
     assert (app.optimize, app.selection, app.package_name) == ("speed", "traced", "lens")
+    assert app.kernels == "native"
 
 
 def test_apps_are_sorted_and_other_folders_are_not_apps(root: Path) -> None:

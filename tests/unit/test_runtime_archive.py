@@ -105,6 +105,16 @@ def test_names_with_a_leading_dot_slash(tmp_path: Path) -> None:
     assert unpacked(tmp_path, tar_bytes({"./top/a": b"1"}, entries)) == {"a": b"1"}
 
 
+def test_an_archive_without_a_folder_at_its_top(tmp_path: Path) -> None:
+    hard = (("b", tarfile.LNKTYPE, "in/a"),)
+    flat = tar_bytes({".x": b"0", "in/a": b"1"}, hard)
+    assert unpacked(tmp_path, flat, flat=True) == {".x": b"0", "in/a": b"1", "b": b"1"}
+
+
+def test_a_flat_archive_is_as_safe(tmp_path: Path) -> None:
+    assert refused(tmp_path, tar_bytes({"../a": b"1"}), flat=True)
+
+
 def test_modes_are_not_taken_over(tmp_path: Path) -> None:
     unpacked(tmp_path, tar_bytes(FILES))
     assert stat.S_IMODE((tmp_path / "into/a.txt").stat().st_mode) & 0o7111 == 0

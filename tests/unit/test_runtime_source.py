@@ -28,6 +28,8 @@ from orchestrator.runtime.source import (
     CacheFullError,
     CacheReadOnlyError,
     FetchedRuntime,
+    LibraryRules,
+    LibraryUnknownError,
     RuntimeUnavailableError,
     SourceMismatchError,
     fetch_runtime,
@@ -245,6 +247,43 @@ def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyP
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch()
     assert caught.value.details == f"path source: {file} may not be read"
+
+
+def library_pin(world: World, tree: str, name: str = "fast") -> RuntimePin:
+    """A pin of a library, in the folder `fast`, that has one source."""
+    fill(world.folder / "fast", {"LICENSE": "free\n", "src/fast.c": "int f;\n", "x": "no\n"})
+    sources = [{"path": "fast"}]
+    libraries = {name: {"tree": tree, "sources": sources}}
+    return RuntimePin.model_validate(world.pin().model_dump() | {"libraries": libraries})
+
+
+FAST = LibraryRules({"fast": TreeRules(("LICENSE", "src/*.c"))})
+
+
+def fetch_with_library(world: World, pin: RuntimePin) -> FetchedRuntime:
+    return fetch_runtime(pin, world.context, world.said.append, data=world.data, libraries=FAST)
+
+
+def test_a_library(world: World) -> None:
+    library_pin(world, "0" * 64)
+    tree = tree_digest(world.folder / "fast", FAST.trees["fast"])
+    found = fetch_with_library(world, library_pin(world, tree)).libraries["fast"]
+    assert found == world.cache / f"runtime/fast-{tree[:12]}"
+    assert (found / "src/fast.c").is_file()
+    assert not (found / "x").exists()
+
+
+def test_a_library_that_is_another(world: World) -> None:
+    with pytest.raises(SourceMismatchError) as caught:
+        fetch_with_library(world, library_pin(world, "0" * 64))
+    assert caught.value.what == "fast from path fast is not the pinned source tree"
+    assert caught.value.expected == "tree " + "0" * 64
+
+
+def test_a_library_that_nobody_knows(world: World) -> None:
+    with pytest.raises(LibraryUnknownError) as caught:
+        fetch_with_library(world, library_pin(world, "0" * 64, name="slow"))
+    assert (caught.value.expected, caught.value.seen) == ("one of fast", "slow")
 
 
 def test_third_party_headers(world: World) -> None:

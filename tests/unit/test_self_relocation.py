@@ -80,13 +80,16 @@ def test_a_toolchain_can_decline_it(tmp_path: Path) -> None:
     assert not toolchain.abilities.self_relocate
 
 
+_OBJECTS = ("java", "kernels", "registrations", "native", "by_need", "fastest_first")
+
+
 def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], tuple[str, ...]]:
     """The units that only a shared library has, and the flags of its link."""
     how = spec(self_relocation=wanted)
     runtime = SimpleNamespace(facts=FACTS, native="digest")
     session: Any = SimpleNamespace(toolchain=lambda abi: toolchain, runtime=runtime)
     own = runtime_library(session, how)
-    nothing = dict.fromkeys(("java", "registrations", "native", "by_need", "fastest_first"), ())
+    nothing = dict.fromkeys(_OBJECTS, ())
     plan = SimpleNamespace(spec=how, whole=())
     objects: Any = SimpleNamespace(plan=plan, runtime_library=own, **nothing)
     links = variant_links(session, "toy", "//apps/toy", objects)

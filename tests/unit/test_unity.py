@@ -92,6 +92,14 @@ def shards_of(plan: VariantPlan) -> dict[str, Compile]:
     return {action.unit: action for action in plan.compiles if action.members}
 
 
+def test_kernels_that_call_a_library_change_no_other_object() -> None:
+    without = plan("camera")
+    entry = frozenset({"_ZN2at12TensorHandleD1Ev", "_ZN3c107Warning4warnENS_7WarningE"})
+    with_kernels = plan("camera", features=("linear",), kernel_entry=entry)
+    assert shards_of(with_kernels) == shards_of(without)
+    assert {c.object for c in without.compiles} <= {c.object for c in with_kernels.compiles}
+
+
 def test_every_app_has_the_same_shards() -> None:
     found = [shards_of(plan(app)) for app in APPS]
     assert len(found[0]) >= 6
