@@ -112,12 +112,12 @@ bool sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, 
   const int64_t block = std::max(nr, std::min((m + nr - 1) / nr * nr, kPanel / (k + 1) / nr * nr));
   const size_t panel = size_t(block * (k + 1));
   const size_t rows = transpose_b ? size_t(mr * k) : 0, tile = beta == 0 ? 0 : size_t(mr * block);
-  // Kernels read weights in whole vectors, past the last one.
+  // Kernels load packed weights as aligned vectors, and may read a vector past the last one.
   const std::unique_ptr<float[]> memory(new (std::nothrow) float[panel + rows + tile + 64]);
   if (!memory) {
     return false;
   }
-  float* const packed = memory.get();
+  float* const packed = memory.get() + (64 - uintptr_t(memory.get()) % 64) / sizeof(float);
   float* const gathered = packed + panel + 16;
   float* const made = gathered + rows + 16;
   for (int64_t from = 0; from < m; from += block) {

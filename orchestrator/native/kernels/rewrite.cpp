@@ -18,6 +18,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/dynamic_type.h>
 #include <torch/csrc/jit/mobile/function.h>
 #include <torch/csrc/jit/runtime/instruction.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -184,30 +185,13 @@ struct Effect {
   size_t taken = 0, given = 0;
   std::vector<bool> writes; // to each value that is taken: a tensor, not a list's items
   bool may_alias = false;   // a result may be a view of what is taken
-  bool gives_tensors = false;
 };
 
-bool holds_tensors(const c10::Type& type) {
-  switch (type.kind()) {
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::FloatType:
-    case c10::TypeKind::BoolType:
-    case c10::TypeKind::StringType:
-    case c10::TypeKind::NumberType:
-    case c10::TypeKind::NoneType:
-    case c10::TypeKind::DeviceObjType:
-      return false;
-    case c10::TypeKind::ListType:
-    case c10::TypeKind::OptionalType:
-      for (const auto& inner : type.containedTypes()) {
-        if (holds_tensors(*inner)) {
-          return true;
-        }
-      }
-      return false;
-    default:
-      return true;
-  }
+// In mobile builds schemas have dynamic types (ATen/core/type_factory.h).
+c10::TypeKind kind_of(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::DynamicType
+      ? static_cast<const c10::DynamicType&>(type).dynamicKind()
+      : type.kind();
 }
 
 const c10::FunctionSchema* schema_of(const c10::OperatorName& name) {
@@ -221,8 +205,9 @@ const c10::FunctionSchema* schema_of(const c10::OperatorName& name) {
 bool writes_tensor(const std::string& name, const c10::Argument& argument) {
   const auto* alias = argument.alias_info();
   return alias != nullptr && alias->isWrite() &&
-      (argument.type()->kind() == c10::TypeKind::TensorType ||
-       name.compare(0, 14, "aten::_foreach") == 0);
+      (name.compare(0, 14, "aten::_foreach") == 0 ||
+       (kind_of(*argument.type()) != c10::TypeKind::ListType &&
+        kind_of(*argument.type()) != c10::TypeKind::DictType));
 }
 
 // Whether an operator may write to a tensor. Those of the interpreter without a schema do not.
@@ -253,7 +238,6 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
   effect->given = schema->returns().size();
   for (const auto& result : schema->returns()) {
     effect->may_alias = effect->may_alias || result.alias_info() != nullptr;
-    effect->gives_tensors = effect->gives_tensors || holds_tensors(*result.type());
   }
   return true;
 }
@@ -752,7 +736,7 @@ class Method {
         return false;
       }
       unknown.writes.assign(unknown.taken, false);
-      unknown.may_alias = unknown.gives_tensors = true;
+      unknown.may_alias = true;
       effect = &unknown;
     }
     auto& stack = state->stack;
@@ -767,7 +751,7 @@ class Method {
     }
     const int place = place_at_[at];
     Value result;
-    result.own = effect->may_alias && all.own && effect->gives_tensors;
+    result.own = effect->may_alias && all.own;
     if (place >= 0) {
       Place& found = places_[size_t(place)];
       found.weights_are_own = stack[first + found.kind->weights].own;
