@@ -43,6 +43,8 @@ def _verify(session: Session, label: Label) -> None:
     results = verify_delivered(session, label)
     for result in results:
         detail = f", {result.runs} runs" if result.runs else ""
+        if result.levels:
+            detail += f", also at CPU level {', '.join(result.levels)}"
         print(f"{label} {result.model}: {result.status}{detail}")
         if result.uncompared:
             print(f"  compared by kind and shape only: {visible(', '.join(result.uncompared))}")

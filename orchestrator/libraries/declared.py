@@ -81,6 +81,7 @@ class LibraryData(_Data):
     rest: Annotated[tuple[UnitSet, ...], Strict(False)]
     kernels: Mapping[Processor, Annotated[tuple[KernelSet, ...], Strict(False)]]
     indexed: Mapping[Processor, str]
+    levels: Mapping[Processor, Strings]
     licences: Annotated[tuple[LibraryLicence, ...], Strict(False)]
 
 

@@ -186,6 +186,7 @@ def _prove(
         variant.traces,
         driver_path(session, variant.label),
         delivered.shared_library,
+        session.cpu_levels(abi_of(variant.label)) if delivered.manifest.kernels else (),
     )
     require_verified(str(variant.label), results)
     statuses = {result.status for result in results}

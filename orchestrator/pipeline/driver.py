@@ -44,10 +44,12 @@ def run_driver(
     env: Mapping[str, str],
     *,
     fill: int | None = None,
+    level: str | None = None,
 ) -> DriverRun:
     """Run `argv` on a model's inputs; arguments are left out of the result.
 
     fill: a byte that all fresh memory is filled with, where the C library can do that.
+    level: what it may take the processor for (native/libraries/cpuinfo.h); None: what it is.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         output = Path(folder) / "result.json"
@@ -62,7 +64,7 @@ def run_driver(
             try:
                 code = subprocess.run(
                     [*argv, *arguments],
-                    env={**_reduced(env), **_filling(fill)},
+                    env={**_reduced(env), **_filling(fill), **_level(level)},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
@@ -97,6 +99,10 @@ def _filling(byte: int | None) -> dict[str, str]:
         return {}
     told = byte ^ 0xFF
     return {"GLIBC_TUNABLES": f"glibc.malloc.perturb={told}:glibc.malloc.tcache_count=0"}
+
+
+def _level(level: str | None) -> dict[str, str]:
+    return {} if level is None else {"LTA_CPU_LEVEL": level}
 
 
 def _limit() -> None:

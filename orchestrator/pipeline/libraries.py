@@ -15,7 +15,7 @@ from orchestrator.plan.libraries import LibraryFacts, library_facts
 from orchestrator.values.config import Processor, RuntimePin
 
 # Of a library's data, what no unit's code depends on.
-_BESIDE = {"debian_suites", "indexed", "kernels", "licences"}
+_BESIDE = {"debian_suites", "indexed", "kernels", "levels", "licences"}
 
 
 @dataclass

@@ -79,6 +79,12 @@ class Session:
         processor = self.workspace.toolchains[abi].config.processor
         return None if self.library is None else self.library.index(processor)
 
+    def cpu_levels(self, abi: str) -> tuple[str, ...]:
+        """The lower levels of an ABI's processors that the library's kernels are chosen by."""
+        if self.library is None:
+            return ()
+        return self.library.data.levels.get(self.workspace.toolchains[abi].config.processor, ())
+
     def asked_features(
         self, abi: str, app: str, root_operators: Collection[str]
     ) -> frozenset[str] | None:

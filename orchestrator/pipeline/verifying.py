@@ -11,7 +11,7 @@ from orchestrator.package.delivered import read_delivery
 from orchestrator.pipeline.driver import run_driver
 from orchestrator.pipeline.links import library_name
 from orchestrator.pipeline.session import Session
-from orchestrator.report.verify import VerifyResult, not_run, verify
+from orchestrator.report.verify import VerifyResult, at_levels, not_run, verify
 from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace
@@ -60,8 +60,10 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
                 seen=f"no {path.name}",
                 hint=f"run: ./orchestrate build {label}",
             )
-    read_delivery(folder)
-    return verify_library(session, app, label.abi, read_traces(session, app), driver, library)
+    manifest = read_delivery(folder).manifest
+    levels = session.cpu_levels(label.abi) if manifest.kernels is not None else ()
+    traces = read_traces(session, app)
+    return verify_library(session, app, label.abi, traces, driver, library, levels)
 
 
 def driver_path(session: Session, label: Label) -> Path:
@@ -70,9 +72,16 @@ def driver_path(session: Session, label: Label) -> Path:
 
 
 def verify_library(
-    session: Session, app: App, abi: str, traces: Iterable[Trace], driver: Path, library: Path
+    session: Session,
+    app: App,
+    abi: str,
+    traces: Iterable[Trace],
+    driver: Path,
+    library: Path,
+    levels: Iterable[str],
 ) -> tuple[VerifyResult, ...]:
-    """Run every model of the app in `library` and compare with the traces' recorded runs."""
+    """Run every model of the app in `library` and compare with the traces' recorded runs: with what
+    this processor has, and at the lower `levels` that the library can choose."""
     running = session.running(abi)
     results = []
     for model, trace in zip(app.config.models, traces, strict=True):
@@ -81,6 +90,11 @@ def verify_library(
             continue
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
-        seen = run_driver([*running.prefix, str(driver)], app.model_path(model), model, env)
-        results.append(verify(model.name, expected, seen))
+        argv, file = [*running.prefix, str(driver)], app.model_path(model)
+        here = verify(model.name, expected, run_driver(argv, file, model, env))
+        others = {
+            level: verify(model.name, expected, run_driver(argv, file, model, env, level=level))
+            for level in levels
+        }
+        results.append(at_levels(here, others))
     return tuple(results)

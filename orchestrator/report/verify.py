@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from orchestrator.errors import OrchestratorError
@@ -63,6 +63,7 @@ class VerifyResult:
     """The verdict on one model in one variant; `runs` is how many calls were compared.
 
     `uncompared` are the places in their outputs that only had to be there (`report/steady.py`).
+    `levels` are those of the processor at which all runs were made again.
     """
 
     model: str
@@ -71,6 +72,7 @@ class VerifyResult:
     failures: tuple[Failure, ...] = ()
     reason: str = ""
     uncompared: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 def not_run(model: str, reason: str) -> VerifyResult:
@@ -101,6 +103,17 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
     places = uncompared(expected)
     status: Status = "failed" if failures else "ok in part" if places else "ok"
     return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
+
+
+def at_levels(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
+    """The verdict on a model that ran with all that this processor has, and at lower levels."""
+    failures = [
+        replace(failure, run=f"{failure.run} at CPU level {level}".lstrip())
+        for level, result in others.items()
+        for failure in result.failures
+    ]
+    status: Status = "failed" if failures else here.status
+    return replace(here, status=status, failures=(*here.failures, *failures), levels=tuple(others))
 
 
 def require_verified(label: str, results: Iterable[VerifyResult]) -> None:

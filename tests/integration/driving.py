@@ -43,13 +43,15 @@ def numbers(value: dict[str, Any]) -> list[float]:
     return list(struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
 
 
-def call(workspace: Path, app: str, method: str, *args: dict[str, Any]) -> dict[str, Any]:
-    """What a method of the app's only model gives in its linux-x86_64 library."""
+def call(
+    workspace: Path, app: str, method: str, *args: dict[str, Any], model: str = "*"
+) -> dict[str, Any]:
+    """What a method of the app's model gives in its linux-x86_64 library."""
     inputs, output = workspace / "inputs.json", workspace / "output.json"
     inputs.write_text(json.dumps([{"method": method, "args": args}]))
-    (model,) = (workspace / "apps" / app / "models").glob("*.ptl")
+    (file,) = (workspace / "apps" / app / "models").glob(f"{model}.ptl")
     driver = workspace / ".orchestrator/variants" / app / "linux-x86_64/driver"
-    argv = [str(driver), "--model", str(model), "--inputs", str(inputs), "--output", str(output)]
+    argv = [str(driver), "--model", str(file), "--inputs", str(inputs), "--output", str(output)]
     library = workspace / "dist" / app / "linux-x86_64/lib"
     subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=False)
     (run,) = json.loads(output.read_text())["runs"]

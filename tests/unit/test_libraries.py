@@ -17,6 +17,7 @@ from orchestrator.libraries.features import (
     asked_by_operators,
     asked_by_units,
     entries_text,
+    fast_sources,
     features_path,
     library_symbols,
     load_entries,
@@ -279,7 +280,9 @@ def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
     known = known_symbols(runtime.index)
     for feature in load_features():
         spec, sources = real.spec("release"), [feature.source]
-        compiles = kernel_compiles(runtime.facts, spec, sources, runtime.native, library.facts)
+        compiles = kernel_compiles(
+            runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
+        )
         undefined = undefined_symbols(list(real.made(compiles).values()))
         entry = load_entries(VERSION)[feature.name]
         assert undefined & index.symbols == entry.library

@@ -8,6 +8,7 @@ from orchestrator.report.verify import (
     DriverRun,
     VerificationFailedError,
     VerifyResult,
+    at_levels,
     not_run,
     require_verified,
     verify,
@@ -39,6 +40,17 @@ MISSING_OPERATOR = {
     "text": "two operators are missing",
     "operators": ["aten::topk", "aten::sort"],
 }
+
+
+def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
+    here = verify("m", result(1, 2), DriverRun(0, result(1, 2)))
+    assert at_levels(here, {"baseline": here}) == VerifyResult("m", "ok", 2, levels=("baseline",))
+    there = verify("m", result(1, 2), DriverRun(-4, None))
+    found = at_levels(here, {"baseline": there})
+    assert (found.status, *map(str, found.failures)) == (
+        "failed",
+        "m, at CPU level baseline: the driver was ended by SIGILL",
+    )
 
 
 def test_same_outputs_are_ok() -> None:

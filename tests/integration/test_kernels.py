@@ -1,0 +1,104 @@
+"""Faster kernels for loaded models: the same results as PyTorch's own, at every CPU level.
+
+`apps/layers/export.py` beside this file writes the models: convolutions and linear layers of all
+kinds, and a model whose weights are others in every run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from driving import call, numbers, tensor, traced_alone
+from real import orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+LAYERS = Path(__file__).parent / "apps" / "layers"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace whose only app is `layers`, traced and built."""
+    root, _ = traced_alone(LAYERS, tmp_path_factory.mktemp("layers"))
+    built(root)
+    return root
+
+
+def built(root: Path) -> dict[str, Any]:
+    ran = orchestrator("build", "--json", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    return dict(variant)
+
+
+def manifest(root: Path, app: str = "layers") -> dict[str, Any]:
+    return dict(json.loads((root / "dist" / app / "linux-x86_64/manifest.json").read_text()))
+
+
+def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path) -> None:
+    ran = orchestrator("verify", "//apps/layers", "--quiet", cwd=workspace)
+    assert (ran.code, ran.err, ran.out) == (
+        0,
+        "",
+        "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n",
+    )
+    assert manifest(workspace)["kernels"] == {
+        "features": ["convolution", "gemm", "linear", "rewrite"],
+        "library": "xnnpack",
+        "version": "0.0~git20241108",
+    }
+
+
+def _features(workspace: Path, app: str, rows: int) -> list[float]:
+    rng = random.Random(rows)
+    x = tensor(*(rng.uniform(-1, 1) for _ in range(rows * 40)), shape=[rows, 4, 10])
+    output = call(workspace, app, "features", x, model="layers")["output"]
+    (found,) = (item for key, item in output["dict"] if key == {"string": "out"})
+    return numbers(found)
+
+
+def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
+    """Sizes that no trace had; and `kernels: native` leaves the library out."""
+    with_library = [_features(workspace, "layers", rows) for rows in (2, 33)]
+    declared = workspace / "apps/layers/app.yaml"
+    before = declared.read_text()
+    declared.write_text(before + "kernels: native\n")
+    built(workspace)
+    assert manifest(workspace)["kernels"] is None
+    native = [_features(workspace, "layers", rows) for rows in (2, 33)]
+    declared.write_text(before)
+    built(workspace)
+    for one, other in zip(with_library, native, strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+
+
+def _microseconds(root: Path) -> float:
+    """The least time of camera's first traced image."""
+    output = root / "timed.json"
+    argv = [str(root / ".orchestrator/variants/camera/linux-x86_64/driver"), "--time", "--no-args"]
+    argv += ["--model", str(root / "apps/camera/models/classifier.ptl"), "--output", str(output)]
+    library = root / "dist/camera/linux-x86_64/lib"
+    subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=True)
+    runs = json.loads(output.read_text())["runs"]
+    return float(next(run["microseconds_min"] for run in runs if run["microseconds_min"]))
+
+
+def test_a_classifier_takes_a_fifth_of_the_time(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    declared = root / "apps/camera/app.yaml"
+    value = {**yaml.safe_load(declared.read_text()), "targets": ["linux-x86_64"]}
+    value.pop("budgets")
+    times = {}
+    for kernels in ("auto", "native"):
+        declared.write_text(yaml.safe_dump({**value, "kernels": kernels}))
+        built(root)
+        times[kernels] = _microseconds(root)
+    assert times["auto"] * 5 < times["native"]
