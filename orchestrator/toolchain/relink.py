@@ -4,6 +4,8 @@ Called by a compiler wrapper, with the standard library alone:
 
     python -I relink.py <argument for the linker>... -- <zig> c++ <arguments of the compiler>...
 
+zig may have `env NAME=value...` in front.
+
 zig tells how it called its linker as one line of text, without quotes (`--verbose`; in zig's
 src/link/Lld.zig, `dumpArgv`). A path in it may hold blanks. Such blanks come from what zig was
 given: arguments, folders of its caches and installation, the working and the temporary folder.
@@ -84,12 +86,25 @@ def without_compiler_rt(words: list[str]) -> list[str] | None:
     return rest if "-shared" in words and defined and rest != words else None
 
 
+def parted(command: list[str], env: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment that a command runs in, with what `env` in front of it sets, and the rest."""
+    changed = dict(env)
+    if command[0] == "env":
+        command = command[1:]
+        while "=" in command[0]:
+            name, _, value = command[0].partition("=")
+            changed[name] = value
+            command = command[1:]
+    return changed, command
+
+
 def main(arguments: list[str]) -> int:
     """Link twice, or a third time where the linker misses zig's compiler-rt; the exit code."""
     split = arguments.index("--")
-    more, command = arguments[:split], arguments[split + 1 :]
+    more, (env, command) = arguments[:split], parted(arguments[split + 1 :], os.environ)
     done = subprocess.run(
         [*command, "--verbose"],
+        env=env,
         capture_output=True,
         text=True,
         errors="surrogateescape",
@@ -97,9 +112,9 @@ def main(arguments: list[str]) -> int:
     )
     if done.returncode:
         # once more, to tell its errors without the rest
-        os.execv(command[0], command)
+        os.execve(command[0], command, env)
     try:
-        words = linker_words(done.stderr, command, os.environ)
+        words = linker_words(done.stderr, command, env)
     except ValueError as error:
         sys.stderr.write(f"error: zig's words for its linker cannot be told apart: {error}\n")
         return 1
@@ -111,9 +126,9 @@ def main(arguments: list[str]) -> int:
     fewer = without_compiler_rt(words)
     if fewer is not None:
         tried = [command[0], *fewer, *more, "-O2"]
-        if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+        if subprocess.run(tried, env=env, capture_output=True, check=False).returncode == 0:
             return 0
-    os.execv(command[0], [command[0], *words, *more, "-O2"])
+    os.execve(command[0], [command[0], *words, *more, "-O2"], env)
 
 
 if __name__ == "__main__":

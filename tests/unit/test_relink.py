@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.toolchain.relink import known_texts, linker_words, without_compiler_rt, words_of
+from orchestrator.toolchain.relink import (
+    known_texts,
+    linker_words,
+    parted,
+    without_compiler_rt,
+    words_of,
+)
 
 COMMAND = [
     "/my venv/zig",
@@ -47,6 +53,15 @@ def test_what_zig_was_given_is_known() -> None:
 def test_an_input_that_is_lost_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"'/w 1/b  c\.o' is not in: ld\.lld a\.o /w 1/b c\.o"):
         linker_words("ld.lld a.o /w 1/b c.o", COMMAND, ENV)
+
+
+def test_an_environment_in_front_of_zig_is_set() -> None:
+    command = ["env", "ZIG_LIBC=/a b/libc.txt", "/zig", "c++", "-DX=1"]
+    assert parted(command, {"A": "1"}) == (
+        {"A": "1", "ZIG_LIBC": "/a b/libc.txt"},
+        ["/zig", "c++", "-DX=1"],
+    )
+    assert parted(["/zig", "c++"], {"A": "1"}) == ({"A": "1"}, ["/zig", "c++"])
 
 
 def test_nothing_said() -> None:
