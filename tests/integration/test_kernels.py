@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import pytest
 import yaml
 from driving import call, numbers, tensor, traced_alone
 from real import orchestrator, workspace_copy
+
+from tests import ptl
 
 pytestmark = pytest.mark.real
 
@@ -78,6 +81,38 @@ def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
     built(workspace)
     for one, other in zip(with_library, native, strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+
+
+def _convolution(padding: int) -> bytes:
+    """A model that convolves with one weight, which is 2."""
+    rows = [("STOREN", 1, 2), ("MOVE", 2), ("MOVE", 1), ("GET_ATTR", 0), ("LOADC", 0)]
+    for constant in (1, 2):
+        rows += [("LOADC", constant), ("LOADC", constant), ("LIST_CONSTRUCT", 0, 2)]
+    rows += [("OP", 0), ("RET",)]
+    tables = ptl.code(
+        ptl.tuple_of(*(ptl.instruction(*row) for row in rows)),
+        operators=ptl.tuple_of(ptl.operator("aten::conv2d", "", 5)),
+        constants=ptl.tuple_of(ptl.NONE, ptl.number(1), ptl.number(padding)),
+        types=ptl.tuple_of(ptl.text("List[int]")),
+    )
+    arguments = ptl.argument("self", ptl.MODULE), ptl.argument("x", "Tensor")
+    function = ptl.function(tables=tables, signature=ptl.schema(ptl.tuple_of(*arguments)))
+    held = ptl.storage(kind="Float", elements=1)
+    weight = ptl.tensor(held, ptl.numbers(1, 1, 1, 1), ptl.numbers(1, 1, 1, 1))
+    data = {"data__0": struct.pack("<f", 2)}
+    return ptl.model(ptl.bytecode(function), ptl.module(w=weight), **data)
+
+
+def test_a_model_that_pads_without_end_is_an_error(workspace: Path) -> None:
+    """2^40 numbers and more: no memory of a size that has gone around is written."""
+    for padding in (1, 2**20 - 1):
+        (workspace / "apps/layers/models/padded.ptl").write_bytes(_convolution(padding))
+        ran = call(workspace, "layers", "forward", tensor(3, shape=[1, 1, 1, 1]), model="padded")
+        (workspace / "apps/layers/models/padded.ptl").unlink()
+        if padding == 1:
+            assert numbers(ran["output"]) == [0, 0, 0, 0, 6, 0, 0, 0, 0]
+        else:
+            assert ran["error"]["code"] == "RUN_FAILED"
 
 
 def _microseconds(root: Path) -> float:

@@ -209,6 +209,9 @@ class ConvolutionSite : public Site {
       return Tensor();
     }
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
+    if (out_height > int64_t(1) << 30 || out_width > int64_t(1) << 30) {
+      return Tensor();
+    }
     const int64_t area = out_height * out_width;
     const int64_t sizes[4] = {batch, out, flat ? out_width : out_height, out_width};
     const int64_t last[4] = {area * out, 1, flat ? out : out_width * out, out};

@@ -127,6 +127,7 @@ inline bool has_room_behind(const at::Tensor& tensor) {
   return tensor.storage().allocator() != nullptr;
 }
 
+// A float tensor that nothing has written. Raises c10::Error where it would be beyond all bounds.
 at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides);
 
 inline float* data_of(const at::Tensor& tensor) {

@@ -33,6 +33,13 @@ bool xnnpack_is_ready() {
 }
 
 at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  // PyTorch does not check for overflow in mobile builds, and a model may pad without end.
+  int64_t elements = 1;
+  for (const int64_t size : sizes) {
+    TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(elements, size, &elements) &&
+                    elements <= int64_t(1) << 40,
+                "a result is too large");
+  }
   return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, at::kFloat));
 }
 
