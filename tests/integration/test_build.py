@@ -52,8 +52,8 @@ def test_verify_alone(built: Path) -> None:
     ran = orchestrator("verify", "//apps/reader:linux-x86_64", "--quiet")
     assert ran.code == 0, ran.err
     assert ran.out == (
-        "//apps/reader:linux-x86_64 detector: ok, 3 runs\n"
-        "//apps/reader:linux-x86_64 recogniser: ok, 2 runs\n"
+        "//apps/reader:linux-x86_64 detector: ok, 3 runs, also at CPU level baseline\n"
+        "//apps/reader:linux-x86_64 recogniser: ok, 2 runs, also at CPU level baseline\n"
     )
 
 
