@@ -12,8 +12,9 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from real import CMAKE, CONSUMERS, CTEST_ENV, ROOT, models_of, orchestrator
 
-# What each library may need: (app, ABI) -> its NEEDED entries.
-GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"}
+# What each library may need: (app, ABI) -> its NEEDED entries. The guard of arm64's stack is the
+# loader's.
+GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-aarch64.so.1"}
 VARIANTS = {("camera", "linux-arm64"): GLIBC, ("reader", "linux-arm64-musl"): {"libc.so"}}
 
 
