@@ -88,6 +88,7 @@ def test_the_command_for_machines(fetched: FetchedRuntime) -> None:
     assert done.stderr.splitlines() == [
         f"PyTorch 1.13.1: hashing {fetched.tree}",
         f"fmt: hashing {fetched.third_party['fmt'].parent}",
+        *(f"{name}: hashing {folder}" for name, folder in fetched.libraries.items()),
     ]
     said = json.loads(done.stdout)
     assert said["pytorch"] == "1.13.1"
@@ -99,7 +100,8 @@ def test_the_command_for_machines(fetched: FetchedRuntime) -> None:
         "bytes": 31420677,
         "way": "debian pytorch_1.13.1+dfsg.orig.tar.xz",
     }
-    assert said["trees"][1]["name"] == "fmt"
+    names = [tree["name"] for tree in said["trees"]]
+    assert names == ["pytorch 1.13.1", "fmt", "fxdiv", "pthreadpool", "xnnpack"]
 
 
 def test_a_release_that_is_not_the_machines_own(fetched: FetchedRuntime, tmp_path: Path) -> None:
