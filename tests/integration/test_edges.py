@@ -167,7 +167,7 @@ def test_the_first_build_has_one_edge_for_each_object(before: Planned) -> None:
 
 def test_headers_and_sources_are_shared_and_never_an_apps_own(before: Planned) -> None:
     cached = ("$cache/registrations/", "$cache/stubs/", "$cache/unity/")
-    shared = ("$tree/", "$generated/", "$native/", *cached)
+    shared = ("$tree/", "$generated/", "$native/", "$library_", *cached)
     folders = set()
     for action in before.graph.compiles.values():
         assert action.source.startswith(shared), action.source

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,8 @@ _OWN = (
     *("--target=", "-march=", "-mfpu=", "-mthumb", "-static-libstdc++", "-no-canonical-prefixes"),
     "-Wl,--no-rosegment",
 )
-_CLANG = """#!{python}
+_CLANG = """#!/bin/sh
+''''exec "{python}" "$0" "$@" # '''
 import os, sys
 if sys.argv[1:] == ["--version"]:
     print("Android (10552028, based on r487747d) clang version 17.0.2")
@@ -120,7 +122,7 @@ def with_ndk(
 
 def shown(argv: Sequence[str], places: Mapping[str, Path]) -> str:
     """A command line with this machine's paths replaced by their names."""
-    text = shlex.join(argv)
-    for name, path in places.items():
-        text = text.replace(str(path), f"<{name}>")
-    return text
+    words = list(argv)
+    for name, path in places.items():  # first, so that no path is quoted for its blanks
+        words = [word.replace(str(path), f"@{name}@") for word in words]
+    return re.sub("@(\\w+)@", r"<\1>", shlex.join(words))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -64,7 +65,8 @@ case "$3" in
   --find) echo "{xcode}/Toolchains/XcodeDefault.xctoolchain/usr/bin/$4" ;;
 esac
 """
-_CLANG = """#!{python}
+_CLANG = """#!/bin/sh
+''''exec "{python}" "$0" "$@" # '''
 import os, sys
 if sys.argv[1:] == ["--version"]:
     print("Apple clang version 16.0.0 (clang-1600.0.26.6)")
@@ -86,7 +88,8 @@ more += ["-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS"]
 more += ["-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1"]
 os.execv("{zig}", ["{zig}", verb, *more, *arguments])
 """
-_LIBTOOL = """#!{python}
+_LIBTOOL = """#!/bin/sh
+''''exec "{python}" "$0" "$@" # '''
 import os, sys
 with open("{log}", "a") as log:
     log.write(repr(["libtool", *sys.argv[1:]]) + "\\n")
@@ -229,10 +232,10 @@ def delivered(folder: Path, tools: ResolvedToolchain, built: Built) -> Path:
 
 def shown(argv: Sequence[str], places: Mapping[str, Path]) -> str:
     """A command line with this machine's paths replaced by their names."""
-    text = shlex.join(argv)
-    for name, path in places.items():
-        text = text.replace(str(path), f"<{name}>")
-    return text
+    words = list(argv)
+    for name, path in places.items():  # first, so that no path is quoted for its blanks
+        words = [word.replace(str(path), f"@{name}@") for word in words]
+    return re.sub("@(\\w+)@", r"<\1>", shlex.join(words))
 
 
 def _compile(abi: str, name: str) -> Compile:

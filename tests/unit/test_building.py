@@ -166,7 +166,7 @@ class Verifier:
         patch.setattr(verifying, "verify_library", self._run)
 
     def _run(self, *arguments: Any) -> tuple[VerifyResult, ...]:
-        self.ran.append(arguments[-1])
+        self.ran.append(arguments[-2])
         return (VerifyResult("toy", "ok", 1),)
 
 
