@@ -261,7 +261,7 @@ def test_an_archive_of_code_alone(where: str, tmp_path: Path) -> None:
     folders = {name: str(home / name) for name in FOLDERS}
     (home / "state").mkdir()
     ar = home / "ar"
-    ar.write_text(f'#!/bin/sh\nexec {zig_program(Place("x"))} ar "$@"\n')
+    ar.write_text(f'#!/bin/sh\nexec {shlex.quote(zig_program(Place("x")))} ar "$@"\n')
     ar.chmod(0o755)
     tool = {"cxx": "no", "cc": "no", "ar": str(ar), "link": ()}
     link = Link("$state/x.a", "code_archive", "linux-x86_64", ("$cache/unit.o",), ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -93,8 +94,9 @@ def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path) -> None:
     import ziglang
 
     zig = Path(ziglang.__file__).parent / "zig"
-    shown = text.replace(str(zig), "<zig>")
-    shown = shown.replace(f"{sys.executable} -I {Path(zig_relink.__file__)}", "<relink>")
+    shown = text.replace(shlex.quote(str(zig)), "<zig>")
+    relink = shlex.join([sys.executable, "-I", str(Path(zig_relink.__file__))])
+    shown = shown.replace(relink, "<relink>")
     assert shown == (GOLDEN / "wrappers" / f"{verb}.sh").read_text()
 
 
