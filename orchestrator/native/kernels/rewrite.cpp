@@ -494,10 +494,18 @@ class Method {
 
   // ---- One instruction after another ----
 
+  // Of registers, and of values on the stack: a damaged model says any number.
+  static constexpr size_t kMost = 1 << 14;
+  // Of values in all states: 64 MB.
+  static constexpr size_t kMostRemembered = 1 << 23;
+
   bool flow() {
     states_.resize(code_.instructions_.size());
     State entry;
-    entry.registers.resize(code_.register_size_ + 1);
+    if (code_.register_size_ > kMost) {
+      return false;
+    }
+    entry.registers.resize(code_.register_size_ + 2); // one past the last, which STOREN ends at
     // How many values a method finds on the stack is its first instruction's to say: it stores them.
     // The module itself is one of them.
     const Instruction& first = code_.instructions_[0];
@@ -522,11 +530,15 @@ class Method {
   }
 
   bool reach(size_t at, const State& state) {
-    if (at >= states_.size()) {
+    if (at >= states_.size() || state.stack.size() > kMost) {
       return false;
     }
     State& there = states_[at];
     if (!there.known) {
+      remembered_ += state.stack.size() + state.registers.size();
+      if (remembered_ > kMostRemembered) {
+        return false;
+      }
       there = state;
       there.known = true;
       waiting_.push_back(at);
@@ -562,7 +574,7 @@ class Method {
 
   // Takes values away that are looked at, and gives others that may hold them.
   bool look(State* state, size_t taken, size_t given) {
-    if (taken > state->stack.size()) {
+    if (taken > state->stack.size() || given > kMost) {
       return false;
     }
     Value all;
@@ -603,8 +615,8 @@ class Method {
         stack.pop_back();
         break;
       case jit::STOREN:
-        if (inst.N > stack.size() ||
-            (inst.N > 0 && reg(size_t(inst.X) + inst.N - 1) == nullptr)) {
+        // registers from X on; a sum of a negative X would come back into them
+        if (inst.N > stack.size() || inst.X < 0 || reg(size_t(inst.X) + inst.N) == nullptr) {
           return false;
         }
         for (size_t i = inst.N; i > 0; --i) {
@@ -794,6 +806,7 @@ class Method {
   std::vector<bool> usual_;
   std::vector<State> states_;
   std::vector<size_t> waiting_;
+  size_t remembered_ = 0;
   bool may_write_ = false, writes_to_own_ = false;
 };
 
