@@ -83,12 +83,12 @@ def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
         assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
 
 
-def _convolution(padding: int) -> bytes:
-    """A model that convolves with one weight, which is 2."""
+def _convolution(padding: int, *more: tuple[str, int, int]) -> bytes:
+    """A model that convolves with one weight, which is 2; and more instructions before its end."""
     rows = [("STOREN", 1, 2), ("MOVE", 2, 0), ("MOVE", 1, 0), ("GET_ATTR", 0, 0), ("LOADC", 0, 0)]
     for constant in (1, 2):
         rows += [("LOADC", constant, 0), ("LOADC", constant, 0), ("LIST_CONSTRUCT", 0, 2)]
-    rows += [("OP", 0, 0), ("RET", 0, 0)]
+    rows += [("OP", 0, 0), *more, ("RET", 0, 0)]
     tables = ptl.code(
         ptl.tuple_of(*(ptl.instruction(*row) for row in rows)),
         operators=ptl.tuple_of(ptl.operator("aten::conv2d", "", 5)),
@@ -113,6 +113,16 @@ def test_a_model_that_pads_without_end_is_an_error(workspace: Path) -> None:
             assert numbers(ran["output"]) == [0, 0, 0, 0, 6, 0, 0, 0, 0]
         else:
             assert ran["error"]["code"] == "OUT_OF_MEMORY"
+
+
+def test_bytecode_that_stores_below_its_registers_harms_no_memory(workspace: Path) -> None:
+    """A register's number and how many follow it: their sum is one that there is."""
+    path = workspace / "apps/layers/models/below.ptl"
+    more = [("LOADC", 0, 0)] * 4 + [("STOREN", -2, 4)]
+    path.write_bytes(_convolution(1, *more))
+    ran = call(workspace, "layers", "forward", tensor(3, shape=[1, 1, 1, 1]), model="below")
+    path.unlink()
+    assert ran["error"]["code"] == "RUN_FAILED"
 
 
 def _microseconds(root: Path) -> float:
