@@ -6,11 +6,11 @@ A maintainer's job: about 600 small units a processor, 90 CPU seconds from an em
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.execute.ninja import failure_error
+from orchestrator.execute.ninja import NinjaResult, failure_error
 from orchestrator.libraries.features import (
     FeatureEntry,
     entries_text,
@@ -29,7 +29,7 @@ from orchestrator.runtime.entry import undefined_symbols
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts, aliases, save_index
 from orchestrator.runtime.index_build import build_index
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.action import ActionGraph
+from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.config import Processor
 from orchestrator.values.selection import Selection
 
@@ -58,21 +58,11 @@ def make_library_index(
     spec = replace(spec_of(session, wanted), entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
     compiles = {one.unit: one for one in library_compiles(library.facts, spec, units)}
-    graph = ActionGraph({c.object: c for c in sorted(compiles.values(), key=lambda c: c.object)})
-    carried = carry_out(
-        session,
-        graph,
-        {},
-        name="library_index",
-        targets=sorted(graph.compiles),
-        jobs=jobs,
-        keep_going=True,
-        view=view,
-    )
+    _, result = _compiled(session, compiles.values(), "library_index", jobs, view)
     places = {name: session.fill(one.object) for name, one in compiles.items()}
-    failed = {name for name in compiles if places[name] in carried.result.failures}
+    failed = {name for name in compiles if places[name] in result.failures}
     for name in sorted(failed):
-        session.say(f"{name}: {_last_lines(carried.result.failures[places[name]])}")
+        session.say(f"{name}: {_last_lines(result.failures[places[name]])}")
     index = build_index(
         f"{library.data.library} {library.data.version}",
         library.identity(processor),
@@ -82,6 +72,28 @@ def make_library_index(
     path = library_index_path(library.data.library, processor)
     write_bytes(path, save_index(index))
     return MadeLibraryIndex(LibraryIndex(index), path, tuple(sorted(failed)))
+
+
+def _compiled(
+    session: Session,
+    compiles: Iterable[Compile],
+    name: str,
+    jobs: int | None,
+    view: Callable[[Mapping[str, float], int], ProgressSink],
+) -> tuple[ActionGraph, NinjaResult]:
+    """Compile all, whatever fails."""
+    graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
+    carried = carry_out(
+        session,
+        graph,
+        {},
+        name=name,
+        targets=sorted(graph.compiles),
+        jobs=jobs,
+        keep_going=True,
+        view=view,
+    )
+    return graph, carried.result
 
 
 def _last_lines(text: str) -> str:
@@ -115,21 +127,11 @@ def make_features(
     compiles = kernel_compiles(
         runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
     )
-    graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
-    carried = carry_out(
-        session,
-        graph,
-        {},
-        name="library_kernels",
-        targets=sorted(graph.compiles),
-        jobs=jobs,
-        keep_going=True,
-        view=view,
-    )
-    if carried.result.failures:
+    graph, result = _compiled(session, compiles, "library_kernels", jobs, view)
+    if result.failures:
         log = session.context.state / "failures.log"
         names = names_of(session, graph)
-        raise failure_error(carried.result, names, carried.result.actions, log)
+        raise failure_error(result, names, result.actions, log)
     index = library.index(session.workspace.toolchains[HOST].config.processor)
     assert index is not None, "the index of this machine's processor is made first"
     of_library, of_runtime = index.symbols, known_symbols(runtime.index)

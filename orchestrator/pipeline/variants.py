@@ -214,11 +214,8 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
 def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]) -> VariantSpec:
     entries = load_entries(session.runtime.version.version)
     entry = runtime_symbols(entries[name] for name in features)
-    calling = frozenset(
-        unit
-        for unit, feature in asked_by_units().items()
-        if feature in features and unit in headers_of_units()
-    )
+    asking = asked_by_units()
+    calling = frozenset(unit for unit in headers_of_units() if asking[unit] in features)
     return replace(
         spec,
         features=tuple(sorted(features)),

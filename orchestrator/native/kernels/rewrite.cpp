@@ -270,8 +270,6 @@ bool is_among(const std::string& name, const char* const (&names)[N]) {
 struct Value {
   bool own = false; // may be the model's
   int site = -1;    // a group of Sites one of whose results it may be
-
-  bool operator==(const Value& other) const { return own == other.own && site == other.site; }
 };
 
 struct State {
