@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
     with cache_in_use(context.cache, say):
-        assert session.runtime
+        session.prepare()
         for label in labels:
             _verify(session, label)
     return ExitCode.OK

@@ -69,6 +69,10 @@ class Session:
         ensure_folder(self.context.state, "state")
         return prepare_runtime(self.workspace, self.context, self.say)
 
+    def prepare(self) -> None:
+        """Fetch and generate what `runtime` needs now, before a command takes the workspace's lock."""
+        _ = self.runtime
+
     @cached_property
     def library(self) -> PreparedLibrary | None:
         """The library of kernels that the workspace pins, if it does."""
