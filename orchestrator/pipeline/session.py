@@ -70,7 +70,7 @@ class Session:
         return prepare_runtime(self.workspace, self.context, self.say)
 
     def prepare(self) -> None:
-        """Fetch and generate what `runtime` needs now, before a command takes the workspace's lock."""
+        """Fetch and generate what `runtime` needs, before a command takes the workspace's lock."""
         _ = self.runtime
 
     @cached_property
