@@ -1,0 +1,69 @@
+#include "levels.h"
+#include "maths.h"
+#include "rows.h"
+
+#include <cmath>
+
+namespace lta {
+
+using namespace maths;
+
+// A NaN among the numbers is in their sum, and so in every result, whatever is the largest.
+static LTA_INLINE float largest(const float* from, int64_t size) {
+  const float least = -__builtin_inff();
+  Floats lanes = all(least);
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    lanes = larger(load(from + i), lanes);
+  }
+  if (i < size) {
+    lanes = larger(load_part(from + i, size - i, least), lanes);
+  }
+  return largest_of(lanes);
+}
+
+// exp(x - shift) of a row, stored where `to` is not null; their sum.
+static LTA_INLINE float exp_sum(const float* from, float* to, int64_t size, float shift) {
+  Floats sum = {};
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    const Floats e = maths::exp(load(from + i) - shift);
+    sum += e;
+    if (to != nullptr) {
+      store(to + i, e);
+    }
+  }
+  if (i < size) {
+    const Floats e = maths::exp(load_part(from + i, size - i, -__builtin_inff()) - shift);
+    for (int64_t lane = 0; lane < size - i; ++lane) { // where all are infinite the others are NaN
+      sum[lane] += e[lane];
+    }
+    if (to != nullptr) {
+      store_part(to + i, e, size - i);
+    }
+  }
+  return sum_of(sum);
+}
+
+static LTA_INLINE void softmax_in_lanes(const float* from, float* to, int64_t rows, int64_t size) {
+  for (; rows > 0; --rows, from += size, to += size) {
+    const float part = 1.0f / exp_sum(from, to, size, largest(from, size));
+    map([part](Floats x) LTA_ALWAYS { return x * part; }, to, to, size);
+  }
+}
+
+static LTA_INLINE void log_softmax_in_lanes(const float* from, float* to, int64_t rows,
+                                            int64_t size) {
+  for (; rows > 0; --rows, from += size, to += size) {
+    const float most = largest(from, size);
+    const float log = std::log(exp_sum(from, nullptr, size, most));
+    map([most, log](Floats x) LTA_ALWAYS { return x - most - log; }, from, to, size);
+  }
+}
+
+LTA_LEVELS(softmax, (const float* from, float* to, int64_t rows, int64_t size),
+           (from, to, rows, size))
+LTA_LEVELS(log_softmax, (const float* from, float* to, int64_t rows, int64_t size),
+           (from, to, rows, size))
+
+} // namespace lta
