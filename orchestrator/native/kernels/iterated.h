@@ -9,12 +9,11 @@
 
 namespace lta {
 
-// One result of one argument, both floats: false where the iterator is of something else.
-inline bool run_on_floats(at::TensorIteratorBase& iter,
+// One result of one argument, both floats.
+inline void run_on_floats(at::TensorIteratorBase& iter,
                           void (*run)(const float* from, float* to, int64_t count)) {
-  if (iter.ntensors() != 2 || iter.dtype(0) != at::kFloat || iter.dtype(1) != at::kFloat) {
-    return false;
-  }
+  TORCH_INTERNAL_ASSERT(iter.ntensors() == 2 && iter.dtype(0) == at::kFloat &&
+                        iter.dtype(1) == at::kFloat);
   iter.for_each([run](char** data, const int64_t* strides, int64_t count) {
     const int64_t side_by_side = sizeof(float);
     if (strides[0] == side_by_side && strides[1] == side_by_side) {
@@ -35,7 +34,6 @@ inline bool run_on_floats(at::TensorIteratorBase& iter,
     }
   });
   iter.cast_outputs();
-  return true;
 }
 
 } // namespace lta

@@ -19,19 +19,12 @@ static LTA_INLINE double sum_of_row(const float* from, int64_t size, float shift
   double sum = 0;
   while (size > 0) {
     const int64_t count = std::min(size, kBlock);
-    Floats sums[2] = {};
-    int64_t i = 0;
-    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-      for (int64_t one = 0; one < 2; ++one) {
-        const Floats x = load(from + i + one * kLanes) - shift;
-        sums[one] += power == 1 ? x : x * x;
-      }
+    Floats some = {};
+    for (int64_t i = 0; i < count; i += kLanes) {
+      const Floats x = load(from + i, count - i, shift) - shift;
+      some += power == 1 ? x : x * x;
     }
-    for (; i < count; i += kLanes) {
-      const Floats x = load_part(from + i, std::min(count - i, kLanes), shift) - shift;
-      sums[0] += power == 1 ? x : x * x;
-    }
-    sum += sum_of(sums[0] + sums[1]);
+    sum += sum_of(some);
     from += count;
     size -= count;
   }
@@ -45,19 +38,11 @@ static LTA_INLINE void layer_norm_in_lanes(const float* from, float* to, int64_t
     const float middle = float(sum_of_row<1>(from, size, 0) / double(size));
     const float variance = float(sum_of_row<2>(from, size, middle) / double(size));
     const float factor = 1.0f / std::sqrt(variance + epsilon);
-    int64_t i = 0;
-    const auto normalise = [&](Floats x, int64_t count) LTA_ALWAYS {
-      x = (x - middle) * factor;
-      if (scale != nullptr) {
-        x = x * load_part(scale + i, count, 1);
-      }
-      return shift == nullptr ? x : x + load_part(shift + i, count, 0);
-    };
-    for (; i + kLanes <= size; i += kLanes) {
-      store(to + i, normalise(load(from + i), kLanes));
-    }
-    if (i < size) {
-      store_part(to + i, normalise(load_part(from + i, size - i, 0), size - i), size - i);
+    for (int64_t i = 0; i < size; i += kLanes) {
+      const int64_t left = size - i;
+      Floats x = (load(from + i, left, 0) - middle) * factor;
+      x = scale == nullptr ? x : x * load(scale + i, left, 0);
+      store(to + i, left, shift == nullptr ? x : x + load(shift + i, left, 0));
     }
     if (mean != nullptr) {
       mean[row] = middle;

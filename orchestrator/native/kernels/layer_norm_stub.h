@@ -2,6 +2,7 @@
 #pragma once
 
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
+#include <ATen/Dispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/layer_norm.h>
 
@@ -10,31 +11,33 @@
 
 namespace lta {
 
+inline float* floats_of(const at::Tensor& tensor, int64_t count) {
+  if (!tensor.defined()) {
+    return nullptr;
+  }
+  // as the callers have made all of them (layer_norm.cpp)
+  TORCH_CHECK(tensor.is_contiguous() && tensor.numel() == count);
+  return tensor.data_ptr<float>();
+}
+
 template <at::native::forward_fn kernel>
 struct Faster<struct at::native::LayerNormKernel, kernel> {
   static void run(const at::Tensor& from, const at::Tensor& scale, const at::Tensor& shift,
                   int64_t rows, int64_t size, double epsilon, at::Tensor* to, at::Tensor* mean,
                   at::Tensor* deviation) {
-    if (!is_float(from) || !is_float(*to) || !is_float_or_none(scale) || !is_float_or_none(shift) ||
-        (mean != nullptr && !is_float(*mean)) || (deviation != nullptr && !is_float(*deviation))) {
-      kernel(from, scale, shift, rows, size, epsilon, to, mean, deviation);
-      return;
-    }
-    layer_norm(from.data_ptr<float>(), to->data_ptr<float>(), rows, size, float(epsilon),
-               scale.defined() ? scale.data_ptr<float>() : nullptr,
-               shift.defined() ? shift.data_ptr<float>() : nullptr,
-               mean != nullptr ? mean->data_ptr<float>() : nullptr,
-               deviation != nullptr ? deviation->data_ptr<float>() : nullptr);
+    AT_DISPATCH_FLOATING_TYPES_AND(
+        at::ScalarType::BFloat16, from.scalar_type(), tag<kernel>("LayerNormKernelImpl"), [&] {
+          if constexpr (std::is_same<scalar_t, float>::value) {
+            layer_norm(floats_of(from, rows * size), floats_of(*to, rows * size), rows, size,
+                       float(epsilon), floats_of(scale, size), floats_of(shift, size),
+                       mean == nullptr ? nullptr : floats_of(*mean, rows),
+                       deviation == nullptr ? nullptr : floats_of(*deviation, rows));
+          } else {
+            kernel(from, scale, shift, rows, size, epsilon, to, mean, deviation);
+          }
+        });
   }
   static constexpr auto value = &run;
-
- private:
-  static bool is_float(const at::Tensor& tensor) {
-    return tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
-  }
-  static bool is_float_or_none(const at::Tensor& tensor) {
-    return !tensor.defined() || is_float(tensor);
-  }
 };
 
 } // namespace lta

@@ -27,23 +27,24 @@ typedef uint32_t Bits __attribute__((vector_size(32)));
 
 LTA_INLINE Floats all(float value) { return Floats{} + value; }
 
-LTA_INLINE Floats load(const float* from) {
-  Floats lanes;
-  std::memcpy(&lanes, from, sizeof lanes);
-  return lanes;
-}
-
-LTA_INLINE void store(float* to, Floats lanes) { std::memcpy(to, &lanes, sizeof lanes); }
-
-// The last of a row, fewer than kLanes: the other lanes are `rest`.
-LTA_INLINE Floats load_part(const float* from, int64_t count, float rest) {
+// The next of a row of which `left` are left: where they are fewer than kLanes, the others are `rest`.
+// One loop for whole vectors and the last part keeps functions of rows small.
+LTA_INLINE Floats load(const float* from, int64_t left, float rest) {
   Floats lanes = all(rest);
-  std::memcpy(&lanes, from, size_t(count) * sizeof(float));
+  if (left >= kLanes) {
+    std::memcpy(&lanes, from, sizeof lanes);
+  } else {
+    std::memcpy(&lanes, from, size_t(left) * sizeof(float));
+  }
   return lanes;
 }
 
-LTA_INLINE void store_part(float* to, Floats lanes, int64_t count) {
-  std::memcpy(to, &lanes, size_t(count) * sizeof(float));
+LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
+  if (left >= kLanes) {
+    std::memcpy(to, &lanes, sizeof lanes);
+  } else {
+    std::memcpy(to, &lanes, size_t(left) * sizeof(float));
+  }
 }
 
 // Of NaN and a number: the second.
@@ -143,12 +144,8 @@ LTA_INLINE Floats erf(Floats x) {
 // f of each of `count` floats.
 template <class F>
 LTA_INLINE void map(F f, const float* from, float* to, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    store(to + i, f(load(from + i)));
-  }
-  if (i < count) {
-    store_part(to + i, f(load_part(from + i, count - i, 0)), count - i);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    store(to + i, count - i, f(load(from + i, count - i, 0)));
   }
 }
 

@@ -8,16 +8,13 @@ namespace lta {
 
 using namespace maths;
 
+constexpr float kLeast = -__builtin_inff();
+
 // A NaN among the numbers is in their sum, and so in every result, whatever is the largest.
 static LTA_INLINE float largest(const float* from, int64_t size) {
-  const float least = -__builtin_inff();
-  Floats lanes = all(least);
-  int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    lanes = larger(load(from + i), lanes);
-  }
-  if (i < size) {
-    lanes = larger(load_part(from + i, size - i, least), lanes);
+  Floats lanes = all(kLeast);
+  for (int64_t i = 0; i < size; i += kLanes) {
+    lanes = larger(load(from + i, size - i, kLeast), lanes);
   }
   return largest_of(lanes);
 }
@@ -25,21 +22,11 @@ static LTA_INLINE float largest(const float* from, int64_t size) {
 // exp(x - shift) of a row, stored where `to` is not null; their sum.
 static LTA_INLINE float exp_sum(const float* from, float* to, int64_t size, float shift) {
   Floats sum = {};
-  int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    const Floats e = maths::exp(load(from + i) - shift);
+  for (int64_t i = 0; i < size; i += kLanes) {
+    const Floats e = maths::exp(load(from + i, size - i, kLeast) - shift);
     sum += e;
     if (to != nullptr) {
-      store(to + i, e);
-    }
-  }
-  if (i < size) {
-    const Floats e = maths::exp(load_part(from + i, size - i, -__builtin_inff()) - shift);
-    for (int64_t lane = 0; lane < size - i; ++lane) { // where all are infinite the others are NaN
-      sum[lane] += e[lane];
-    }
-    if (to != nullptr) {
-      store_part(to + i, e, size - i);
+      store(to + i, size - i, e);
     }
   }
   return sum_of(sum);
