@@ -35,7 +35,9 @@ static LTA_INLINE void layer_norm_in_lanes(const float* from, float* to, int64_t
                                            float epsilon, const float* scale, const float* shift,
                                            float* mean, float* deviation) {
   for (int64_t row = 0; row < rows; ++row, from += size, to += size) {
-    const float middle = float(sum_of_row<1>(from, size, 0) / double(size));
+    // The first number is near the mean where the mean is large: the others' distances are small.
+    const float first = size > 0 ? from[0] : 0;
+    const float middle = float(first + sum_of_row<1>(from, size, first) / double(size));
     const float variance = float(sum_of_row<2>(from, size, middle) / double(size));
     const float factor = 1.0f / std::sqrt(variance + epsilon);
     for (int64_t i = 0; i < size; i += kLanes) {

@@ -29,22 +29,25 @@ LTA_INLINE Floats all(float value) { return Floats{} + value; }
 
 // The next of a row of which `left` are left: where they are fewer than kLanes, the others are `rest`.
 // One loop for whole vectors and the last part keeps functions of rows small.
+// (Each way has a variable of its own: one whose address is taken for both would lie in memory.)
 LTA_INLINE Floats load(const float* from, int64_t left, float rest) {
-  Floats lanes = all(rest);
   if (left >= kLanes) {
+    Floats lanes;
     std::memcpy(&lanes, from, sizeof lanes);
-  } else {
-    std::memcpy(&lanes, from, size_t(left) * sizeof(float));
+    return lanes;
   }
-  return lanes;
+  Floats part = all(rest);
+  std::memcpy(&part, from, size_t(left) * sizeof(float));
+  return part;
 }
 
 LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
   if (left >= kLanes) {
     std::memcpy(to, &lanes, sizeof lanes);
-  } else {
-    std::memcpy(to, &lanes, size_t(left) * sizeof(float));
+    return;
   }
+  const Floats part = lanes;
+  std::memcpy(to, &part, size_t(left) * sizeof(float));
 }
 
 // Of NaN and a number: the second.

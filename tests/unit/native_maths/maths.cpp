@@ -49,14 +49,6 @@ extern "C" {
 
 void choose(int wide) { chosen = {wide != 0, wide != 0}; }
 
-int can_be_wide() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return 0;
-#endif
-}
-
 // The largest error over every `step`th float, and where it is.
 double largest_error(int function, uint32_t step, float* at) {
   double largest = 0;
