@@ -126,7 +126,9 @@ def test_layer_norm(library: ctypes.CDLL, size: int, shifted: float) -> None:
     near = 1e-4 if shifted else 1e-5  # the mean is a float
     assert found == pytest.approx(both, abs=near)
     assert [one.value for one in means] == pytest.approx([mean, deviation], rel=1e-5, abs=1e-6)
-    assert _run(library.layer_norm, row, of, None, None, None, None) == pytest.approx(plain, abs=near)
+    assert _run(library.layer_norm, row, of, None, None, None, None) == pytest.approx(
+        plain, abs=near
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1,6 +1,6 @@
 """Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
-results. `changing`: a model whose weight is another one in every run. `rows`: softmax, layer norm and
-functions of single numbers, of all sizes, as they lie and of slices, in floats and in other dtypes.
+results. `changing`: a model whose weight is another one in every run. `rows`: softmax, layer norm
+and functions of single numbers, of all sizes, as they lie and of slices, in floats and in others.
 
 Run `PYTHONPATH=apps python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
