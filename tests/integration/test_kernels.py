@@ -1,7 +1,7 @@
 """Faster kernels for loaded models: the same results as PyTorch's own, at every CPU level.
 
 `apps/layers/export.py` beside this file writes the models: convolutions and linear layers of all
-kinds, and a model whose weights are others in every run.
+kinds, a model whose weights are others in every run, and one of softmax, norms and single numbers.
 """
 
 from __future__ import annotations
@@ -51,10 +51,14 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         0,
         "",
         "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n",
+        "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n",
     )
     assert manifest(workspace)["kernels"] == {
-        "features": ["convolution", "gemm", "linear", "rewrite"],
+        "features": [
+            *("activation", "convolution", "gemm", "layer_norm", "linear", "rewrite", "softmax"),
+            "unary",
+        ],
         "library": "xnnpack",
         "version": "0.0~git20241108",
     }

@@ -195,7 +195,14 @@ def test_features() -> None:
     assert asked_by_operators(["aten::add.Tensor"]) == frozenset()
     assert asked_by_operators(["aten::conv2d"]) == {"convolution", "rewrite"}
     assert asked_by_operators(["aten::linear", "aten::relu"]) == {"linear", "rewrite"}
-    assert asked_by_units() == {"aten/src/ATen/native/cpu/BlasKernel.cpp": "gemm"}
+    cpu = "aten/src/ATen/native/cpu/"
+    assert asked_by_units() == {
+        f"{cpu}BlasKernel.cpp": "gemm",
+        f"{cpu}SoftMaxKernel.cpp": "softmax",
+        f"{cpu}layer_norm_kernel.cpp": "layer_norm",
+        f"{cpu}Activation.cpp": "activation",
+        f"{cpu}UnaryOpsKernel.cpp": "unary",
+    }
     assert sources_of({"linear", "rewrite"}) == ("kernels/rewrite.cpp", "kernels/linear.cpp")
     assert all((NATIVE / one.source).is_file() for one in load_features())
     names = {one.name for one in load_features()}

@@ -2,28 +2,20 @@
 //
 // Meaning: at::native::cpublas::gemm ends in `gemm_stub`, whose kernel for the CPU is
 // cpublas_gemm_impl. Only aten/src/ATen/native/cpu/BlasKernel.cpp is compiled with `-include` of this
-// file: what it registers is asked first whether lta::sgemm does it. PyTorch's files stay as they are.
-//
-// Trap: the macro is defined after all headers that use it.
+// file: what it registers is asked first whether lta::sgemm does it.
 #pragma once
 
 #define TORCH_ASSERT_NO_OPERATORS
 #include <ATen/Dispatch.h>
 #include <ATen/native/CPUBlas.h>
-#include <ATen/native/DispatchStub.h>
 
+#include "faster.h"
 #include "gemm.h"
 
 namespace lta {
 
-// Any kernel but that of gemm_stub: itself.
-template <auto kernel>
-struct Faster {
-  static constexpr auto value = kernel;
-};
-
 template <at::native::cpublas::gemm_fn kernel>
-struct Faster<kernel> {
+struct Faster<struct at::native::cpublas::gemm_stub, kernel> {
   static void run(at::ScalarType type, at::native::TransposeType transpose_a,
                   at::native::TransposeType transpose_b, int64_t m, int64_t n, int64_t k,
                   const at::Scalar& alpha, const void* a, int64_t lda, const void* b, int64_t ldb,
@@ -41,7 +33,3 @@ struct Faster<kernel> {
 };
 
 } // namespace lta
-
-#undef REGISTER_DISPATCH
-#define REGISTER_DISPATCH(name, fn) \
-  REGISTER_ARCH_DISPATCH(name, CPU_CAPABILITY, (+::lta::Faster<(fn)>::value))

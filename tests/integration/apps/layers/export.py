@@ -1,5 +1,6 @@
 """Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
-results. `changing`: a model whose weight is another one in every run.
+results. `changing`: a model whose weight is another one in every run. `rows`: softmax, layer norm
+and functions of single numbers, of all sizes, as they lie and of slices, in floats and in others.
 
 Run `PYTHONPATH=apps python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
@@ -113,6 +114,46 @@ class Changing(nn.Module):
         return first[0] - second[0], first[1] - second[1]
 
 
+class Rows(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(size) for size in (1, 7, 8, 40)])
+        self.plain = nn.LayerNorm([3, 11], elementwise_affine=False)
+        for norm in self.norms:
+            nn.init.normal_(norm.weight)
+            nn.init.normal_(norm.bias)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """The rows' first parts: fewer numbers than there are lanes, as many, more."""
+        found = [self.plain(x[:6, :33].reshape(-1, 3, 11))]
+        for norm in self.norms:
+            size = norm.normalized_shape[0]
+            part = x[:, :size]
+            found += [norm(part), norm(100.0 + part), F.layer_norm(part, [size])]
+            found += [torch.softmax(part, -1), torch.log_softmax(5.0 * part, -1)]
+        return found
+
+    @torch.jit.export
+    def numbers(self, x: Tensor) -> list[Tensor]:
+        """Side by side, in slices, turned, written in place, and alone."""
+        found = [F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x)]
+        found += [torch.sigmoid(x), torch.tanh(x), torch.exp(x), torch.erf(x)]
+        found += [F.gelu(x[:, ::3]), F.silu(x.t()), torch.sigmoid(x[1:, 1:9]), torch.tanh(x[:, 2])]
+        found += [torch.exp(x.t()[::2]), torch.erf(x[3]), torch.tanh(x[0, 0])]
+        found += [x[:, ::2].clone().sigmoid_(), x.clone().tanh_(), x[:, ::5].t().clone().exp_()]
+        found += [torch.softmax(x[0, 0], -1), torch.softmax(x.t(), -1), torch.softmax(x, 0)]
+        return found
+
+    @torch.jit.export
+    def others(self, x: Tensor, whole: Tensor) -> list[Tensor]:
+        """Other dtypes, which PyTorch's own kernels compute; whole numbers become floats."""
+        exact, short = x.double(), x.to(torch.bfloat16)
+        found = [torch.softmax(exact, -1), torch.log_softmax(exact, -1), F.layer_norm(exact, [40])]
+        found += [F.gelu(exact), torch.tanh(exact), torch.sigmoid(short), torch.tanh(short)]
+        found += [torch.sigmoid(whole), torch.exp(whole), torch.tanh(whole), torch.erf(whole)]
+        return found
+
+
 def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
     compiled = torch.jit.script(model.eval())
     methods = {
@@ -140,6 +181,15 @@ def main() -> None:
     write(model, "layers", inputs)
     given = torch.randn(1, 2, 6, 6)
     write(Changing().requires_grad_(False), "changing", {"forward": [(given,), (given,)]})
+    x = torch.randn(9, 40)
+    edges = [0.0, -0.0, 1e-40, 0.6, -0.7, 3.9, -5.0, 12.0, -95.0, 104.0, torch.inf, -torch.inf]
+    extreme = torch.tensor([*edges, torch.nan]).repeat(40)[:520].reshape(13, 40)
+    inputs = {
+        "forward": [(x,), (extreme.abs().clamp(0, 100).nan_to_num(),), (20 * x[:6],)],
+        "numbers": [(x,), (extreme,), (30 * x,)],
+        "others": [(x, torch.arange(-4, 5))],
+    }
+    write(Rows().requires_grad_(False), "rows", inputs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,17 @@
+// Which level of our own kernels runs: as XNNPACK answers for its kernels.
+#pragma once
+
+#include <xnnpack/hardware-config.h>
+
+namespace lta {
+
+inline bool has_wide_lanes() {
+#if defined(__x86_64__)
+  const xnn_hardware_config* config = xnn_init_hardware_config();
+  return config != nullptr && config->use_x86_avx2 && config->use_x86_fma3;
+#else
+  return false;
+#endif
+}
+
+} // namespace lta

@@ -1,0 +1,177 @@
+// Elementary functions of floats, eight at once, in polynomials: no tables, no calls, the same source
+// for every processor.
+//
+// Their largest errors in units in the last place of the result (of the least normal number where
+// that is larger), as tests/unit/test_native_maths.py holds them at both levels:
+//   exp 1.5   tanh 1.4   erf 1.2   sigmoid 2.4
+// NaN gives NaN, infinities their limits. A 32-bit ARM processor's lanes take denormals for zero.
+//
+// Meaning of LTA_LEVELS: a function of rows is compiled twice for x86-64, once for every processor
+// and once for those with AVX2 and FMA3; `has_wide_lanes` (levels.h) says which one runs.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace lta {
+
+namespace maths {
+
+#define LTA_ALWAYS __attribute__((always_inline)) // of a lambda
+#define LTA_INLINE inline LTA_ALWAYS
+
+constexpr int64_t kLanes = 8;
+typedef float Floats __attribute__((vector_size(32)));
+typedef int32_t Ints __attribute__((vector_size(32)));
+typedef uint32_t Bits __attribute__((vector_size(32)));
+
+LTA_INLINE Floats all(float value) { return Floats{} + value; }
+
+// The next of a row of which `left` are left: where they are fewer than kLanes, the others are `rest`.
+// One loop for whole vectors and the last part keeps functions of rows small.
+// (Each way has a variable of its own: one whose address is taken for both would lie in memory.)
+LTA_INLINE Floats load(const float* from, int64_t left, float rest) {
+  if (left >= kLanes) {
+    Floats lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    return lanes;
+  }
+  Floats part = all(rest);
+  std::memcpy(&part, from, size_t(left) * sizeof(float));
+  return part;
+}
+
+LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
+  if (left >= kLanes) {
+    std::memcpy(to, &lanes, sizeof lanes);
+    return;
+  }
+  const Floats part = lanes;
+  std::memcpy(to, &part, size_t(left) * sizeof(float));
+}
+
+// Of NaN and a number: the second.
+LTA_INLINE Floats larger(Floats one, Floats other) { return one > other ? one : other; }
+
+LTA_INLINE float sum_of(Floats lanes) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+      ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+LTA_INLINE float largest_of(Floats lanes) {
+  float largest = lanes[0];
+  for (int lane = 1; lane < kLanes; ++lane) {
+    largest = largest > lanes[lane] ? largest : lanes[lane];
+  }
+  return largest;
+}
+
+// exp(r) - 1 for |r| <= ln(2) / 2, with n such that exp(x) = 2^n exp(r), as bits; the polynomial is
+// that of Cephes's expf.
+LTA_INLINE Floats reduced_exp(Floats x, Bits* n) {
+  const float round = 12582912.0f; // 1.5 * 2^23: a sum with it has no digits behind the point
+  const Floats shifted = x * 1.44269504088896341f + round;
+  const Floats whole = shifted - round;
+  *n = Bits(shifted) - 0x4B400000u;
+  // ln(2) in two parts; a product with the first is exact
+  const Floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  return p * (r * r) + r;
+}
+
+// exp(x) for -87 <= x <= 88.
+LTA_INLINE Floats exp_of_small(Floats x) {
+  Bits n;
+  const Floats p = reduced_exp(x, &n) + 1.0f;
+  return p * Floats((n + 127u) << 23);
+}
+
+LTA_INLINE Floats exp(Floats x) {
+  x = x < all(-104.0f) ? all(-104.0f) : x; // comparisons with NaN are false: it stays
+  x = x > all(89.0f) ? all(89.0f) : x;
+  Bits n;
+  const Floats p = reduced_exp(x, &n) + 1.0f;
+  // 2^n in two factors: n is beyond a float's exponents where the result is denormal or infinite
+  const Bits half = Bits(Ints(n) >> 1);
+  return p * Floats((half + 127u) << 23) * Floats((n - half + 127u) << 23);
+}
+
+LTA_INLINE Floats magnitude(Floats x) { return Floats(Bits(x) & 0x7FFFFFFFu); }
+LTA_INLINE Floats with_sign_of(Floats x, Floats sign) {
+  return Floats(Bits(x) | (Bits(sign) & 0x80000000u));
+}
+
+LTA_INLINE Floats sigmoid(Floats x) {
+  const Floats e = exp(-magnitude(x));
+  return (x < all(0.0f) ? e : all(1.0f)) / (1.0f + e);
+}
+
+// Cephes's tanhf.
+LTA_INLINE Floats tanh(Floats x) {
+  Floats t = magnitude(x);
+  const Floats s = x * x;
+  Floats p = s * -5.70498872745e-3f + 2.06390887954e-2f;
+  p = p * s + -5.37397155531e-2f;
+  p = p * s + 1.33314422036e-1f;
+  p = p * s + -3.33332819422e-1f;
+  const Floats near = (p * s) * x + x;
+  t = t > all(10.0f) ? all(10.0f) : t; // from 9.1 on a float's tanh is one
+  const Floats far = 1.0f - 2.0f / (exp_of_small(t + t) + 1.0f);
+  return t < all(0.625f) ? near : with_sign_of(far, x);
+}
+
+// After N. Juffa's erff: 1 - exp(-t - ...) behind 475/512, an odd polynomial before.
+LTA_INLINE Floats erf(Floats x) {
+  Floats t = magnitude(x);
+  const Floats s = x * x;
+  Floats near = s * -5.96761703e-4f + 4.99119423e-3f;
+  near = near * s + -2.67681349e-2f;
+  near = near * s + 1.12819925e-1f;
+  near = near * s + -3.76125336e-1f;
+  near = near * s + 1.28379166e-1f;
+  near = near * x + x;
+  t = t > all(4.0f) ? all(4.0f) : t; // from 3.92 on a float's erf is one
+  Floats far = t * -1.72853470e-5f + 3.83197126e-4f;
+  far = far * (t * t) + (t * -3.88396438e-3f + 2.42546219e-2f);
+  far = far * t + -1.06777877e-1f;
+  far = far * t + -6.34846687e-1f;
+  far = far * t + -1.28717512e-1f;
+  far = 1.0f - exp_of_small(far * t - t);
+  return t > all(0.927734375f) ? with_sign_of(far, x) : near;
+}
+
+// f of each of `count` floats.
+template <class F>
+LTA_INLINE void map(F f, const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    store(to + i, count - i, f(load(from + i, count - i, 0)));
+  }
+}
+
+} // namespace maths
+
+#if defined(__x86_64__)
+#define LTA_WIDE __attribute__((target("avx2,fma")))
+// `name(arguments)` by `name_in_lanes`, which is LTA_INLINE, at the level of this processor.
+#define LTA_LEVELS(name, parameters, arguments)                 \
+  static LTA_WIDE void name##_wide parameters {                 \
+    name##_in_lanes arguments;                                  \
+  }                                                             \
+  static void name##_narrow parameters {                        \
+    name##_in_lanes arguments;                                  \
+  }                                                             \
+  void name parameters {                                        \
+    has_wide_lanes() ? name##_wide arguments : name##_narrow arguments; \
+  }
+#else
+#define LTA_LEVELS(name, parameters, arguments) \
+  void name parameters {                        \
+    name##_in_lanes arguments;                  \
+  }
+#endif
+
+} // namespace lta

@@ -1,0 +1,157 @@
+"""Our elementary functions and functions of rows, against double precision, at both CPU levels.
+
+`native_maths/maths.cpp` beside this file holds the sources of ours and the loop over the floats.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import package_toy as toy
+import pytest
+
+HERE = Path(__file__).parent / "native_maths"
+KERNELS = toy.ROOT / "orchestrator/native/kernels"
+FUNCTIONS = {"exp": 1.5, "tanh": 1.4, "erf": 1.2, "sigmoid": 2.4}
+SIZES = (1, 2, 7, 8, 9, 16, 31, 40, 1024, 1025, 4100)
+INF, NAN = math.inf, math.nan
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    out = tmp_path_factory.mktemp("maths") / "libmaths.so"
+    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
+    toy.zig(["c++", *flags, f"-I{HERE}", f"-I{KERNELS}", HERE / "maths.cpp", "-o", out])
+    library = ctypes.CDLL(str(out))
+    library.largest_error.restype = ctypes.c_double
+    return library
+
+
+def _has_wide_lanes() -> bool:
+    return {"avx2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split())
+
+
+@pytest.fixture(params=["every processor", "this processor"])
+def library(request: pytest.FixtureRequest, compiled: ctypes.CDLL) -> ctypes.CDLL:
+    """At the level of every processor, and at the highest of this one."""
+    compiled.choose(request.param == "this processor" and _has_wide_lanes())
+    return compiled
+
+
+def _floats(values: Sequence[float]) -> ctypes.Array[ctypes.c_float]:
+    return (ctypes.c_float * len(values))(*values)
+
+
+def _run(call: Callable[..., object], values: Sequence[float], *more: object) -> list[float]:
+    """What a function of a row writes into other memory, and into the same."""
+    to = _floats([NAN] * (len(values) + 1))
+    call(_floats(values), to, *more)
+    assert math.isnan(to[len(values)])  # nothing is written behind the row
+    same = _floats(values)
+    call(same, same, *more)
+    found = list(to)[:-1]
+    assert repr(list(same)) == repr(found)
+    return found
+
+
+def _row(size: int, spread: float = 4) -> list[float]:
+    rng = random.Random(size)
+    return list(_floats([rng.gauss(0, spread) for _ in range(size)]))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_errors_over_all_floats(library: ctypes.CDLL, name: str) -> None:
+    """Every 499th of the 2^32: negative ones, denormals, infinities and NaN among them."""
+    at = ctypes.c_float()
+    number = list(FUNCTIONS).index(name)
+    largest = library.largest_error(number, ctypes.c_uint32(499), ctypes.byref(at))
+    assert largest <= FUNCTIONS[name], f"{largest} at {at.value!r}"
+    assert largest > 0.5  # it does compare
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_softmax(library: ctypes.CDLL, size: int) -> None:
+    row = _row(size)
+    found = _run(library.softmax, row, 1, ctypes.c_int64(size))
+    logs = _run(library.log_softmax, row, 1, ctypes.c_int64(size))
+    most = max(row)
+    exact = math.log(math.fsum(math.exp(x - most) for x in row)) + most
+    assert found == pytest.approx([math.exp(x - exact) for x in row], rel=2e-6)
+    assert logs == pytest.approx([x - exact for x in row], rel=1e-6, abs=2e-6)
+
+
+def test_softmax_row_by_row(library: ctypes.CDLL) -> None:
+    rows = [0.0, 1.0, 2.0, 1000.0, 1001.0, 1002.0, -104.0, -105.0, -1e30]
+    found = _run(library.softmax, rows, 3, ctypes.c_int64(3))
+    first = [math.exp(x) / sum(math.exp(y) for y in range(3)) for x in range(3)]
+    last = [1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1)), 0]
+    assert found == pytest.approx([*first, *first, *last], rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [3, 8, 11])
+def test_softmax_of_what_is_no_number(library: ctypes.CDLL, size: int) -> None:
+    """As PyTorch's: a NaN is in all of the row, infinities are its limits."""
+    for place in (0, size - 1):
+        for other in (NAN, INF):
+            row = [1.0] * size
+            row[place] = other
+            assert all(map(math.isnan, _run(library.softmax, row, 1, ctypes.c_int64(size))))
+        row = [1.0] * size
+        row[place] = -INF
+        found = _run(library.softmax, row, 1, ctypes.c_int64(size))
+        expected = [0 if i == place else 1 / (size - 1) for i in range(size)]
+        assert found == pytest.approx(expected, rel=1e-6)
+        assert _run(library.log_softmax, row, 1, ctypes.c_int64(size))[place] == -INF
+    nothing = [-INF] * size
+    assert all(map(math.isnan, _run(library.softmax, nothing, 1, ctypes.c_int64(size))))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("shifted", [0.0, 300.0])
+def test_layer_norm(library: ctypes.CDLL, size: int, shifted: float) -> None:
+    row = list(_floats([x + shifted for x in _row(size)]))
+    scale, shift = _row(size + 1)[:size], _row(size + 2)[:size]
+    mean = math.fsum(row) / size
+    deviation = 1 / math.sqrt(math.fsum((x - mean) ** 2 for x in row) / size + 1e-5)
+    plain = [(x - mean) * deviation for x in row]
+    both = [x * a + b for x, a, b in zip(plain, scale, shift, strict=True)]
+    means = ctypes.c_float(), ctypes.c_float()
+    pointers = [ctypes.byref(one) for one in means]
+    of = ctypes.c_int64(size)
+    found = _run(library.layer_norm, row, of, _floats(scale), _floats(shift), *pointers)
+    near = 1e-4 if shifted else 1e-5  # the mean is a float
+    assert found == pytest.approx(both, abs=near)
+    assert [one.value for one in means] == pytest.approx([mean, deviation], rel=1e-5, abs=1e-6)
+    assert _run(library.layer_norm, row, of, None, None, None, None) == pytest.approx(
+        plain, abs=near
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_activations(library: ctypes.CDLL, size: int) -> None:
+    row = _row(size)
+    beta = math.sqrt(2 / math.pi)
+    exact: list[Callable[[float], float]] = [
+        lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+        lambda x: 0.5 * x * (1 + math.tanh(beta * (x + 0.044715 * x**3))),
+        lambda x: x / (1 + math.exp(-x)),
+    ]
+    for which, function in enumerate(exact):
+        found = _run(lambda *of, n=which: library.one_by_one(n, *of), row, ctypes.c_int64(size))
+        assert found == pytest.approx([function(x) for x in row], rel=3e-7, abs=1e-6)
+
+
+def test_activations_of_extremes(library: ctypes.CDLL) -> None:
+    for which in range(3):
+        given = [0.0, 1e-40, 20.0, -20.0, INF, NAN]
+        found = _run(lambda *of, n=which: library.one_by_one(n, *of), given, ctypes.c_int64(6))
+        assert found[0] == 0
+        assert 0 <= found[1] <= 1e-40
+        assert found[2] == pytest.approx(20)
+        assert found[3] == pytest.approx(0, abs=1e-7)
+        assert found[4] == INF
+        assert math.isnan(found[5])
