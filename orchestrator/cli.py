@@ -221,7 +221,7 @@ def _known(error: Exception) -> OrchestratorError | None:
         return NoSpaceError(
             f"no space left to write {path}",
             seen=seen,
-            hint="free some space, `orchestrator clean` helps, or set ORCHESTRATOR_CACHE to a"
+            hint="free some space, `./orchestrate clean` helps, or set ORCHESTRATOR_CACHE to a"
             " folder on another disk; then run the same command again",
         )
     if error.errno == errno.EROFS:

@@ -314,7 +314,7 @@ def _os_error(number: int) -> OSError:
             1,
             "error: no space left to write /some/file\n"
             "  seen:     No space left on device\n"
-            "  do:       free some space, `orchestrator clean` helps, or set ORCHESTRATOR_CACHE to"
+            "  do:       free some space, `./orchestrate clean` helps, or set ORCHESTRATOR_CACHE to"
             " a folder on another disk; then run the same command again\n",
         ),
         (
