@@ -2,7 +2,10 @@
 
 import sys
 
-from orchestrator.cli import main
+from orchestrator.system.interrupts import ends_the_process
+
+with ends_the_process():
+    from orchestrator.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

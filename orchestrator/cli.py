@@ -22,6 +22,7 @@ from orchestrator.commands.unchanged import told_again
 from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment
+from orchestrator.system.interrupts import is_interrupt
 
 PROGRAM: Final = "orchestrator"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -78,12 +79,11 @@ def main(
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return ExitCode.INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         return _pipe_closed()
     except Exception as error:
-        return _failed(error, words, cwd)
+        return _interrupted() if is_interrupt(error) else _failed(error, words, cwd)
 
 
 def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Path) -> Context:
@@ -193,6 +193,11 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
     group.add_argument(
         "--traceback", action="store_true", default=flag, help="show Python's traceback of an error"
     )
+
+
+def _interrupted() -> int:
+    print("interrupted", file=sys.stderr)
+    return ExitCode.INTERRUPTED
 
 
 def _failed(error: Exception, words: Sequence[str], cwd: Path) -> int:

@@ -12,13 +12,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from orchestrator.errors import OrchestratorError
-from orchestrator.execute.folders import ensure_folder
-from orchestrator.execute.lock import workspace_lock
-from orchestrator.pipeline.compile import carry_out
-from orchestrator.plan.unity import UnityRules
-from orchestrator.runtime.versions import load_version
-from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.system.interrupts import ends_the_process
+
+with ends_the_process():
+    from orchestrator.errors import OrchestratorError
+    from orchestrator.execute.folders import ensure_folder
+    from orchestrator.execute.lock import workspace_lock
+    from orchestrator.pipeline.compile import carry_out
+    from orchestrator.plan.unity import UnityRules
+    from orchestrator.runtime.versions import load_version
+    from orchestrator.values.action import ActionGraph, Compile, Link
 
 ABI = "linux-x86_64"
 _COMPILER = """\

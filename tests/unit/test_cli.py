@@ -300,6 +300,13 @@ def _os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number), "/some/file")
 
 
+def _interrupted_in_a_class_body() -> BaseException:
+    """What Python 3.11 makes of Ctrl-C in an import that defines a class."""
+    error = RuntimeError("Error calling __set_name__ on 'cached_property' instance")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
@@ -309,6 +316,7 @@ def _os_error(number: int) -> OSError:
             "f:1:2: error: it went wrong\n  do:       do it right\n",
         ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (_interrupted_in_a_class_body(), 130, "interrupted\n"),
         (
             _os_error(errno.ENOSPC),
             1,
