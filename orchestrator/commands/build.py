@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 session,
                 labels,
                 jobs=arguments.jobs or session.workspace.config.jobs,
-                view=progress_view(arguments.quiet),
+                view=progress_view(arguments.quiet, arguments.verbose),
                 keep_going=arguments.keep_going,
             )
             _keep(arguments, context, built, since)

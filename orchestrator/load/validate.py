@@ -74,6 +74,10 @@ class DeclarationErrors(OrchestratorError):
         super().__init__(f"{len(errors)} errors in the workspace's files")
         self.errors = tuple(sorted(errors, key=lambda error: error.place or Place("")))
 
+    @property
+    def parts(self) -> tuple[OrchestratorError, ...]:
+        return self.errors
+
     def render(self) -> str:
         """The errors one after another, and how many there are."""
         shown = [error.render() for error in self.errors[:MOST_ERRORS]]

@@ -123,6 +123,7 @@ def build(
         packages=packages,
         actions_run=carried.result.actions,
         seconds=time.monotonic() - started,
+        errors=tuple(failures.others),
     )
     if failures.all:
         return Built(report, failures.all)
@@ -239,5 +240,7 @@ def _check_budget(variant: Variant, delivered: Delivered) -> None:
             place=variant.app.place,
             expected=f"at most {budget:,} bytes",
             seen=f"{delivered.stripped_bytes:,} bytes",
-            hint="raise the budget, use `optimize: size`, or see which model asks for what",
+            hint="raise the budget, use `optimize: size`, or ask which model wants an operator:"
+            f" ./orchestrate why {variant.label} NAME",
+            facts={"stripped_bytes": delivered.stripped_bytes, "budget_bytes": budget},
         )

@@ -28,6 +28,7 @@ class PlannedVariant:
     """One app for one ABI, as planned.
 
     compiles         its units, each once
+    budget_bytes     the most that its library may have; None without a budget
     estimated_bytes  of the stripped shared library, from the index; None where it is not known
     generated        whether torchgen has written its registrations; if not, they count as not
                      cached and as shared with nobody but an equal request
@@ -38,6 +39,7 @@ class PlannedVariant:
     compiles: tuple[Compile, ...]
     estimated_bytes: int | None = None
     generated: bool = True
+    budget_bytes: int | None = None
 
     @property
     def label(self) -> str:
@@ -63,6 +65,13 @@ class VariantRow:
     cpu_seconds: float
     estimated_bytes: int | None
     generated: bool
+    budget_bytes: int | None = None
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether the estimate is above the budget."""
+        both = self.estimated_bytes is not None and self.budget_bytes is not None
+        return both and (self.estimated_bytes or 0) > (self.budget_bytes or 0)
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,8 @@ class PlanReport:
 
         {"format": 1, "objects": n, "cached": n, "cpu_seconds": x, "variants": [{"app": s,
         "abi": s, "units": n, "cached": n, "shared": n, "shared_with": [{"variant": s,
-        "units": n}], "cpu_seconds": x, "estimated_bytes": n|null, "generated": b}],
+        "units": n}], "cpu_seconds": x, "estimated_bytes": n|null, "generated": b,
+        "budget_bytes": n|null, "is_over_budget": b}],
         "shared": [{"variants": [s], "units": [s]}]}
 
         `shared_with` names at most three, those that share most; `shared` has all of them. Seconds
@@ -132,6 +142,7 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
                 cpu_seconds=cpu_seconds(variant.compiles, present),
                 estimated_bytes=variant.estimated_bytes,
                 generated=variant.generated,
+                budget_bytes=variant.budget_bytes,
             )
             for number, variant in enumerate(ordered)
         ),
@@ -200,6 +211,7 @@ def _shared(
 def _variant_json(row: VariantRow) -> dict[str, Any]:
     return {
         **vars(row),
+        "is_over_budget": row.is_over_budget,
         "shared_with": [{"variant": label, "units": count} for label, count in row.shared_with],
         "cpu_seconds": round(row.cpu_seconds, 1),
     }
@@ -269,6 +281,13 @@ def _sums(report: PlanReport) -> list[str]:
         f"{wanted:,} units in {len(report.variants):,} variants are {report.objects:,} objects:"
         f" {report.cached:,} in the cache, {report.objects - report.cached:,} to compile,"
         f" about {report.cpu_seconds:,.0f} CPU seconds"
+    ]
+    lines += [
+        f"//apps/{row.app}:{row.abi} is estimated at {human_bytes(row.estimated_bytes or 0)},"
+        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are right to within"
+        " a fifth"
+        for row in report.variants
+        if row.is_over_budget
     ]
     missing = sum(not row.generated for row in report.variants)
     if missing:

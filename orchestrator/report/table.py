@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.errors import visible
+from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.verify import Status
 
@@ -34,7 +34,7 @@ class VariantReport:
 
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None
-    where the build did not get so far, and `problem` says why in a few words. `made_as` is the ABI
+    where the build did not get so far, and `problem` says why in a few words, `error` in full. `made_as` is the ABI
     of the same app that ran, and that this one, which did not run here, is made as.
     """
 
@@ -49,6 +49,7 @@ class VariantReport:
     problem: str = ""
     for_release: bool = True
     made_as: str | None = None
+    error: OrchestratorError | None = None
 
     @property
     def saved_percent(self) -> float | None:
@@ -60,7 +61,8 @@ class VariantReport:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """A build: its variants and packages, how many actions ran, and its wall seconds.
+    """A build: its variants and packages, how many actions ran, its wall seconds, and the errors
+    that are of no single variant.
 
     replayed: it is the report of the build before, of which nothing has changed; nothing was done.
     """
@@ -69,6 +71,7 @@ class BuildReport:
     actions_run: int = 0
     seconds: float = 0.0
     packages: tuple[PackageReport, ...] = ()
+    errors: tuple[OrchestratorError, ...] = ()
     replayed: bool = False
 
     def to_json(self) -> str:
@@ -78,8 +81,9 @@ class BuildReport:
         "abi": s, "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
-        "for_release": b, "made_as": s|null}],
-        "packages": [...]}, the packages as `PackageReport.to_json` has them.
+        "for_release": b, "made_as": s|null, "error": ...|null}],
+        "packages": [...], "errors": [...]}, the packages as `PackageReport.to_json` has them, errors
+        as `OrchestratorError.to_json`: a variant's own, and those that are of no single one.
 
         Seconds are rounded to milliseconds, per cents to two places.
         """
@@ -90,6 +94,7 @@ class BuildReport:
             "seconds": round(self.seconds, 3),
             "variants": [_variant_json(variant) for variant in _sorted(self.variants)],
             "packages": [package.to_json() for package in self.packages],
+            "errors": [error.to_json() for error in self.errors],
         }
         return json.dumps(shape, indent=2) + "\n"
 
@@ -155,6 +160,7 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "problem": variant.problem,
         "for_release": variant.for_release,
         "made_as": variant.made_as,
+        "error": variant.error and variant.error.to_json(),
     }
 
 
