@@ -24,6 +24,7 @@ from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment
 from orchestrator.system.interrupts import is_interrupt
+from orchestrator.system.terminal import shown
 
 PROGRAM: Final = "orchestrator"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -113,7 +114,7 @@ def main(
     except BrokenPipeError:
         return _pipe_closed()
     except Exception as error:
-        return _interrupted(words) if is_interrupt(error) else _failed(error, words, cwd)
+        return _interrupted(words) if is_interrupt(error) else _failed(error, words, env, cwd)
 
 
 def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Path) -> Context:
@@ -183,9 +184,7 @@ def _no_verb(verb: str) -> UsageError:
         hint = f"did you mean `{_NO_VERBS[verb]}`?"
     else:
         hint = f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`"
-    return UsageError(
-        f"there is no verb `{verb}`", expected=", ".join(sorted(known)), hint=hint
-    )
+    return UsageError(f"there is no verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
 
 
 def _parsed(
@@ -264,12 +263,12 @@ def _interrupted(words: Sequence[str]) -> int:
     return ExitCode.INTERRUPTED
 
 
-def _failed(error: Exception, words: Sequence[str], cwd: Path) -> int:
+def _failed(error: Exception, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if "--traceback" in words:
         traceback.print_exception(error)
     told = error if isinstance(error, OrchestratorError) else _known(error)
     if told:
-        print(told.render(), file=sys.stderr)
+        print(shown(told.render(), sys.stderr, env), file=sys.stderr)
         _tell_machines(words, told)
         return ExitCode.USER_ERROR
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
@@ -282,9 +281,7 @@ def _failed(error: Exception, words: Sequence[str], cwd: Path) -> int:
     return ExitCode.BUG
 
 
-def _tell_machines(
-    words: Sequence[str], error: OrchestratorError, code: str | None = None
-) -> None:
+def _tell_machines(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
     """With --json a failure is an answer, too: {"format": 1, "error": `to_json` of the error}."""
     if "--json" in words:
         told = error.to_json() | ({"code": code} if code else {})

@@ -22,6 +22,7 @@ from orchestrator.execute.pruning import (
     Part,
     User,
     entries,
+    forget_gone,
     parts,
     remove,
     to_prune,
@@ -108,6 +109,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 def _prune(arguments: argparse.Namespace, context: Context, total: int) -> _Pruned:
     before = None if arguments.unused is None else time.time() - arguments.unused
     gone = to_prune(entries(context.cache), total=total, most=arguments.max, before=before)
+    if not arguments.dry_run:
+        forget_gone(context.cache)
     freed = sum(one.bytes for one in gone) if arguments.dry_run else remove(gone)
     return _Pruned(len(gone), freed)
 
@@ -136,8 +139,9 @@ def _tell(
         if part.name == WORKSPACES:
             continue
         held = f", {human_bytes(part.held)} of it in workspaces too" if part.name in PRUNED else ""
+        age = _ago(now - part.used) if part.files else "-"
         print(
-            f"  {part.name:<14}{human_bytes(part.bytes):>8}  {_ago(now - part.used):>11}"
+            f"  {part.name:<14}{human_bytes(part.bytes):>8}  {age:>11}"
             f"  {_WHAT.get(part.name, 'small files')}{held}"
         )
     for user in users:
@@ -185,9 +189,7 @@ def _size(text: str) -> int:
     try:
         return parse_size(int(text) if text.isascii() and text.isdecimal() else text)
     except (PydanticCustomError, ValueError):
-        raise argparse.ArgumentTypeError(
-            f"`{text}` is not a size, such as 5GB or 500MiB"
-        ) from None
+        raise argparse.ArgumentTypeError(f"`{text}` is not a size, such as 5GB or 500MiB") from None
 
 
 def _age(text: str) -> int:

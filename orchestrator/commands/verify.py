@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
 
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
@@ -16,7 +19,8 @@ from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.verifying import verify_delivered
-from orchestrator.report.verify import VerifyResult, require_verified
+from orchestrator.report.verify import Status, VerifyResult, require_verified
+from orchestrator.system.terminal import shown
 from orchestrator.values.labels import Label
 
 NAME = "verify"
@@ -40,6 +44,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
+    console = Console(highlight=False)
     rows: list[dict[str, Any]] = []
     errors: list[OrchestratorError] = []
     with cache_in_use(context.cache, say):
@@ -50,7 +55,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             try:
                 results = verify_delivered(session, label)
                 if not arguments.json:
-                    _tell(label, results)
+                    _tell(label, results, console)
                 require_verified(str(label), results)
             except OrchestratorError as caught:
                 error = caught
@@ -60,7 +65,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         print(json.dumps({"format": 1, "variants": rows}, indent=2))
     sys.stdout.flush()
     for failure in errors:
-        print(failure.render(), file=sys.stderr)
+        print(shown(failure.render(), sys.stderr, context.env), file=sys.stderr)
     return ExitCode.USER_ERROR if errors else ExitCode.OK
 
 
@@ -75,11 +80,27 @@ def _row(
     }
 
 
-def _tell(label: Label, results: Sequence[VerifyResult]) -> None:
+_STYLES: Final[Mapping[Status, str]] = {
+    "ok": "green",
+    "ok in part": "yellow",
+    "failed": "red",
+    "not run here": "yellow",
+}
+
+
+def _tell(label: Label, results: Sequence[VerifyResult], console: Console) -> None:
     for result in results:
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:
             detail += f", also at CPU level {', '.join(result.levels)}"
-        print(f"{label} {result.model}: {result.status}{detail}")
+        console.print(
+            Text.assemble(
+                f"{label} {result.model}: ", (result.status, _STYLES[result.status]), detail
+            ),
+            soft_wrap=True,
+        )
         if result.uncompared:
-            print(f"  compared by kind and shape only: {visible(', '.join(result.uncompared))}")
+            places = visible(", ".join(result.uncompared))
+            console.print(
+                f"  compared by kind and shape only: {places}", soft_wrap=True, markup=False
+            )

@@ -34,7 +34,9 @@ def progress_view(quiet: bool, verbose: bool = False) -> View:
     def view(costs: Mapping[str, float], jobs: int) -> ProgressView | QuietView:
         if quiet:
             return QuietView()
-        return ProgressView(Progress(costs, jobs, time.monotonic), Console(stderr=True), verbose=verbose)
+        return ProgressView(
+            Progress(costs, jobs, time.monotonic), Console(stderr=True), verbose=verbose
+        )
 
     return view
 

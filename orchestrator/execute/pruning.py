@@ -61,9 +61,12 @@ class User:
 
 def note_workspace(cache: Path, root: Path) -> None:
     """Note that a workspace uses the cache now; nothing where the cache cannot be written."""
-    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     with suppress(OSError):
-        write_text(cache / WORKSPACES / name, f"{root}\n")
+        write_text(_note(cache, root), f"{root}\n")
+
+
+def _note(cache: Path, root: Path) -> Path:
+    return cache / WORKSPACES / hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
 
 
 def workspaces(cache: Path) -> tuple[User, ...]:
@@ -75,6 +78,14 @@ def workspaces(cache: Path) -> tuple[User, ...]:
             exists = root.is_absolute() and (root / "WORKSPACE").is_file()
             found.append(User(root, file.stat().st_mtime, exists))
     return tuple(sorted(found, key=lambda user: (-user.used, user.root)))
+
+
+def forget_gone(cache: Path) -> None:
+    """Drop the notes of workspaces that are gone."""
+    for user in workspaces(cache):
+        if not user.exists:
+            with suppress(OSError):
+                _note(cache, user.root).unlink()
 
 
 def parts(cache: Path) -> tuple[Part, ...]:

@@ -222,8 +222,9 @@ def _targets(
 
 
 def _declare(abi: str) -> str:
-    systems = ", ".join(_FORMATS)
-    return f"take one of these, or declare it in toolchains/{abi}.yaml, for system {systems}"
+    *systems, last = _FORMATS
+    named = f"{', '.join(systems)} or {last}"
+    return f"take one of these, or declare it in toolchains/{abi}.yaml, for system {named}"
 
 
 def _packages(

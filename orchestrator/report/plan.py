@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from orchestrator.report.table import UNKNOWN, human_bytes, plain_text
+from orchestrator.report.table import UNKNOWN, Column, Row, human_bytes, new_table, plain_text
 from orchestrator.values.action import Compile, count_units
 
 # Of the variants that share objects with one, those that share most are named.
@@ -226,7 +225,7 @@ def _json_lines(values: Iterable[Mapping[str, Any]]) -> str:
 def show(report: PlanReport, console: Console) -> None:
     """Prints the table and the sums: with colour and rules on a terminal, else as `plain`."""
     if console.is_terminal:
-        console.print(_table(report, fancy=True))
+        console.print(_table(report, console.width))
         console.print(*_sums(report), sep="\n", highlight=False)
     else:
         console.file.write(plain(report))
@@ -235,25 +234,24 @@ def show(report: PlanReport, console: Console) -> None:
 def plain(report: PlanReport) -> str:
     """Table and sums as plain text with a last newline; columns are two blanks apart."""
     sums = "".join(f"{line}\n" for line in _sums(report))
-    return plain_text(_table(report, fancy=False)) + "\n" + sums
+    return plain_text(_table(report)) + "\n" + sums
 
 
-def _table(report: PlanReport, fancy: bool) -> Table:
-    table = Table(
-        box=SIMPLE_HEAD if fancy else None,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold" if fancy else "",
-    )
-    for name in ("app", "ABI"):
-        table.add_column(name)
-    for name in ("units", "cached", "to compile", "CPU s", "estimated", "shared"):
-        table.add_column(name, justify="right")
-    table.add_column("most with")
-    for row in report.variants:
-        table.add_row(*_cells(row))
-    return table
+def _table(report: PlanReport, width: int | None = None) -> Table:
+    return new_table(_COLUMNS, [Row(_cells(row)) for row in report.variants], width)
+
+
+_COLUMNS: Final = (
+    Column("app"),
+    Column("ABI"),
+    Column("units", True, 2),
+    Column("cached", True, 3),
+    Column("to compile", True, 5),
+    Column("CPU s", True, 4),
+    Column("estimated", True),
+    Column("shared", True, 1),
+    Column("most with", leaves=0, wraps=True),
+)
 
 
 def _cells(row: VariantRow) -> list[str]:

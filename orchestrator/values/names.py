@@ -12,7 +12,7 @@ _PROCESSORS: Final = {
     **dict.fromkeys(("aarch64", "arm64v8", "armv8"), "arm64"),
 }
 # Below that, two words are not one mistyped.
-_ALIKE: Final = 0.7
+_ALIKE: Final = 0.6
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -135,6 +135,7 @@ def test_json_has_the_documented_shape() -> None:
         "problem": "",
         "for_release": True,
         "made_as": None,
+        "error": None,
     }
     assert seen["variants"][0]["stripped_bytes"] is None
     assert REPORT.to_json() == BuildReport(REPORT.variants[::-1], 380, 181.23456).to_json()
