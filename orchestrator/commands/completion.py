@@ -22,6 +22,9 @@ EXAMPLE = """\
 # As users type it: shells look a path's last part up.
 _PROGRAM = "orchestrate"
 
+# Labels hold colons, which bash takes for the ends of words.
+_PREAMBLE = {"bash": "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the shell."""
@@ -34,17 +37,17 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     labels = ["//..."]
     for app, abis in sorted(workspace.targets.items()):
         labels += [f"//apps/{app}", *(f"//apps/{app}:{abi}" for abi in sorted(abis))]
-    print(shtab.complete(_whole_parser(labels), arguments.shell), end="")
+    print(shtab.complete(_whole_parser(labels), arguments.shell, preamble=_PREAMBLE), end="")
     return ExitCode.OK
 
 
 def _whole_parser(labels: list[str]) -> argparse.ArgumentParser:
     """The command line as one parser, with labels as the choices of what takes them."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, allow_abbrev=False)
-    verbs = parser.add_subparsers()
+    verbs = parser.add_subparsers()  # shtab passes over one without help
     for name in sorted(COMMANDS):
         module = COMMANDS[name].load()
-        verb = verbs.add_parser(name, description=COMMANDS[name].help, allow_abbrev=False)
+        verb = verbs.add_parser(name, help=COMMANDS[name].help, allow_abbrev=False)
         module.add_arguments(verb)
         for action in verb._actions:
             if action.dest in ("patterns", "label"):
