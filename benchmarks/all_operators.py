@@ -25,7 +25,7 @@ from orchestrator.execute.ninja import failure_error
 from orchestrator.package.strip import split
 from orchestrator.pipeline.compile import carry_out, names_of
 from orchestrator.pipeline.links import library_name, variant_links
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import Wanted, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.select.policy import everything
@@ -70,7 +70,7 @@ def measure_all_operators(session: Session, abi: str, optimize: Optimize, jobs: 
 def main(arguments: list[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.all_operators")
-    parser.add_argument("--abi", default=HOST)
+    parser.add_argument("--abi", default="linux-x86_64")
     parser.add_argument("--optimize", choices=get_args(Optimize), default="size")
     parser.add_argument("--jobs", type=int)
     chosen = parser.parse_args(arguments)

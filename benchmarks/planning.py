@@ -34,7 +34,7 @@ from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
 from orchestrator.cli import make_context
 from orchestrator.execute.folders import ensure_folder
-from orchestrator.pipeline.session import HOST, Session, tracer_digest
+from orchestrator.pipeline.session import Session, tracer_digest
 from orchestrator.runtime.index import RuntimeIndex
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import needed
@@ -45,7 +45,7 @@ HERE = Path(__file__).parent
 SEED: Final = 20261121
 COUNTS: Final = (125, 250, 500, 1000)
 FAMILIES: Final = 40
-ABIS: Final = (HOST, "linux-arm64", "android-arm64-v8a", "ios-arm64")
+ABIS: Final = ("linux-x86_64", "linux-arm64", "android-arm64-v8a", "ios-arm64")
 SECONDS: Final = 20.0
 BYTES: Final = 10**9
 # As in a real trace: most kernels run on floats, some on indices and masks.
@@ -112,7 +112,7 @@ def generated_workspace(root: Path, into: Path) -> tuple[str, ...]:
     """
     (into / "toolchains").mkdir(parents=True)
     shutil.copy2(root / "WORKSPACE", into)
-    host = yaml.safe_load((root / "toolchains" / f"{HOST}.yaml").read_text())
+    host = yaml.safe_load((root / "toolchains" / f"{ABIS[0]}.yaml").read_text())
     for number, abi in enumerate(ABIS):
         file = root / "toolchains" / f"{abi}.yaml"
         value = host | {"abi": abi, "compile_flags": [f"-DABI={number}"]}
@@ -226,7 +226,7 @@ def main(arguments: Sequence[str]) -> int:
         "format": 1,
         "seed": SEED,
         "abis": list(targets),
-        "machine": machine_facts(compiler_name(session.toolchain(HOST))),
+        "machine": machine_facts(compiler_name(session.toolchain(ABIS[0]))),
         "points": [vars(point) for point in points],
     }
     chosen.output.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     check_launcher(session)
     with cache_in_use(context.cache, say):
-        assert session.runtime
+        session.prepare()
         with workspace_lock(context.state, True, say, "runtime index"):
             made = make_index(
                 session,

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
     check_launcher(session)
     with cache_in_use(context.cache, say):
-        assert session.runtime
+        session.prepare()
         with workspace_lock(context.state, True, say, "trace"):
             traced = trace_apps(
                 session,

@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from orchestrator.package.manifest import Manifest
 from orchestrator.system.templates import environment
+from orchestrator.values.cmake import cmake_processor, cmake_system
 
 _CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBCXX__"}
-_CMAKE_SYSTEMS: Final = {"linux": "Linux", "android": "Android", "ios": "iOS"}
-_CMAKE_PROCESSORS: Final = {"x86_64": "x86_64", "arm64": "aarch64", "armv7": "armv7-a"}
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> s
             include_from_lib=layout.include_from_lib,
             has_toolchain_file=manifest.toolchain.compiler == "zig",
             cxx_library_macro=_CXX_LIBRARY_MACROS[manifest.toolchain.cxx_library],
-            cmake_system=_CMAKE_SYSTEMS.get(manifest.system, manifest.system),
-            cmake_processor=_CMAKE_PROCESSORS[manifest.processor],
+            cmake_system=cmake_system(manifest.system),
+            cmake_processor=cmake_processor(manifest.system, manifest.processor),
             pointer_bytes=4 if manifest.processor == "armv7" else 8,
             **more,
         )

@@ -23,7 +23,7 @@ from orchestrator.pipeline.packaging import (
     refuse_blocked_folder,
 )
 from orchestrator.pipeline.planning import Variant, abi_of, apps_of, plan_variants
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.verifying import driver_path, verify_library
 from orchestrator.plan.graph import action_graph
 from orchestrator.report.packages import PackageReport
@@ -106,7 +106,7 @@ def build(
     ensure_folder(session.context.dist, "dist")
     finished = list[_Finished]()
     # the machine's own ABI first: what cannot run here is compared with it
-    for variant in sorted(variants, key=lambda variant: variant.label.abi != HOST):
+    for variant in sorted(variants, key=lambda variant: variant.label.abi != session.own_abi):
         if variant.label not in failures.by_label:
             with failures.of(variant.label):
                 finished.append(_finish(session, variant, variants, carried))
@@ -232,12 +232,15 @@ def _made_as(
 
     Raises StructureDiffersError.
     """
-    ran = Label(variant.label.app, HOST)
-    if HOST not in variant.app.config.targets or not comparable(session, delivered, ran):
+    own = session.own_abi
+    if own is None or own not in variant.app.config.targets:
+        return None
+    ran = Label(variant.label.app, own)
+    if not comparable(session, delivered, ran):
         return None
     host = next((v for v in variants if v.label == ran), None) or plan_variants(session, [ran])[0]
     require_same_structure(session, variant.label, delivered, variant.objects, ran, host.objects)
-    return HOST
+    return own
 
 
 def _check_budget(variant: Variant, delivered: Delivered) -> None:

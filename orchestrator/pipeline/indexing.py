@@ -18,7 +18,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja import failure_error
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.prepare import PreparedRuntime, index_path
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
 from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.graph import native_compiles
@@ -113,7 +113,7 @@ def make_index(
 def index_spec(session: Session) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs."""
-    wanted = Wanted("index", HOST, _EVERYTHING, session.kernels, "release", "size")
+    wanted = Wanted("index", session.host, _EVERYTHING, session.kernels, "release", "size")
     return replace(spec_of(session, wanted), entry=frozenset(), lto=False, hardening=frozenset())
 
 

@@ -21,7 +21,7 @@ from orchestrator.libraries.features import (
 from orchestrator.libraries.index import LibraryIndex, library_index_path
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.libraries import PreparedLibrary
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import Wanted, spec_of
 from orchestrator.plan.graph import kernel_compiles
 from orchestrator.plan.libraries import library_compiles
@@ -121,7 +121,7 @@ def make_features(
     """
     runtime, features = session.runtime, load_features()
     everything = Selection(everything=True)
-    wanted = Wanted("index", HOST, everything, session.kernels, "release", "size")
+    wanted = Wanted("index", session.host, everything, session.kernels, "release", "size")
     spec = replace(spec_of(session, wanted), lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]
     compiles = kernel_compiles(
@@ -132,7 +132,7 @@ def make_features(
         log = session.context.state / "failures.log"
         names = names_of(session, graph)
         raise failure_error(result, names, result.actions, log)
-    index = library.index(session.workspace.toolchains[HOST].config.processor)
+    index = library.index(session.workspace.toolchains[session.host].config.processor)
     assert index is not None, "the index of this machine's processor is made first"
     of_library, of_runtime = index.symbols, known_symbols(runtime.index)
     entries = {}

@@ -23,9 +23,13 @@ from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.values.config import PackageKind
 from orchestrator.values.labels import Label
-from orchestrator.values.packages import default_packages, suitable_packages
+from orchestrator.values.packages import GLIBC_ONLY, default_packages, suitable_packages
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
+
+
+class OtherCLibraryError(OrchestratorError):
+    """An app wants a package for glibc of a library that a compiler for musl made."""
 
 
 def make_packages(session: Session, labels: Sequence[Label]) -> tuple[PackageReport, ...]:
@@ -131,13 +135,33 @@ def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[Packa
         for together in [abis] if joins else [(abi,) for abi in abis]:
             slot = kind if joins else f"{kind} {together[0]}"
             slots.add(slot)
-            if built.isdisjoint(together):
+            if built.isdisjoint(together) or not _fits(session, app, kind, together):
                 continue
             missing = tuple(_missing(session, app.name, together, built))
             files = () if missing else _pack(session, app.name, kind, together, into, slot)
             yield PackageReport(app.name, kind, together, files, missing)
     if into.is_dir():
         drop_packages(into, but={*slots, SLOT})
+
+
+def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) -> bool:
+    """Whether the kind has a place for the C library of compilers that were found (what zig's
+    target says of it was checked with the declarations). Raises OtherCLibraryError where the app
+    names the kind."""
+    for abi in abis if kind in GLIBC_ONLY else ():
+        toolchain = session.toolchain(abi)
+        if toolchain.driver.c_library != "musl":
+            continue
+        if app.config.packages:
+            raise OtherCLibraryError(
+                f"a library for {abi} has no place in a package of kind {kind}",
+                place=toolchain.place,
+                expected="a compiler for glibc",
+                seen=f"one for musl: {toolchain.version}",
+                hint=f"take `{kind}` out of {app.name}'s packages, or {abi} out of its targets",
+            )
+        return False
+    return True
 
 
 def _sum_up(session: Session, app: App) -> None:

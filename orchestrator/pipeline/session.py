@@ -38,14 +38,14 @@ from orchestrator.runtime.index import RuntimeIndex
 from orchestrator.runtime.versions import VersionData
 from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
+from orchestrator.toolchain.host import host_abi, required_host, this_machine
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.toolchain.running import Running
 from orchestrator.trace.form import Vocabulary
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config import ModelConfig, ToolchainConfig
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.trace import TraceIdentity
 
-HOST = "linux-x86_64"
 _VARIABLE = re.compile(r"\$(\w+)")
 
 
@@ -70,6 +70,10 @@ class Session:
         ensure_folder(self.context.state, "state")
         note_workspace(self.context.cache, self.context.root)
         return prepare_runtime(self.workspace, self.context, self.say)
+
+    def prepare(self) -> None:
+        """Fetch and generate what `runtime` needs, before a command takes the workspace's lock."""
+        _ = self.runtime
 
     @cached_property
     def library(self) -> PreparedLibrary | None:
@@ -149,6 +153,20 @@ class Session:
         roots = frozenset(root_operators)
         rules = self.runtime.version.include
         return frozenset(r.unit for r in rules if r.unless and roots.isdisjoint(r.unless))
+
+    @cached_property
+    def own_abi(self) -> str | None:
+        """The ABI of this machine, where a toolchain of the workspace compiles for it."""
+        return host_abi(self._toolchain_configs, this_machine())
+
+    @property
+    def host(self) -> str:
+        """The ABI of this machine, on which tracers run. Raises NoHostToolchainError."""
+        return self.own_abi or required_host(self._toolchain_configs, this_machine())
+
+    @property
+    def _toolchain_configs(self) -> Mapping[str, ToolchainConfig]:
+        return {abi: one.config for abi, one in self.workspace.toolchains.items()}
 
     def toolchain(self, abi: str) -> ResolvedToolchain:
         """The resolved toolchain of an ABI."""

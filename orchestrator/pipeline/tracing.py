@@ -18,7 +18,7 @@ from orchestrator.models.checks import require_arguments
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.driver import MEMORY_LIMIT, run_driver
 from orchestrator.pipeline.links import executable_link
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import Wanted, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.plan.planner import entry_nodes
@@ -126,7 +126,7 @@ def _wanted(session: Session, app: App, all_operators: bool) -> Wanted:
         }
         kernels, cut = session.kernels_for(roots), session.cut_units(roots)
         selection = tracer_selection(session, kernels, app.name, roots)
-    return Wanted(app.name, HOST, selection, kernels, "tracer", optimize="size", cut=cut)
+    return Wanted(app.name, session.host, selection, kernels, "tracer", optimize="size", cut=cut)
 
 
 def tracer_selection(

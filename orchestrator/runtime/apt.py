@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.runtime.archive import ArchiveMismatchError
 from orchestrator.runtime.process import Finished, WayClosed, run
 from orchestrator.values.config import DebianSource
 
@@ -33,10 +33,6 @@ Type = Literal["deb-src", "deb"]
 # Options of a source that also hold for its twin in the private list; the rest (architectures,
 # languages, targets) says what is read of it.
 _KEPT: Final = ("Signed-By", "Trusted", "Check-Valid-Until", "Check-Date", "By-Hash")
-
-
-class ArchiveMismatchError(OrchestratorError):
-    """An archive has the pinned name and another content."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ class ArchiveUnsafeError(OrchestratorError):
     """A member that a source archive never needs and that could do harm; it is not written."""
 
 
+class ArchiveMismatchError(OrchestratorError):
+    """An archive has the pinned name and another content."""
+
+
 @dataclass
 class _Unpacking:
     """One archive on its way into the folder `into`.

@@ -1,4 +1,5 @@
-"""The ways to get a source tree: a path, the Debian source package, a git remote.
+"""The ways to get a source tree: a path, an archive by its URL, the Debian source package, a git
+remote.
 
 Each puts the files that count into a staging folder. A way that cannot be gone on this machine
 raises `WayClosed`; one that gives something wrong raises an `OrchestratorError`.
@@ -16,10 +17,11 @@ from orchestrator.context import Context
 from orchestrator.load.workspace import expand
 from orchestrator.runtime.apt import AptClient
 from orchestrator.runtime.archive import unpack
+from orchestrator.runtime.download import download, shown
 from orchestrator.runtime.git import clone
 from orchestrator.runtime.process import WayClosed
 from orchestrator.runtime.tree import TreeRules, tree_files
-from orchestrator.values.config import DebianSource, GitSource, Source
+from orchestrator.values.config import ArchiveSource, DebianSource, GitSource, Source
 
 
 def way_name(source: Source) -> str:
@@ -28,6 +30,8 @@ def way_name(source: Source) -> str:
         return f"git {source.git.remote} {source.git.tag}"
     if source.debian:
         return f"debian {source.debian.archive}"
+    if source.archive:
+        return f"archive {shown(source.archive.url)}"
     return f"path {source.path}"
 
 
@@ -43,12 +47,14 @@ class Ways:
     def go(self, source: Source, staged: Path, rules: TreeRules) -> None:
         """Put the files of `source` that count into the empty folder `staged`, unverified.
 
-        Raises `WayClosed`, and the errors of `tree.py`, `archive.py` and `apt.py`.
+        Raises `WayClosed`, and the errors of `tree.py`, `archive.py`, `download.py` and `apt.py`.
         """
         if source.git:
             self._git(source.git, staged, rules)
         elif source.debian:
             self._debian(source.debian, staged, rules)
+        elif source.archive:
+            self._archive(source.archive, staged, rules)
         else:
             assert source.path
             self._path(source.path, staged, rules)
@@ -76,6 +82,14 @@ class Ways:
     def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
         archive = self.apt.download(source)
         self.progress(f"unpacking {archive.name}")
+        self._unpack(archive, staged, rules)
+
+    def _archive(self, source: ArchiveSource, staged: Path, rules: TreeRules) -> None:
+        archive = download(source, self.staging, self.context.env, self.progress)
+        self.progress(f"unpacking {shown(source.url)}")
+        self._unpack(archive, staged, rules)
+
+    def _unpack(self, archive: Path, staged: Path, rules: TreeRules) -> None:
         unpack(archive, staged, rules.counts, flat=rules.flat)
         archive.unlink()
 

@@ -16,9 +16,8 @@ from orchestrator.toolchain.driver import names_folder
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.toolchain.running import Running
 from orchestrator.toolchain.wrappers import render, write_text
+from orchestrator.values.cmake import cmake_processor, cmake_system
 
-# CMake's words (CMAKE_HOST_SYSTEM_PROCESSOR: `uname -m`).
-_PROCESSORS: Final = {"x86_64": "x86_64", "arm64": "aarch64", "armv7": "armv7l"}
 _OWN: Final = {
     "android": "use the NDK's build/cmake/android.toolchain.cmake, or the package's prefab modules",
     "ios": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
@@ -46,9 +45,9 @@ def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path
         abi=config.abi,
         version=toolchain.version,
         target=toolchain.driver.target,
-        system="Linux",
+        system=cmake_system(config.system),
         musl=toolchain.driver.c_library == "musl",
-        processor=_PROCESSORS[config.processor],
+        processor=cmake_processor(config.system, config.processor),
         emulator=running.prefix or (),
         # By the shell's rules, as CMake takes them. Folders of ours hold what PyTorch needs; a
         # delivered library brings it along.

@@ -51,6 +51,8 @@ PACKAGE: Final = r"^[a-z0-9][a-z0-9+.-]{1,99}$"
 # Debian Policy, 5.6.1 and 5.6.8; dpkg-architecture(1) has the names of architectures
 DEBIAN: Final = r"^[a-z0-9][a-z0-9+.-]{1,99}(:[a-z0-9][a-z0-9-]{0,99})?$"
 ARCHIVE: Final = r"^[A-Za-z0-9][A-Za-z0-9+.~_-]{0,199}$"
+# printable ASCII without blanks, and without `user:password@` before the host
+URL: Final = r"^https?://[A-Za-z0-9.:\[\]_-]{1,255}/[!-~]{1,1700}$"
 VERSION: Final = r"^[0-9]{1,9}(\.[0-9]{1,9}){0,9}([-+~][0-9A-Za-z.]{1,99})?$"
 SIZE: Final = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(B|kB|KiB|MB|MiB|GB|GiB)$"
 IDENTIFIER: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
@@ -66,6 +68,7 @@ PATTERN_WORDS: Final[Mapping[str, str]] = {
     PACKAGE: "a package name: two or more of lower-case letters, digits, `+`, `.` and `-`",
     DEBIAN: "a Debian package: `name`, or `name:architecture`",
     ARCHIVE: "a file name of letters, digits, `+`, `.`, `~`, `_` and `-`, without a folder",
+    URL: "an address: `https://` or `http://`, a host and a path, without a user's name",
     VERSION: "a version such as `1.2.0` or `1.2.0-rc1`",
     IDENTIFIER: "a name of letters, digits and `_`, that does not begin with a digit",
     TARGET: "letters, digits, `.`, `_` and `-`, as in `x86_64-linux-gnu.2.28`",
@@ -218,6 +221,15 @@ class DebianSource(Declared):
     sha256: Sha256 = Field(description="sha256 of that archive.")
 
 
+class ArchiveSource(Declared):
+    """A source archive at a URL: tar (plain, gz, bz2, xz, zst) or zip."""
+
+    url: Annotated[str, Field(pattern=URL, max_length=2048)] = Field(
+        description="Its address: `https://` or `http://`, without a user's name."
+    )
+    sha256: Sha256 = Field(description="sha256 of the archive.")
+
+
 class Source(OneOf):
     """One way to get a source tree."""
 
@@ -229,6 +241,7 @@ class Source(OneOf):
         ),
     )
     git: GitSource | None = Field(None, description="A git remote and tag, with submodules.")
+    archive: ArchiveSource | None = Field(None, description="An archive by its URL and digest.")
     debian: DebianSource | None = Field(None, description="A Debian source package.")
 
 

@@ -20,7 +20,7 @@ _DEFAULT: Final[Mapping[System, tuple[PackageKind, ...]]] = {
     "ios-simulator": ("xcframework",),
 }
 # Packages of systems with glibc: Debian has no ABI for musl.
-_GLIBC_ONLY: Final[frozenset[PackageKind]] = frozenset(("deb",))
+GLIBC_ONLY: Final[frozenset[PackageKind]] = frozenset(("deb",))
 
 
 def default_package_name(app: str) -> str:
@@ -44,4 +44,4 @@ def _possible(
 ) -> tuple[PackageKind, ...]:
     zig = toolchain.compiler.zig
     musl = zig is not None and "musl" in zig.target
-    return tuple(kind for kind in kinds if not (musl and kind in _GLIBC_ONLY))
+    return tuple(kind for kind in kinds if not (musl and kind in GLIBC_ONLY))

@@ -8,8 +8,11 @@ them ("Models that you trust").
 
 from __future__ import annotations
 
+import os
 import pickletools
 import random
+import shutil
+import subprocess
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +24,7 @@ import pytest
 from crafted import archive, method, model, module, number, operator, row, tensor, text
 from harness import Campaign
 from native_runner import FILLED, backtrace, compile_runner, outcomes, with_symbols
-from real import ROOT, models_of, orchestrator
+from real import ROOT, models_of, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
@@ -206,9 +209,20 @@ def judged(runner: Path, one: Tried, path: Path, end: str, env: Mapping[str, str
     stack = backtrace(runner, path, env)
     crashed = next(iter(stack), "")
     known = [name for signal, name in KNOWN if signal == kind and f" {name}" in crashed]
-    frames = "\n".join(stack[:20])
+    frames = "\n".join([*said_by_sanitizer(runner, path, env), *stack[:20]])
     assert known, f"try {one.number} (--only {one.number}): {end}, {path}\n{frames}"
     return f"known: {known[0]}"
+
+
+def said_by_sanitizer(runner: Path, path: Path, env: Mapping[str, str]) -> list[str]:
+    """The report of a library with AddressSanitizer; nothing of another one."""
+    if "ASAN_OPTIONS" not in env:
+        return []
+    done = subprocess.run(
+        [str(runner), str(path)], env={**os.environ, **env}, stderr=subprocess.PIPE, text=True
+    )
+    lines = done.stderr.splitlines()
+    return [line for line in lines if "AddressSanitizer" in line or line.lstrip().startswith("#")]
 
 
 def test_damaged_models_in_the_delivered_library(campaign: Campaign, tmp_path: Path) -> None:
@@ -222,3 +236,53 @@ def test_damaged_models_in_the_delivered_library(campaign: Campaign, tmp_path: P
     if campaign.only is None:
         assert ends["ran"] > 0
         assert ends["load LOAD_FAILED"] > 0
+
+
+@pytest.mark.full_only
+def test_damaged_models_under_address_sanitizer(campaign: Campaign, tmp_path: Path) -> None:
+    """The same library with AddressSanitizer in every unit: compiled by zig, over GCC's runtime."""
+    runtime = sanitizer_runtime()
+    root = workspace_copy(tmp_path, "camera")
+    toolchain = root / "toolchains/linux-x86_64.yaml"
+    toolchain.write_text(
+        toolchain.read_text()
+        + "compile_flags: [-fsanitize=address, -fno-omit-frame-pointer]\n"
+        + f"link_flags: ['{runtime}']\n"
+    )
+    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", cwd=root)
+    # such a library is never delivered: what was linked is what runs here
+    assert "error: the library needs libraries that the system does not bring along" in ran.err
+    assert f"seen:     {runtime.name}" in ran.err
+    linked = root / ".orchestrator/variants/camera/linux-x86_64/libcamera_torch.so"
+    delivered = tmp_path / "delivered"
+    shutil.copytree(ROOT / "orchestrator/native/capi", delivered / "include")
+    (delivered / "lib").mkdir()
+    shutil.copy(linked, delivered / "lib")
+    compiler = ("gcc", "-fsanitize=address")
+    runner = compile_runner(tmp_path, "camera", delivered, compiler)
+    options = {
+        "detect_leaks": 0,  # a process that is killed frees nothing
+        "abort_on_error": 1,
+        "handle_sigfpe": 0,
+        "handle_abort": 0,
+        "allocator_may_return_null": 1,
+        "max_allocation_size_mb": 4096,
+        "detect_container_overflow": 0,  # libc++ and the runtime are not of one compiler
+    }
+    text = ":".join(f"{name}={value}" for name, value in options.items())
+    limits = {"ASAN_OPTIONS": text, "SECONDS": "20"}
+    ends = run_all(runner, tmp_path, tries(campaign, short=400, long=20_000), limits)
+    print(dict(sorted(ends.items())))
+    if campaign.only is None:
+        assert ends["ran"] > 0
+        assert ends["load LOAD_FAILED"] > 0
+
+
+def sanitizer_runtime() -> Path:
+    """GCC's AddressSanitizer: its interface, version 8, is clang's too."""
+    found = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert Path(found).is_absolute(), "needs AddressSanitizer's runtime: apt-get install gcc"
+    # by its soname, as the linker's error tells it
+    return next(Path(found).resolve().parent.glob("libasan.so.?"))

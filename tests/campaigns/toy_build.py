@@ -71,17 +71,17 @@ def build(root: Path, cache: Path, count: int) -> None:
     for path, text in {
         tools / "cxx": _COMPILER,
         tools / "link": _LINKER,
+        tools / "both": f'#!/bin/sh\ncase "$1" in -shared) exec "{tools}/link" "$@" ;; esac\n'
+        f'exec "{tools}/cxx" "$@"\n',
         **{tree / f"{number}.cpp": f"source {number}\n" for number in range(count)},
     }.items():
         if not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-            path.chmod(0o755)
-    (tools / "both").write_text(
-        f'#!/bin/sh\ncase "$1" in -shared) exec "{tools}/link" "$@" ;; esac\n'
-        f'exec "{tools}/cxx" "$@"\n'
-    )
-    (tools / "both").chmod(0o755)
+            # whole, or not there: a full disk must not leave half of a compiler
+            part = path.with_name(path.name + ".part")
+            part.write_text(text)
+            part.chmod(0o755)
+            part.rename(path)
     folders = {"cache": str(cache), "state": str(state), "tree": str(tree), "pch": f"{state}/pch"}
 
     def fill(text: str) -> str:
@@ -132,4 +132,7 @@ if __name__ == "__main__":
         raise SystemExit(130) from None
     except OrchestratorError as error:
         print(error.render())
+        raise SystemExit(1) from None
+    except OSError as error:  # of the compiler's own files
+        print(error)
         raise SystemExit(1) from None

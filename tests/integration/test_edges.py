@@ -18,7 +18,7 @@ from real import ROOT, workspace_copy
 from orchestrator.cli import make_context
 from orchestrator.emit.ninja import Tools, ninja_text
 from orchestrator.pipeline.planning import Variant, plan_variants
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.plan.graph import action_graph
 from orchestrator.trace.lock import lock_path, lock_text, parse_lock
 from orchestrator.values.action import ActionGraph
@@ -26,6 +26,7 @@ from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
 APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
+HOST = "linux-x86_64"
 TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 UNARY = "aten/src/ATen/native/cpu/UnaryOpsKernel.cpp"
 CROSS = "aten/src/ATen/native/Cross.cpp"

@@ -13,7 +13,7 @@ from real import ROOT
 from orchestrator.cli import make_context
 from orchestrator.emit.ninja import Tools, ninja_text
 from orchestrator.pipeline.planning import Variant, plan_variants
-from orchestrator.pipeline.session import HOST, Session
+from orchestrator.pipeline.session import Session
 from orchestrator.plan.graph import action_graph, sharing
 from orchestrator.select.policy import select
 from orchestrator.values.action import ActionGraph, count_units
@@ -21,6 +21,7 @@ from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
 APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
+HOST = "linux-x86_64"
 TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 
 

@@ -19,7 +19,6 @@ from orchestrator.codegen.registrations import (
 )
 from orchestrator.codegen.render import render
 from orchestrator.codegen.stubs import elsewhere_spelled, generate_stubs
-from orchestrator.pipeline.session import HOST
 from orchestrator.plan.flags import unit_flags
 from orchestrator.plan.variant import RegistrationRequest
 from orchestrator.runtime.objects import read_object
@@ -212,7 +211,7 @@ def test_a_stub_defines_the_symbol_that_it_stands_for(tmp_path: Path) -> None:
     flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
     out = tmp_path / "stubs.o"
     subprocess.run(
-        [here.toolchain(HOST).cxx, *map(here.fill, flags), "-c", unit.path, "-o", out],
+        [here.toolchain(here.host).cxx, *map(here.fill, flags), "-c", unit.path, "-o", out],
         env=compiler_environment(here.context.cache, os.environ),
         check=True,
     )

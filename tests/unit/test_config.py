@@ -130,11 +130,11 @@ def test_not_sizes(text: object) -> None:
 @pytest.mark.parametrize(
     ("model", "data", "fault"),
     [
-        (Source, {}, ("a kind is missing", "one of path, git, debian")),
+        (Source, {}, ("a kind is missing", "one of path, git, archive, debian")),
         (
             Source,
             {"path": "x", "git": {"remote": "r", "tag": "t"}},
-            ("exactly one kind is wanted here", "one of path, git, debian"),
+            ("exactly one kind is wanted here", "one of path, git, archive, debian"),
         ),
         (Compiler, {}, ("a kind is missing", "one of zig, command, ndk, xcode")),
     ],

@@ -34,7 +34,6 @@ from orchestrator.libraries.units import kernel_list, library_units
 from orchestrator.load.workspace import load_workspace
 from orchestrator.pipeline.library_indexing import known_symbols
 from orchestrator.pipeline.prepare import NATIVE
-from orchestrator.pipeline.session import HOST
 from orchestrator.plan.graph import kernel_compiles
 from orchestrator.plan.libraries import library_compiles, library_facts
 from orchestrator.runtime.entry import undefined_symbols
@@ -275,7 +274,7 @@ def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
     real = RealUnits(tmp_path)
     runtime, library = real.session.runtime, real.session.library
     assert library is not None
-    index = library.index(real.session.workspace.toolchains[HOST].config.processor)
+    index = library.index(real.session.workspace.toolchains[real.session.host].config.processor)
     assert index is not None
     known = known_symbols(runtime.index)
     for feature in load_features():

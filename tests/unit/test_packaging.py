@@ -13,7 +13,7 @@ import package_toy as toy
 import pytest
 
 from orchestrator.context import Context
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.package.deliver import DeliverInputs, deliver
 from orchestrator.package.files import (
     RECORD,
@@ -23,7 +23,9 @@ from orchestrator.package.files import (
 from orchestrator.package.record import claim_packages, drop_packages
 from orchestrator.package.sums import SUMS
 from orchestrator.pipeline import packaging
+from orchestrator.pipeline.packaging import OtherCLibraryError
 from orchestrator.report.packages import MissingAbi, PackageReport
+from orchestrator.toolchain.driver import Driver
 from orchestrator.values.config import ToolchainConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.packages import default_packages, suitable_packages
@@ -86,6 +88,7 @@ class Workspace:
         )
         self.config = app.config
         self.said: list[str] = []
+        self.resolved: dict[str, Any] = {abi: SimpleNamespace(driver=Driver) for abi in targets}
         self.session: Any = SimpleNamespace(
             context=Context(root, root / "cache", root / ".orchestrator", self.dist, {}),
             workspace=SimpleNamespace(
@@ -94,6 +97,7 @@ class Workspace:
                 toolchains={abi: SimpleNamespace(config=toolchain(abi)) for abi in targets},
             ),
             say=self.said.append,
+            toolchain=lambda abi: self.resolved[abi],
         )
         self.into = self.dist / "toy/packages"
 
@@ -156,6 +160,30 @@ def test_each_linux_abi_has_packages_of_its_own(tmp_path: Path, quick: DeliverIn
         "toy-libtorch-dev_1.2.0_amd64.deb",
         "toy-libtorch_1.2.0_amd64.deb",
     ]
+
+
+def test_a_compiler_for_musl_that_is_given_as_a_command(
+    tmp_path: Path, quick: DeliverInputs
+) -> None:
+    """What it compiles for is known when it has been asked, not by its declaration."""
+    workspace = Workspace(tmp_path, quick, "linux-x86_64")
+    place = Place("toolchains/linux-x86_64.yaml", 6, 3)
+    driver = SimpleNamespace(c_library="musl")
+    workspace.resolved["linux-x86_64"] = SimpleNamespace(
+        driver=driver, version="x86_64-alpine-linux-musl-g++ 14.2.0", place=place
+    )
+    workspace.deliver("linux-x86_64")
+    assert [report.kind for report in workspace.build("linux-x86_64")] == ["tar"]
+    workspace.config.packages = ("deb",)
+    with pytest.raises(OtherCLibraryError) as caught:
+        workspace.build("linux-x86_64")
+    assert caught.value.render() == (
+        "toolchains/linux-x86_64.yaml:6:3: error: a library for linux-x86_64 has no place in a"
+        " package of kind deb\n"
+        "  expected: a compiler for glibc\n"
+        "  seen:     one for musl: x86_64-alpine-linux-musl-g++ 14.2.0\n"
+        "  do:       take `deb` out of toy's packages, or linux-x86_64 out of its targets"
+    )
 
 
 def test_a_build_of_one_abi_leaves_the_other_packages(tmp_path: Path, quick: DeliverInputs) -> None:

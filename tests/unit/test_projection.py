@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.codegen.projection import mentions_selection, projection_text
-from orchestrator.pipeline.session import HOST
 from orchestrator.plan.flags import unit_flags
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.toolchain.resolve import compiler_environment
@@ -228,7 +227,7 @@ def test_a_compiler_selects_by_it(name: str, text: str, tmp_path: Path) -> None:
     flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
     done = subprocess.run(
         [
-            str(here.toolchain(HOST).cxx),
+            str(here.toolchain(here.host).cxx),
             *map(here.fill, flags),
             *("-include", str(GOLDEN / "projections" / f"{name}.h")),
             *("-c", str(source), "-o", str(tmp_path / "check.o")),

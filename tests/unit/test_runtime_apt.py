@@ -11,10 +11,10 @@ import pytest
 from orchestrator.runtime.apt import (
     AptClient,
     AptSource,
-    ArchiveMismatchError,
     machine_sources,
     parse_sources,
 )
+from orchestrator.runtime.archive import ArchiveMismatchError
 from orchestrator.runtime.process import WayClosed
 from orchestrator.values.config import DebianSource
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import resource
@@ -15,6 +16,8 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -624,3 +627,35 @@ def test_a_client_that_takes_too_long_is_stopped_with_its_children(world: World)
     done = run(["sh", "-c", script], world.env, world.folder, 0.5)
     assert (done.code, done.out) == (None, "began\n")
     wait_until(lambda: ended(int(file.read_text())))
+
+
+def test_an_archive_by_its_url(world: World, tmp_path: Path) -> None:
+    """From a real server; a mirror that is gone is a reason to try the next one."""
+    served = tmp_path / "served"
+    served.mkdir()
+    with tarfile.open(served / "pytorch-0.1.0.tar.gz", "w:gz") as archive:
+        archive.add(world.source, "pytorch-0.1.0")
+    sha256 = hashlib.sha256((served / "pytorch-0.1.0.tar.gz").read_bytes()).hexdigest()
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=served)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        mirror = f"http://127.0.0.1:{server.server_port}"
+        urls = [f"{mirror}/old.tar.gz", f"{mirror}/pytorch-0.1.0.tar.gz"]
+        pin = world.pin(*({"archive": {"url": url, "sha256": sha256}} for url in urls))
+        fetched = world.fetch(pin)
+        server.shutdown()
+        thread.join()
+    assert tree_digest(fetched.tree, RULES) == world.digest
+    assert world.said == [
+        f"PyTorch 0.1.0: trying archive {urls[0]}",
+        f"downloading {urls[0]}",
+        f"PyTorch 0.1.0: not this way: {urls[0]}: HTTP 404 File not found",
+        f"PyTorch 0.1.0: trying archive {urls[1]}",
+        f"downloading {urls[1]}",
+        f"unpacking {urls[1]}",
+        f"PyTorch 0.1.0: verified, in {fetched.tree}",
+    ]
