@@ -136,7 +136,6 @@ class _Session:
     """A session of a workspace with one app and two ABIs, whose runtime is there."""
 
     def __init__(self, *_: object) -> None:
-        self.runtime = True
         self.workspace = SimpleNamespace(
             targets={"camera": ("a", "b")},
             toolchains={},
@@ -144,6 +143,8 @@ class _Session:
             apps={"camera": SimpleNamespace(name="camera")},
             config=SimpleNamespace(jobs=None),
         )
+
+    def prepare(self) -> None: ...
 
 
 def test_what_verify_prints(
