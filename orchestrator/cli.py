@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import os
 import sys
 import traceback
@@ -23,11 +24,20 @@ from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment
 from orchestrator.system.interrupts import is_interrupt
+from orchestrator.system.terminal import shown
 
 PROGRAM: Final = "orchestrator"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS: Final = (errno.EACCES, errno.EPERM)
 _SHOWN: Final = 200
+# What other tools have as options or verbs, and where it is here.
+_ELSEWHERE: Final = {
+    **dict.fromkeys(
+        ("--abi", "--target", "--platform"), "an ABI is part of the label: //apps/<app>:<abi>"
+    ),
+    "--dry-run": "`plan` tells what a build would do",
+}
+_NO_VERBS: Final = {"version": "--version", "prune": "cache --prune", "list": "plan"}
 
 
 class UsageError(OrchestratorError):
@@ -58,7 +68,28 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are our errors."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"see `{self.prog} --help`")
+        raise UsageError(message, hint=f"{self._meant(message)}see `{self.prog} --help`")
+
+    def _meant(self, message: str) -> str:
+        """Advice for an option that there is not: what does the same, or the nearest one."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown == message or not unknown.startswith("--"):
+            return ""
+        word = unknown.split()[0].partition("=")[0]
+        if word in _ELSEWHERE:
+            return f"{_ELSEWHERE[word]}; "
+        like = get_close_matches(word, self._option_string_actions, n=1)
+        return f"did you mean `{like[0]}`? " if like else ""
+
+
+class _Version(argparse.Action):
+    """argparse's own wants the text before it is asked for, which costs a look at the disk."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"{PROGRAM} {version('libtorch-orchestrator')}")
+        parser.exit()
 
 
 def main(
@@ -79,11 +110,11 @@ def main(
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        return _interrupted()
+        return _interrupted(words)
     except BrokenPipeError:
         return _pipe_closed()
     except Exception as error:
-        return _interrupted() if is_interrupt(error) else _failed(error, words, cwd)
+        return _interrupted(words) if is_interrupt(error) else _failed(error, words, env, cwd)
 
 
 def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Path) -> Context:
@@ -114,15 +145,12 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     chosen = _parsed(_main_parser(), words or ["--help"])
     if chosen is None:
         return ExitCode.OK
+    if chosen.verb == "help":
+        return _help(chosen.rest)
     if chosen.verb is None:
         raise UsageError("no verb is given", hint=f"see `{PROGRAM} --help`")
     if chosen.verb not in COMMANDS:
-        like = get_close_matches(chosen.verb, COMMANDS, n=1)
-        raise UsageError(
-            f"there is no verb `{chosen.verb}`",
-            expected=", ".join(sorted(COMMANDS)),
-            hint=f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`",
-        )
+        raise _no_verb(chosen.verb)
     if chosen.verb == "build" and not chosen.workspace and told_again(words, env, cwd):
         return ExitCode.OK
     module = COMMANDS[chosen.verb].load()
@@ -130,7 +158,33 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if arguments is None:
         return ExitCode.OK
     arguments.words = tuple(words)
-    return module.run(arguments, make_context(arguments, env, cwd))
+    context = make_context(arguments, env, cwd)
+    try:
+        return module.run(arguments, context)
+    except OSError as error:
+        told = _known(error, context.cache)
+        if told is None:
+            raise
+        raise told from error
+
+
+def _help(words: Sequence[str]) -> int:
+    """`help`, `help VERB`: what `--help` prints there."""
+    if words and words[0] not in COMMANDS:
+        raise _no_verb(words[0])
+    parser = _verb_parser(COMMANDS[words[0]].load()) if words else _main_parser()
+    parser.print_help()
+    return ExitCode.OK
+
+
+def _no_verb(verb: str) -> UsageError:
+    known = (*COMMANDS, "help")
+    like = get_close_matches(verb, known, n=1)
+    if verb in _NO_VERBS:
+        hint = f"did you mean `{_NO_VERBS[verb]}`?"
+    else:
+        hint = f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`"
+    return UsageError(f"there is no verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
 
 
 def _parsed(
@@ -150,7 +204,7 @@ def _main_parser() -> argparse.ArgumentParser:
     verbs = "\n".join(f"  {name:<10}{COMMANDS[name].help}" for name in sorted(COMMANDS))
     parser = _Parser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} [--workspace DIR] [--quiet] [--traceback] VERB ...",
+        usage=f"{PROGRAM} [--workspace DIR] [-q | -v] [--traceback] VERB ...",
         description="Cuts real PyTorch into one small, proven libtorch per app and ABI.",
         epilog=(
             f"verbs:\n{verbs}\n\n`{PROGRAM} VERB --help` tells more.\n\n"
@@ -160,6 +214,9 @@ def _main_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_global_options(parser, default=None)
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print the orchestrator's version and exit"
+    )
     parser.add_argument("verb", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -189,23 +246,30 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
         default=default,
         help="a folder of the workspace; default: the current one",
     )
-    group.add_argument("--quiet", action="store_true", default=flag, help="print results only")
+    group.add_argument(
+        "--quiet", "-q", action="store_true", default=flag, help="print results only"
+    )
+    group.add_argument(
+        "--verbose", "-v", action="store_true", default=flag, help="tell each command that has run"
+    )
     group.add_argument(
         "--traceback", action="store_true", default=flag, help="show Python's traceback of an error"
     )
 
 
-def _interrupted() -> int:
+def _interrupted(words: Sequence[str]) -> int:
     print("interrupted", file=sys.stderr)
+    _tell_machines(words, OrchestratorError("interrupted"), "INTERRUPTED")
     return ExitCode.INTERRUPTED
 
 
-def _failed(error: Exception, words: Sequence[str], cwd: Path) -> int:
+def _failed(error: Exception, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if "--traceback" in words:
         traceback.print_exception(error)
     told = error if isinstance(error, OrchestratorError) else _known(error)
     if told:
-        print(told.render(), file=sys.stderr)
+        print(shown(told.render(), sys.stderr, env), file=sys.stderr)
+        _tell_machines(words, told)
         return ExitCode.USER_ERROR
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     print(
@@ -213,27 +277,41 @@ def _failed(error: Exception, words: Sequence[str], cwd: Path) -> int:
         f" (traceback in {_keep_traceback(error, cwd)})",
         file=sys.stderr,
     )
+    _tell_machines(words, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
     return ExitCode.BUG
 
 
-def _known(error: Exception) -> OrchestratorError | None:
-    """What the machine refused, told as an error of the user's; None for a bug of ours."""
+def _tell_machines(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
+    """With --json a failure is an answer, too: {"format": 1, "error": `to_json` of the error}."""
+    if "--json" in words:
+        told = error.to_json() | ({"code": code} if code else {})
+        print(json.dumps({"format": 1, "error": told}, indent=2), flush=True)
+
+
+def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | None:
+    """What the machine refused, told as an error of the user's; None for a bug of ours.
+
+    What is advised depends on whether it is of the cache, which can be elsewhere.
+    """
     if not isinstance(error, OSError):
         return None
     path = str(error.filename) if error.filename is not None else "a file"
     seen = error.strerror
+    in_cache = cache is not None and Path(path).is_relative_to(cache)
     if error.errno in _NO_SPACE:
         return NoSpaceError(
             f"no space left to write {path}",
             seen=seen,
-            hint="free some space, `orchestrator clean` helps, or set ORCHESTRATOR_CACHE to a"
+            hint="free some space, `./orchestrate clean` helps, or set ORCHESTRATOR_CACHE to a"
             " folder on another disk; then run the same command again",
         )
     if error.errno == errno.EROFS:
         return ReadOnlyError(
             f"{path} is on a read-only file system",
             seen=seen,
-            hint="set ORCHESTRATOR_CACHE to a folder that can be written",
+            hint="set ORCHESTRATOR_CACHE to a folder that can be written"
+            if in_cache
+            else "mount it so that it can be written, or work in a copy of the workspace elsewhere",
         )
     if error.errno == errno.ENAMETOOLONG:
         return NameTooLongError(
@@ -245,7 +323,9 @@ def _known(error: Exception) -> OrchestratorError | None:
         return NoAccessError(
             f"no permission for {path}",
             seen=seen,
-            hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours",
+            hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours"
+            if in_cache
+            else "correct its owner or mode",
         )
     return None
 

@@ -10,15 +10,19 @@ from telling the terminal something.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 # What a terminal acts upon, or shows elsewhere than it stands (C0 but tab, DEL, C1, line and
 # paragraph separators, bidirectional controls), and what cannot be written as UTF-8 (surrogates).
 _CONTROL: Final = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+
+_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class ExitCode(IntEnum):
@@ -54,6 +58,7 @@ class OrchestratorError(Exception):
     """A failure told to the user as: place, what is wrong, expected, seen, what to do next.
 
     Subclasses name the failure; they add no behaviour. `what` is one sentence without a full stop.
+    `facts` has the numbers of the text, and what else a program would have to cut out of it.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class OrchestratorError(Exception):
         seen: str | None = None,
         hint: str | None = None,
         details: str | None = None,
+        facts: Mapping[str, str | int] | None = None,
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -73,6 +79,38 @@ class OrchestratorError(Exception):
         self.seen = seen
         self.hint = hint
         self.details = details
+        self.facts = dict(facts or {})
+
+    @property
+    def code(self) -> str:
+        """The failure's name for machines: `OVER_BUDGET` of `OverBudgetError`."""
+        return _WORD.sub("_", type(self).__name__.removesuffix("Error")).upper()
+
+    def to_json(self) -> dict[str, Any]:
+        """{"code": s, "message": s, "place": {"file": s, "line": n|null, "column": n|null}|null,
+        "expected": s|null, "seen": s|null, "hint": s|null, "details": s|null, "facts": {s: s|n},
+        "errors": [...]}
+
+        `errors` has those that one failure tells together, in the same form.
+        """
+        place = self.place
+        return {
+            "code": self.code,
+            "message": self.what,
+            "place": place
+            and {"file": place.file, "line": place.line or None, "column": place.column or None},
+            "expected": self.expected,
+            "seen": self.seen,
+            "hint": self.hint,
+            "details": self.details,
+            "facts": self.facts,
+            "errors": [error.to_json() for error in self.parts],
+        }
+
+    @property
+    def parts(self) -> tuple[OrchestratorError, ...]:
+        """The failures that this one tells together; of most there are none."""
+        return ()
 
     def render(self) -> str:
         """The text for a terminal: several lines, no trailing newline, no colour, and no control

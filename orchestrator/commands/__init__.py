@@ -56,7 +56,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "runtime": Command("runtime", "maintain what is shipped for a PyTorch version: its index"),
     "library": Command("library", "maintain what is shipped for a library of kernels: its index"),
     "toolchain": Command("toolchain", "tell what a toolchain can do; CMake files for consumers"),
+    "cache": Command("cache", "tell what the user's cache folder holds, and make it smaller"),
     "clean": Command("clean", "remove what builds have made, and only that"),
+    "completion": Command("completion", "print a script by which a shell completes commands"),
     "doctor": Command("doctor", "tell what is present, what is missing, and how to get it"),
     "fetch": Command("fetch", "get and verify the pinned source trees"),
 }

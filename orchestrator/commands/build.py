@@ -23,6 +23,7 @@ from orchestrator.pipeline.launching import check_launcher
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.signing import check_signing
 from orchestrator.report.table import plain, show
+from orchestrator.system.terminal import shown
 
 NAME = "build"
 HELP = """\
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 session,
                 labels,
                 jobs=arguments.jobs or session.workspace.config.jobs,
-                view=progress_view(arguments.quiet),
+                view=progress_view(arguments.quiet, arguments.verbose),
                 keep_going=arguments.keep_going,
             )
             _keep(arguments, context, built, since)
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if built.failures:
         sys.stdout.flush()
         for failure in built.failures:
-            print(failure.render(), file=sys.stderr)
+            print(shown(failure.render(), sys.stderr, context.env), file=sys.stderr)
         return ExitCode.USER_ERROR
     return ExitCode.OK
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
-from orchestrator.execute.folders import refuse_foreign, remove_folder
+from orchestrator.execute.folders import folder_size, refuse_foreign, remove_folder
 from orchestrator.execute.lock import cache_alone, workspace_lock
 from orchestrator.package.files import RECORD
 from orchestrator.package.record import FOLDER, our_packages
@@ -21,15 +21,18 @@ is refused too, symbolic links are never followed, and files in dist/<app>/packa
 not write are kept."""
 EXAMPLE = """\
 ./orchestrate clean
-./orchestrate clean --cache"""
+./orchestrate clean --cache --dry-run"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --cache."""
+    """Add --cache and --dry-run."""
     parser.add_argument(
         "--cache",
         action="store_true",
         help="also the cache of sources, headers and objects, shared by all workspaces",
+    )
+    parser.add_argument(
+        "--dry-run", "-n", action="store_true", help="tell what would be removed, and remove none"
     )
 
 
@@ -47,16 +50,21 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         if context.cache in present:
             locks.enter_context(cache_alone(context.cache))
         kept = _not_ours(context.dist) if context.dist in present else []
+        dry = bool(arguments.dry_run)
+        work = folder_size if dry else remove_folder
         freed = {
-            folder: remove_folder(folder, keep=kept if folder == context.dist else ())
-            for folder in present
+            folder: work(folder, keep=kept if folder == context.dist else ()) for folder in present
         }
-    if not arguments.quiet:
+    if not arguments.quiet or dry:
         for folder, size in freed.items():
-            print(f"removed {folder} ({size:,} bytes)")
+            print(f"{'would remove' if dry else 'removed'} {folder} ({size:,} bytes)")
         for path in kept:
-            print(f"kept {visible(str(path))}, which is not the orchestrator's")
-        print(f"freed {sum(freed.values()):,} bytes" if freed else "nothing to remove")
+            print(
+                f"{'would keep' if dry else 'kept'} {visible(str(path))},"
+                " which is not the orchestrator's"
+            )
+        total = f"{'would free' if dry else 'freed'} {sum(freed.values()):,} bytes"
+        print(total if freed else "nothing to remove")
     return ExitCode.OK
 
 

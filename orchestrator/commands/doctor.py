@@ -8,23 +8,28 @@ import json
 import os
 import platform
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Final
+
+from rich.console import Console
 
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode, OrchestratorError, visible
+from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.execute.lock import cache_in_use
 from orchestrator.load.workspace import Toolchain, load_workspace
+from orchestrator.report.table import Column, Row, new_table, plain_text
 from orchestrator.runtime.source import read_marker
 from orchestrator.toolchain.resolve import resolve_toolchain
 
 NAME = "doctor"
 HELP = """\
 Looks for everything that the workspace's targets need, and for what they could use. The exit code
-is 0 where all that is needed is there, else 1."""
+is 0 where all that is needed is there, else 1. With --verbose, what each toolchain can do."""
 EXAMPLE = """\
 ./orchestrate doctor
+./orchestrate doctor --verbose
 ./orchestrate doctor --json"""
 
 _PACKAGES = ("cmake", "ninja", "ziglang")
@@ -41,7 +46,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     else:
-        _print_table(found)
+        _print_table(found, arguments.verbose)
     missing = [finding for finding in found if finding.state == "missing"]
     return ExitCode.USER_ERROR if missing else ExitCode.OK
 
@@ -94,26 +99,60 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _print_table(found: tuple[Finding, ...]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "what", "found", "needed by", "how to get it"):
-        table.add_column(title, overflow="fold")
-    marks = {"present": "[green]ok[/]", "missing": "[red]missing[/]", "absent": "-"}
-    for finding in found:
-        table.add_row(
-            marks[finding.state],
-            *map(
-                Text,
-                (
-                    finding.name,
-                    visible(finding.found),
-                    ", ".join(finding.needed_by),
-                    visible(finding.get) if finding.state != "present" else "",
-                ),
+def _print_table(found: tuple[Finding, ...], whole: bool) -> None:
+    rows = [
+        Row(
+            (
+                _MARKS[finding.state],
+                finding.name,
+                _told(finding),
+                ", ".join(finding.needed_by),
             ),
+            {"": _STYLES[finding.state]},
         )
-    Console().print(table)
+        for finding in (found if whole else _together(found))
+    ]
+    console = Console()
+    if console.is_terminal:
+        console.print(new_table(_COLUMNS, rows, console.width))
+    else:
+        console.file.write(plain_text(new_table(_COLUMNS, rows, None)))
+
+
+def _told(finding: Finding) -> str:
+    advice = finding.get if finding.state != "present" else ""
+    return "; ".join(filter(None, (finding.found, advice)))
+
+
+_MARKS: Final = {"present": "ok", "missing": "missing", "absent": "-"}
+_STYLES: Final = {"present": "green", "missing": "red", "absent": ""}
+_COLUMNS: Final = (
+    Column(""),
+    Column("what"),
+    Column("found, or how to get it", wraps=True),
+    Column("needed by", leaves=0, wraps=True),
+)
+# Findings of which there are many alike, and what they are called together.
+_KINDS: Final = {"toolchain ": "toolchains", "source of ": "sources"}
+
+
+def _together(found: tuple[Finding, ...]) -> list[Finding]:
+    """The findings, with one for all toolchains, or sources, of which the same is to be told.
+
+    Of what a toolchain can do only its version is told.
+    """
+    rows: dict[object, Finding] = {}
+    for finding in found:
+        kind = next((k for k in _KINDS if finding.name.startswith(k)), None)
+        if kind is None or finding.state != "present":
+            rows[finding.name] = finding
+            continue
+        told = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
+        name = finding.name.removeprefix(kind)
+        before = rows.get((kind, told))
+        names = f"{before.found.partition(': ')[2]}, {name}" if before else name
+        needed = sorted({*finding.needed_by, *(before.needed_by if before else ())})
+        rows[kind, told] = replace(
+            finding, name=_KINDS[kind], found=f"{told}: {names}", needed_by=tuple(needed)
+        )
+    return list(rows.values())

@@ -22,4 +22,5 @@ def add_patterns(parser: argparse.ArgumentParser) -> None:
 
 def resolve_patterns(patterns: Sequence[str], workspace: Workspace) -> tuple[Label, ...]:
     """The labels that the patterns name, sorted."""
-    return resolve(patterns, workspace.targets, workspace.groups)
+    offered = {*workspace.toolchains, *workspace.groups}
+    return resolve(patterns, workspace.targets, workspace.groups, offered)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
@@ -25,13 +27,14 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns, --all-operators and --jobs."""
+    """Add patterns, --all-operators, --json and --jobs."""
     add_patterns(parser)
     parser.add_argument(
         "--all-operators",
         action="store_true",
         help="a tracer that holds every operator: slow, a cross-check of the runtime index",
     )
+    parser.add_argument("--json", action="store_true", help="print what ran for machines")
     add_jobs(parser)
 
 
@@ -50,11 +53,34 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 apps,
                 all_operators=arguments.all_operators,
                 jobs=arguments.jobs or session.workspace.config.jobs,
-                view=progress_view(arguments.quiet),
+                view=progress_view(arguments.quiet, arguments.verbose),
             )
-    for one in traced:
-        _tell(one)
+    if arguments.json:
+        print(json.dumps({"format": 1, "apps": [_row(one) for one in traced]}, indent=2))
+    else:
+        for one in traced:
+            _tell(one)
     return ExitCode.OK
+
+
+def _row(traced: TracedApp) -> dict[str, Any]:
+    models = zip(traced.traces, traced.uncompared, traced.misfits, strict=True)
+    return {
+        "app": traced.app.name,
+        "units": traced.units,
+        "units_compiled": traced.compiled,
+        "models": [
+            {
+                "model": trace.model,
+                "operators": len(trace.called_operators),
+                "kernel_tags": len(trace.kernel_tags),
+                "never_ran": list(trace.unrun_operators),
+                "uncompared": list(uncompared),
+                "cannot_run": list(misfits),
+            }
+            for trace, uncompared, misfits in models
+        ],
+    }
 
 
 def _tell(traced: TracedApp) -> None:

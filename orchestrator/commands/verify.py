@@ -3,49 +3,104 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
 
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode, visible
+from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.verifying import verify_delivered
-from orchestrator.report.verify import require_verified
+from orchestrator.report.verify import Status, VerifyResult, require_verified
+from orchestrator.system.terminal import shown
 from orchestrator.values.labels import Label
 
 NAME = "verify"
 HELP = """\
-Runs each app's models in the library that lies in dist/, on the traced inputs, and compares the
-outputs with the tracer's. `build` does the same at its end."""
+Compares each delivered file with its digest in the manifest, runs each app's models in the library
+that lies in dist/, on the traced inputs, and compares the outputs with the tracer's. `build` does
+the same at its end. What is wrong with one variant does not keep it from the others."""
 EXAMPLE = """\
-./orchestrate verify //apps/camera"""
+./orchestrate verify //apps/camera
+./orchestrate verify //... --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns."""
+    """Add patterns and --json."""
     add_patterns(parser)
+    parser.add_argument("--json", action="store_true", help="print the verdicts for machines")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Verify and print one line a model."""
+    """Verify and print one line a model; at the end all errors."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace)
+    console = Console(highlight=False)
+    rows: list[dict[str, Any]] = []
+    errors: list[OrchestratorError] = []
     with cache_in_use(context.cache, say):
         session.prepare()
         for label in labels:
-            _verify(session, label)
-    return ExitCode.OK
+            results: Sequence[VerifyResult] = ()
+            error = None
+            try:
+                results = verify_delivered(session, label)
+                if not arguments.json:
+                    _tell(label, results, console)
+                require_verified(str(label), results)
+            except OrchestratorError as caught:
+                error = caught
+                errors.append(caught)
+            rows.append(_row(label, results, error))
+    if arguments.json:
+        print(json.dumps({"format": 1, "variants": rows}, indent=2))
+    sys.stdout.flush()
+    for failure in errors:
+        print(shown(failure.render(), sys.stderr, context.env), file=sys.stderr)
+    return ExitCode.USER_ERROR if errors else ExitCode.OK
 
 
-def _verify(session: Session, label: Label) -> None:
-    results = verify_delivered(session, label)
+def _row(
+    label: Label, results: Sequence[VerifyResult], error: OrchestratorError | None
+) -> dict[str, Any]:
+    return {
+        "app": label.app,
+        "abi": label.abi,
+        "models": [asdict(result) for result in results],
+        "error": error and error.to_json(),
+    }
+
+
+_STYLES: Final[Mapping[Status, str]] = {
+    "ok": "green",
+    "ok in part": "yellow",
+    "failed": "red",
+    "not run here": "yellow",
+}
+
+
+def _tell(label: Label, results: Sequence[VerifyResult], console: Console) -> None:
     for result in results:
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:
             detail += f", also at CPU level {', '.join(result.levels)}"
-        print(f"{label} {result.model}: {result.status}{detail}")
+        console.print(
+            Text.assemble(
+                f"{label} {result.model}: ", (result.status, _STYLES[result.status]), detail
+            ),
+            soft_wrap=True,
+        )
         if result.uncompared:
-            print(f"  compared by kind and shape only: {visible(', '.join(result.uncompared))}")
-    require_verified(str(label), results)
+            places = visible(", ".join(result.uncompared))
+            console.print(
+                f"  compared by kind and shape only: {places}", soft_wrap=True, markup=False
+            )

@@ -27,13 +27,16 @@ class QuietView:
 View = Callable[[Mapping[str, float], int], "ProgressView | QuietView"]
 
 
-def progress_view(quiet: bool) -> View:
-    """A live line on a terminal, a line at start and end otherwise, nothing with --quiet."""
+def progress_view(quiet: bool, verbose: bool = False) -> View:
+    """A live line on a terminal, else one at start and end and now and then; nothing with --quiet,
+    a line for each command that has run with --verbose."""
 
     def view(costs: Mapping[str, float], jobs: int) -> ProgressView | QuietView:
         if quiet:
             return QuietView()
-        return ProgressView(Progress(costs, jobs, time.monotonic), Console(stderr=True))
+        return ProgressView(
+            Progress(costs, jobs, time.monotonic), Console(stderr=True), verbose=verbose
+        )
 
     return view
 

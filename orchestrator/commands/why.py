@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import speaker
@@ -15,7 +16,8 @@ from orchestrator.pipeline.session import Session
 NAME = "why"
 HELP = """\
 Tells why something is in a variant: an operator, a unit (its path in PyTorch's tree), a kernel tag,
-a custom class, a build feature, or a mangled symbol. It names the models that ask for it, and the
+a custom class, a build feature, or a mangled symbol; of an operator without an overload, each that
+is there. It names the models that ask for it, and the
 shortest way from a root to it: a chain of functions of which each refers to the next."""
 EXAMPLE = """\
 ./orchestrate why //apps/camera aten::conv2d
@@ -23,9 +25,10 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the label and the subject."""
+    """Add the label, the subject and --json."""
     parser.add_argument("label", metavar="LABEL", help="//apps/camera, or one ABI of it")
     parser.add_argument("subject", metavar="NAME", help="what is asked about")
+    parser.add_argument("--json", action="store_true", help="print the answer for machines")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -36,5 +39,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     label = resolve_patterns([arguments.label], session.workspace)[0]
     with cache_in_use(context.cache, say):
         answer = why(session, label, arguments.subject)
-    print(answer.text(), end="")
+    if arguments.json:
+        told = {"label": str(label), "subject": answer.subject, "lines": list(answer.lines)}
+        print(json.dumps({"format": 1, "present": bool(answer.lines), **told}, indent=2))
+    else:
+        print(answer.text(), end="")
     return ExitCode.OK

@@ -94,6 +94,20 @@ def remove_folder(path: Path, *, keep: Collection[Path] = ()) -> int:
     return freed
 
 
+def folder_size(path: Path, *, keep: Collection[Path] = ()) -> int:
+    """The bytes that `remove_folder` would free."""
+    status = path.lstat()
+    if path in keep:
+        return 0
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_size if status.st_nlink == 1 else 0
+    return sum(
+        folder_size(inner, keep=keep)
+        for inner in path.iterdir()
+        if not keep or inner.name != MARKER
+    )
+
+
 def refuse_foreign(path: Path) -> None:
     """Raise `FolderIsLinkError` or `FolderNotOursError` where `remove_folder` would."""
     if path.is_symlink():

@@ -105,10 +105,19 @@ def _give(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
         digest = entry.name.split(".")[-2]
         if here == digest:
             _put_to_now(place)
+            _note_use(entry)
             return True, damaged
-        if _digest(entry) == digest:
-            _put(entry, place)
+        seen = _digest(entry)
+        if seen == digest:
+            try:
+                _put(entry, place)
+            except FileNotFoundError:
+                if entry.exists():
+                    raise
+                continue  # pruned between the two
             return True, damaged
+        if seen is None and not entry.exists():
+            continue  # pruned since it was listed
         damaged.append(entry.name)
         with suppress(OSError):
             entry.unlink()
@@ -125,10 +134,18 @@ def _put(entry: Path, place: Path) -> None:
         except OSError:
             # another file system, one that links nothing, or a file with too many links
             shutil.copyfile(entry, part)
+            _note_use(entry)
         _put_to_now(part)
         part.replace(place)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _note_use(entry: Path) -> None:
+    """Tell when an entry that the workspace has a copy of was used; of a link, `st_ctime` does."""
+    with suppress(OSError):
+        if entry.stat().st_nlink == 1:
+            os.utime(entry)
 
 
 def _put_to_now(path: Path) -> None:

@@ -14,7 +14,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
 from orchestrator.values.config import NAME, PATTERN_WORDS, System
-from orchestrator.values.names import did_you_mean
+from orchestrator.values.names import did_you_mean_abi
 from orchestrator.values.packages import suitable_packages
 
 _FORMATS: Final[Mapping[System, str]] = {
@@ -121,7 +121,7 @@ def check_groups(
                     seen=abi,
                     hint="name the ABIs that it stands for"
                     if abi in groups
-                    else did_you_mean(abi, single, f"declare it in toolchains/{abi}.yaml"),
+                    else did_you_mean_abi(abi, single, _declare(abi)),
                 )
         yield from _repeated(group, "members", group.config.members)
 
@@ -208,7 +208,7 @@ def _targets(
                 place=app.places.value(("targets", number)),
                 expected=", ".join(sorted(known)) or "an ABI; toolchains/ has none",
                 seen=abi,
-                hint=did_you_mean(abi, known, f"declare it in toolchains/{abi}.yaml"),
+                hint=did_you_mean_abi(abi, known, _declare(abi)),
             )
     for abi in app.config.budgets:
         if abi not in targets and abi not in abis_of(targets, groups):
@@ -217,8 +217,14 @@ def _targets(
                 place=app.places.key(("budgets", abi)),
                 expected=", ".join(targets),
                 seen=abi,
-                hint=did_you_mean(abi, targets, "remove it, or add the target"),
+                hint=did_you_mean_abi(abi, targets, "remove it, or add the target"),
             )
+
+
+def _declare(abi: str) -> str:
+    *systems, last = _FORMATS
+    named = f"{', '.join(systems)} or {last}"
+    return f"take one of these, or declare it in toolchains/{abi}.yaml, for system {named}"
 
 
 def _packages(

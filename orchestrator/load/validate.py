@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from orchestrator.errors import OrchestratorError, Place
@@ -23,6 +24,8 @@ from orchestrator.values.names import did_you_mean
 MOST_ERRORS: Final = 10
 # Faults of one file that are told with all that helps; the others of thousands are only counted.
 _MOST_TOLD: Final = 100
+# A value that a hint may repeat.
+_SHORT: Final = 80
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -71,6 +74,10 @@ class DeclarationErrors(OrchestratorError):
         super().__init__(f"{len(errors)} errors in the workspace's files")
         self.errors = tuple(sorted(errors, key=lambda error: error.place or Place("")))
 
+    @property
+    def parts(self) -> tuple[OrchestratorError, ...]:
+        return self.errors
+
     def render(self) -> str:
         """The errors one after another, and how many there are."""
         shown = [error.render() for error in self.errors[:MOST_ERRORS]]
@@ -95,6 +102,27 @@ def validated(
         return model.model_validate(data), []
     except ValidationError as error:
         return None, _translated(model, error.errors(include_url=False), places)
+
+
+def right_part(model: type[M], data: Any, instead: Mapping[str, Any]) -> M | None:
+    """What is right in faulty data, by its top-level keys: the others count as left out.
+
+    So that what is asked of a right value can be told in the same round as its faults. `instead`
+    has a right value for each required key, all of them lists: one that is left out is empty then.
+    None where nothing is to be had.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        faulty = {detail["loc"][0] for detail in error.errors() if detail["loc"]}
+    if not isinstance(data, dict) or not faulty:
+        return None
+    kept = {key: value for key, value in data.items() if key not in faulty}
+    try:
+        value = model.model_validate({**instead, **kept})
+    except ValidationError:
+        return None
+    return value.model_copy(update=dict.fromkeys(instead.keys() - kept, ()))
 
 
 def _translated(
@@ -164,9 +192,16 @@ def _missing_key(
     return MissingKeyError(
         f"key `{key}` is missing",
         place=found.place,
-        expected=(field.description or "").partition(". ")[0].rstrip(".") if field else None,
+        expected=_wanted(field) if field else None,
         hint=f"add `{key}: ...` here",
     )
+
+
+def _wanted(field: FieldInfo) -> str:
+    """What a key takes: its words, where there are few, else the first sentence about it."""
+    if get_origin(field.annotation) is Literal:
+        return _either([str(word) for word in get_args(field.annotation)])
+    return (field.description or "").partition(". ")[0].rstrip(".")
 
 
 def _wrong_type(
@@ -176,14 +211,31 @@ def _wrong_type(
     containers = containers_at(model, places.find(detail["loc"]).path)
     wanted = list(dict.fromkeys([*(_TYPES[each["type"]] for each in group), *containers]))
     value = detail["input"]
-    quotable = wanted == ["text"] and isinstance(value, bool | int | float | datetime.date)
+    path = places.find(detail["loc"]).path
+    entry = "an entry of " if path and isinstance(path[-1], int) else ""
     return BadValueError(
-        f"{_subject(model, detail, places)} has the wrong type",
+        f"{entry}{_subject(model, detail, places)} has the wrong type",
         place=places.value(detail["loc"]),
         expected=_either(wanted),
         seen=_shown(value),
-        hint="put it in quotes" if quotable else None,
+        hint=_rewritten(model, detail, wanted, places),
     )
+
+
+def _rewritten(
+    model: type[BaseModel], detail: ErrorDetails, wanted: Sequence[str], places: PlaceIndex
+) -> str | None:
+    """How a value of the wrong type is to be written, where that can be told."""
+    value = detail["input"]
+    if wanted == ["text"] and isinstance(value, bool | int | float | datetime.date):
+        return "put it in quotes"
+    if not isinstance(value, str) or "\n" in value or len(value) > _SHORT:
+        return None
+    if wanted == ["a list"]:
+        return f"write [{value}]"
+    fields = fields_at(model, places.find(detail["loc"]).path)
+    first = next((name for name, field in fields.items() if field.is_required()), None)
+    return f"write `{first}: {value}`" if wanted == ["a mapping"] and first else None
 
 
 def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> BadValueError:

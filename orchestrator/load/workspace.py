@@ -18,7 +18,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.checks import check_apps, check_groups, check_toolchain
 from orchestrator.load.declared import App, Group, Toolchain, Workspace
 from orchestrator.load.groups import without_groups
-from orchestrator.load.validate import raise_all, validated
+from orchestrator.load.validate import raise_all, right_part, validated
 from orchestrator.load.yaml import PlaceIndex, load_located
 from orchestrator.values.config import (
     AppConfig,
@@ -79,7 +79,7 @@ def find_root(start: Path) -> Path:
 
 def load_config(root: Path) -> tuple[WorkspaceConfig, PlaceIndex]:
     """WORKSPACE alone, for commands that need nothing else."""
-    config, places, errors = _load(WorkspaceConfig, root, root / FILE)
+    config, places, errors, _ = _load(WorkspaceConfig, root, root / FILE)
     raise_all(errors)
     assert config
     return config, places
@@ -93,6 +93,7 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     config, places = load_config(root)
     errors: list[OrchestratorError] = []
     toolchains, groups, apps = dict[str, Toolchain](), dict[str, Group](), dict[str, App]()
+    faulty = dict[str, App]()
     # A broken toolchain counts as known, or each of its apps would be told again.
     known = set[str]()
     for file in _declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors):
@@ -106,10 +107,10 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     errors.extend(check_groups(groups, known))
     members = {name: group.config.members for name, group in sorted(groups.items())}
     for file in _declarations(root, "apps/*/app.y*ml", r"app\.yaml", errors):
-        app = _load_app(root, file, config, errors)
+        app, is_right = _load_app(root, file, config, errors)
         if app:
-            apps[app.name] = app
-    errors.extend(check_apps(apps, toolchains, known, members))
+            (apps if is_right else faulty)[app.name] = app
+    errors.extend(check_apps({**apps, **faulty}, toolchains, known, members))
     raise_all(errors)
     return Workspace(
         root,
@@ -126,44 +127,37 @@ def cache_folder(
 ) -> Path:
     """The user's cache folder: ORCHESTRATOR_CACHE, else WORKSPACE's `cache`, else the XDG one.
 
-    Relative paths are relative to the workspace. Raises `UnsetVariableError`,
+    Relative paths are relative to the workspace; `~/` and variables are expanded in either: files
+    of CI systems have no shell that would do it. Raises `UnsetVariableError`,
     `UnexpandedPathError`.
     """
     if env.get("ORCHESTRATOR_CACHE"):
-        return root / _expanded(env["ORCHESTRATOR_CACHE"])
+        return _expanded(env["ORCHESTRATOR_CACHE"], None, root, env)
     if config.cache is not None:
-        if re.match("~[^/]", config.cache):
-            raise UnexpandedPathError(
-                "the home folder of another user is not looked up",
-                place=places.value(("cache",)),
-                expected="an absolute path, or one with `~/` or `$VARIABLE`",
-                seen=config.cache,
-            )
-        path = expand(config.cache, root, env)
-        if path is None:
-            raise UnsetVariableError(
-                "the cache folder's path has a variable that is not set",
-                place=places.value(("cache",)),
-                seen=config.cache,
-                hint="set it, or set ORCHESTRATOR_CACHE",
-            )
-        return path
+        return _expanded(config.cache, places.value(("cache",)), root, env)
     base = Path(env.get("XDG_CACHE_HOME", ""))
     # The XDG specification: a relative path is invalid and ignored.
     return (base if base.is_absolute() else _home(env) / ".cache") / "libtorch-orchestrator"
 
 
-def _expanded(path: str) -> Path:
-    """A path from the environment, which a shell has expanded; files of CI systems have none, and
-    a folder of the name `~` in the checkout is never what was meant."""
-    if path.startswith(("~", "$")):
+def _expanded(text: str, place: Place | None, root: Path, env: Mapping[str, str]) -> Path:
+    """The cache folder that a text names; without a place it is of ORCHESTRATOR_CACHE."""
+    if re.match("~[^/]", text):
         raise UnexpandedPathError(
-            "ORCHESTRATOR_CACHE is a path that no shell has expanded",
-            expected="an absolute path, or one relative to the workspace",
-            seen=path,
-            hint="write the folder out; for one of this name in the workspace: ./" + path,
+            "the home folder of another user is not looked up",
+            place=place,
+            expected="an absolute path, or one with `~/` or `$VARIABLE`",
+            seen=text if place else f"ORCHESTRATOR_CACHE={text}",
         )
-    return Path(path)
+    path = expand(text, root, env)
+    if path is None:
+        raise UnsetVariableError(
+            "the cache folder's path has a variable that is not set",
+            place=place,
+            seen=text if place else f"ORCHESTRATOR_CACHE={text}",
+            hint="set it, or set ORCHESTRATOR_CACHE" if place else "set it, or write the path out",
+        )
+    return path
 
 
 def expand(text: str, base: Path, env: Mapping[str, str]) -> Path | None:
@@ -218,8 +212,9 @@ def _place(root: Path, file: Path) -> Place:
 
 def _load(
     model: type[M] | Callable[[Any], type[M]], root: Path, file: Path
-) -> tuple[M | None, PlaceIndex, list[OrchestratorError]]:
-    """The value that a file declares; `model` may depend on what the file holds."""
+) -> tuple[M | None, PlaceIndex, list[OrchestratorError], Any]:
+    """The value that a file declares, places and faults, and its data; `model` may depend on
+    that."""
     place = _place(root, file)
     none = PlaceIndex(place.file, None)
     try:
@@ -237,24 +232,25 @@ def _load(
                     seen=f"byte 0x{error.object[error.start]:02x} at offset {error.start}",
                 )
             ],
+            None,
         )
     except OSError as error:
         # a folder of that name, a link to nothing, or a file of another user
         told = UnreadableFileError(
             "the file cannot be read", place=place, expected="a text file", seen=error.strerror
         )
-        return None, none, [told]
+        return None, none, [told], None
     except OrchestratorError as error:
-        return None, none, [error]
+        return None, none, [error], None
     chosen = model if isinstance(model, type) else model(data)
     value, errors = validated(chosen, data, places)
-    return value, places, errors
+    return value, places, errors, data
 
 
 def _load_toolchain(
     root: Path, file: Path, errors: list[OrchestratorError]
 ) -> Toolchain | Group | None:
-    config, places, faults = _load(_toolchain_model, root, file)
+    config, places, faults, _ = _load(_toolchain_model, root, file)
     errors.extend(faults)
     if isinstance(config, ToolchainGroup):
         return Group(config, _place(root, file), places)
@@ -266,22 +262,31 @@ def _toolchain_model(data: Any) -> type[ToolchainConfig | ToolchainGroup]:
     return ToolchainGroup if grouped else ToolchainConfig
 
 
+# Lists that an app must have, each with an entry that is right.
+_ANY: Final = {"models": [{"file": "any.ptl"}], "targets": ["any"]}
+
+
 def _load_app(
     root: Path, file: Path, workspace: WorkspaceConfig, errors: list[OrchestratorError]
-) -> App | None:
-    config, places, faults = _load(AppConfig, root, file)
+) -> tuple[App | None, bool]:
+    """An app, and whether its file is right; of a faulty one what is right in it, if anything."""
+    config, places, faults, data = _load(AppConfig, root, file)
     errors.extend(faults)
-    if config is None:
-        return None
+    part = config or right_part(AppConfig, data, _ANY)
+    if part is None:
+        return None, False
+    if not part.targets:
+        part = part.model_copy(update={"budgets": {}, "packages": None})
     name = file.parent.name
-    return App(
+    app = App(
         name=name,
         folder=file.parent,
-        config=config,
+        config=part,
         place=_place(root, file),
-        optimize=config.optimize or workspace.defaults.optimize,
-        kernels=config.kernels or workspace.defaults.kernels,
-        selection=config.selection or workspace.defaults.selection,
-        package_name=config.package_name or default_package_name(name),
+        optimize=part.optimize or workspace.defaults.optimize,
+        kernels=part.kernels or workspace.defaults.kernels,
+        selection=part.selection or workspace.defaults.selection,
+        package_name=part.package_name or default_package_name(name),
         places=places,
     )
+    return app, config is not None

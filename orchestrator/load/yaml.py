@@ -313,6 +313,7 @@ def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
         return YamlSyntaxError(
             "not YAML: " + ", ".join(words).replace("character '\\t'", "a tab"),
             place=_place(file, mark) if mark else Place(file),
+            hint="indent with blanks" if "'\\t'" in (error.problem or "") else None,
             details=snippet if snippet and snippet.splitlines()[0].strip() else None,
         )
     control = yaml.reader.Reader.NON_PRINTABLE.search(text)

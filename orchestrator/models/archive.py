@@ -30,6 +30,8 @@ _END_MAGIC, _LOCATOR_MAGIC, _END64_MAGIC = b"PK\x05\x06", b"PK\x06\x07", b"PK\x0
 # flatbuffers puts a schema's identifier after the root offset; this one is PyTorch's
 # (torch/csrc/jit/mobile/file_format.h).
 _FLATBUFFER_MAGIC = b"PTMF"
+# ExecuTorch's (schema/program.fbs: `file_identifier "ET12"`); the number is the format's.
+_EXECUTORCH_MAGIC = b"ET"
 # How the text file that Git LFS leaves in place of a large one begins.
 _LFS_MAGIC = b"version "
 # The end of the table of contents, and its larger form with what points to it
@@ -134,6 +136,15 @@ def _check_magic(file: BinaryIO, place: Place) -> None:
             expected="a .ptl in the zip format",
             seen="the flatbuffer mark PTMF",
             hint=f"{_EXPORT_HINT}, without _use_flatbuffer=True",
+        )
+    if head[4:6] == _EXECUTORCH_MAGIC:
+        raise NotAModelError(
+            "this is a program for ExecuTorch, which PyTorch 1.13 does not run",
+            place=place,
+            expected="a .ptl in the zip format",
+            seen=f"the mark {head[4:8].decode('ascii', 'replace')} of a .pte",
+            hint="torch.jit.script or trace the nn.Module that was exported, and write it with"
+            " module._save_for_lite_interpreter(path)",
         )
     raise NotAModelError(
         "this is not a .ptl model",

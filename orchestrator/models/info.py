@@ -229,6 +229,15 @@ def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> Mapping[str, froze
 
 
 def _no_bytecode(archive: Archive) -> NoBytecodeError:
+    if _EXPORTED.intersection(archive.names):
+        return NoBytecodeError(
+            "this is a program of torch.export, which PyTorch 1.13 does not run",
+            place=archive.place,
+            expected="a .ptl, with a record bytecode.pkl",
+            seen="a .pt2 archive",
+            hint="torch.jit.script or trace the nn.Module that was exported, and write it with "
+            "module._save_for_lite_interpreter(path)",
+        )
     scripted = any(name.startswith("code/") for name in archive.names)
     return NoBytecodeError(
         "this PyTorch file has no bytecode for the lite interpreter",
@@ -240,6 +249,10 @@ def _no_bytecode(archive: Archive) -> NoBytecodeError:
         else "build the model, torch.jit.script or trace it, and write it with "
         "module._save_for_lite_interpreter(path)",
     )
+
+
+# Records of torch.export.save (torch/export/pt2_archive/constants.py), now and before 2.8.
+_EXPORTED = frozenset({"archive_format", "models/model.json", "serialized_exported_program.json"})
 
 
 def _damaged(place: Place, seen: str) -> DamagedModelError:

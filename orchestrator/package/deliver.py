@@ -288,7 +288,7 @@ def _part(path: Path) -> Iterator[None]:
             place=Place(str(path)),
             expected="a file that the build has made",
             seen=cause.strerror or str(cause),
-            hint="build again; if it stays, run `orchestrator clean` first",
+            hint="build again; if it stays, run `./orchestrate clean` first",
         ) from cause
 
 

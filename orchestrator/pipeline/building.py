@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.folders import ensure_folder
@@ -123,6 +123,7 @@ def build(
         packages=packages,
         actions_run=carried.result.actions,
         seconds=time.monotonic() - started,
+        errors=tuple(failures.others),
     )
     if failures.all:
         return Built(report, failures.all)
@@ -141,7 +142,16 @@ def _failed(
     if variant is None:
         return failed_row(label, error, 0, 0, 0)
     counts = compiled_of(session, carried, variant.objects.compiles)
-    return failed_row(label, error, len(variant.selection.operators), *counts)
+    row = failed_row(label, error, len(variant.selection.operators), *counts)
+    if row.stripped_bytes is None:
+        return row
+    return replace(row, all_operators_bytes=_all_operators_bytes(session, variant))
+
+
+def _all_operators_bytes(session: Session, variant: Variant) -> int | None:
+    """What the library of all operators has at the variant's flags, where it is known."""
+    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
+    return whole.get(variant.app.optimize)
 
 
 def _finish(
@@ -156,7 +166,6 @@ def _finish(
     ):
         proof = _prove(session, variant, variants, delivered)
     mark_proven(session, variant.label)
-    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
     compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
     report = VariantReport(
         app=variant.label.app,
@@ -165,7 +174,7 @@ def _finish(
         units_compiled=compiled,
         units_reused=count_units(variant.objects.compiles) - compiled,
         stripped_bytes=delivered.stripped_bytes,
-        all_operators_bytes=whole.get(variant.app.optimize),
+        all_operators_bytes=_all_operators_bytes(session, variant),
         verified=proof.verified,
         made_as=proof.made_as,
         for_release=delivered.manifest.for_release,
@@ -242,5 +251,7 @@ def _check_budget(variant: Variant, delivered: Delivered) -> None:
             place=variant.app.place,
             expected=f"at most {budget:,} bytes",
             seen=f"{delivered.stripped_bytes:,} bytes",
-            hint="raise the budget, use `optimize: size`, or see which model asks for what",
+            hint="raise the budget, use `optimize: size`, or ask which model wants an operator:"
+            f" ./orchestrate why {variant.label} NAME",
+            facts={"stripped_bytes": delivered.stripped_bytes, "budget_bytes": budget},
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import Session
-from orchestrator.select.why import Explainer, of_selection
+from orchestrator.select.why import Explainer, of_selection, overloads
 from orchestrator.values.labels import Label
 from orchestrator.values.names import nearest
 
@@ -40,14 +40,16 @@ def why(session: Session, label: Label, subject: str) -> Answer:
     index = session.runtime.index
     (variant,) = plan_variants(session, [label], generate=False)
     explainer = _explainer(session, variant)
-    if subject in session.kernels.by_operator:
-        lines = explainer.operator(subject, variant.traces)
+    if operators := overloads(subject, session.kernels.by_operator):
+        lines = explainer.operators(operators, variant.traces)
     elif any(unit.path == subject for unit in index.units):
         lines = explainer.unit(subject)
     elif any(subject in (*unit.tags, *unit.classes, *unit.features) for unit in index.units):
         lines = of_selection(subject, variant.selection)
     elif any(name.split("@", 1)[0] == subject for name in index.names):
         lines = explainer.symbol(subject)
+    elif operators := overloads(f"aten::{subject}", session.kernels.by_operator):
+        lines = explainer.operators(operators, variant.traces)
     else:
         raise _unknown(session, subject)
     return Answer(label, subject, tuple(lines))

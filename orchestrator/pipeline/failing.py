@@ -91,7 +91,9 @@ def failed_row(
         operators=operators,
         units_compiled=compiled,
         units_reused=reused,
+        stripped_bytes=size if isinstance(size := error.facts.get("stripped_bytes"), int) else None,
         problem=f"failed: {error.what}",
+        error=error,
     )
 
 

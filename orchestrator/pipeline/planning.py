@@ -113,6 +113,7 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
                 compiles=compiles[variant.label],
                 estimated_bytes=variant.objects.plan.needed.bytes + variant.objects.library_bytes,
                 generated=_is_generated(session, variant),
+                budget_bytes=variant.app.config.budgets.get(str(variant.label.abi)),
             )
             for variant in variants
         ),

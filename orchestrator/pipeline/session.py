@@ -16,6 +16,7 @@ from pathlib import Path
 
 from orchestrator.context import Context
 from orchestrator.execute.folders import ensure_folder
+from orchestrator.execute.pruning import note_workspace
 from orchestrator.libraries.features import asked_by_operators, load_entries
 from orchestrator.libraries.index import LibraryIndex
 from orchestrator.load.declared import App, Workspace
@@ -67,6 +68,7 @@ class Session:
     def runtime(self) -> PreparedRuntime:
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
+        note_workspace(self.context.cache, self.context.root)
         return prepare_runtime(self.workspace, self.context, self.say)
 
     def prepare(self) -> None:

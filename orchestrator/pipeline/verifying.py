@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.package.delivered import read_delivery
 from orchestrator.pipeline.driver import run_driver
@@ -19,6 +19,10 @@ from orchestrator.values.trace import Trace
 
 class NotBuiltError(OrchestratorError):
     """A variant has not been built here."""
+
+
+class OtherDeliveryError(OrchestratorError):
+    """A whole delivery, right in itself, lies in another variant's folder."""
 
 
 def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
@@ -44,7 +48,7 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
     """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
 
     Raises NotBuiltError where there is nothing to verify, UnreadableManifestError,
-    ChangedDeliveryError.
+    ChangedDeliveryError, OtherDeliveryError.
     """
     assert label.abi is not None
     app = session.workspace.apps[label.app]
@@ -61,6 +65,14 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
                 hint=f"run: ./orchestrate build {label}",
             )
     manifest = read_delivery(folder).manifest
+    if (manifest.app, manifest.abi) != (label.app, label.abi):
+        raise OtherDeliveryError(
+            "the delivered folder is of another variant",
+            place=Place(str(folder)),
+            expected=str(label),
+            seen=f"//apps/{manifest.app}:{manifest.abi}",
+            hint=f"build the variant again: ./orchestrate build {label}",
+        )
     levels = session.cpu_levels(label.abi) if manifest.kernels is not None else ()
     traces = read_traces(session, app)
     return verify_library(session, app, label.abi, traces, driver, library, levels)

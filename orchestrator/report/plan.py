@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from orchestrator.report.table import UNKNOWN, human_bytes, plain_text
+from orchestrator.report.table import UNKNOWN, Column, Row, human_bytes, new_table, plain_text
 from orchestrator.values.action import Compile, count_units
 
 # Of the variants that share objects with one, those that share most are named.
@@ -28,6 +27,7 @@ class PlannedVariant:
     """One app for one ABI, as planned.
 
     compiles         its units, each once
+    budget_bytes     the most that its library may have; None without a budget
     estimated_bytes  of the stripped shared library, from the index; None where it is not known
     generated        whether torchgen has written its registrations; if not, they count as not
                      cached and as shared with nobody but an equal request
@@ -38,6 +38,7 @@ class PlannedVariant:
     compiles: tuple[Compile, ...]
     estimated_bytes: int | None = None
     generated: bool = True
+    budget_bytes: int | None = None
 
     @property
     def label(self) -> str:
@@ -63,6 +64,13 @@ class VariantRow:
     cpu_seconds: float
     estimated_bytes: int | None
     generated: bool
+    budget_bytes: int | None = None
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether the estimate is above the budget."""
+        both = self.estimated_bytes is not None and self.budget_bytes is not None
+        return both and (self.estimated_bytes or 0) > (self.budget_bytes or 0)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,8 @@ class PlanReport:
 
         {"format": 1, "objects": n, "cached": n, "cpu_seconds": x, "variants": [{"app": s,
         "abi": s, "units": n, "cached": n, "shared": n, "shared_with": [{"variant": s,
-        "units": n}], "cpu_seconds": x, "estimated_bytes": n|null, "generated": b}],
+        "units": n}], "cpu_seconds": x, "estimated_bytes": n|null, "generated": b,
+        "budget_bytes": n|null, "is_over_budget": b}],
         "shared": [{"variants": [s], "units": [s]}]}
 
         `shared_with` names at most three, those that share most; `shared` has all of them. Seconds
@@ -132,6 +141,7 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
                 cpu_seconds=cpu_seconds(variant.compiles, present),
                 estimated_bytes=variant.estimated_bytes,
                 generated=variant.generated,
+                budget_bytes=variant.budget_bytes,
             )
             for number, variant in enumerate(ordered)
         ),
@@ -200,6 +210,7 @@ def _shared(
 def _variant_json(row: VariantRow) -> dict[str, Any]:
     return {
         **vars(row),
+        "is_over_budget": row.is_over_budget,
         "shared_with": [{"variant": label, "units": count} for label, count in row.shared_with],
         "cpu_seconds": round(row.cpu_seconds, 1),
     }
@@ -214,7 +225,7 @@ def _json_lines(values: Iterable[Mapping[str, Any]]) -> str:
 def show(report: PlanReport, console: Console) -> None:
     """Prints the table and the sums: with colour and rules on a terminal, else as `plain`."""
     if console.is_terminal:
-        console.print(_table(report, fancy=True))
+        console.print(_table(report, console.width))
         console.print(*_sums(report), sep="\n", highlight=False)
     else:
         console.file.write(plain(report))
@@ -223,25 +234,24 @@ def show(report: PlanReport, console: Console) -> None:
 def plain(report: PlanReport) -> str:
     """Table and sums as plain text with a last newline; columns are two blanks apart."""
     sums = "".join(f"{line}\n" for line in _sums(report))
-    return plain_text(_table(report, fancy=False)) + "\n" + sums
+    return plain_text(_table(report)) + "\n" + sums
 
 
-def _table(report: PlanReport, fancy: bool) -> Table:
-    table = Table(
-        box=SIMPLE_HEAD if fancy else None,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold" if fancy else "",
-    )
-    for name in ("app", "ABI"):
-        table.add_column(name)
-    for name in ("units", "cached", "to compile", "CPU s", "estimated", "shared"):
-        table.add_column(name, justify="right")
-    table.add_column("most with")
-    for row in report.variants:
-        table.add_row(*_cells(row))
-    return table
+def _table(report: PlanReport, width: int | None = None) -> Table:
+    return new_table(_COLUMNS, [Row(_cells(row)) for row in report.variants], width)
+
+
+_COLUMNS: Final = (
+    Column("app"),
+    Column("ABI"),
+    Column("units", True, 2),
+    Column("cached", True, 3),
+    Column("to compile", True, 5),
+    Column("CPU s", True, 4),
+    Column("estimated", True),
+    Column("shared", True, 1),
+    Column("most with", leaves=0, wraps=True),
+)
 
 
 def _cells(row: VariantRow) -> list[str]:
@@ -269,6 +279,13 @@ def _sums(report: PlanReport) -> list[str]:
         f"{wanted:,} units in {len(report.variants):,} variants are {report.objects:,} objects:"
         f" {report.cached:,} in the cache, {report.objects - report.cached:,} to compile,"
         f" about {report.cpu_seconds:,.0f} CPU seconds"
+    ]
+    lines += [
+        f"//apps/{row.app}:{row.abi} is estimated at {human_bytes(row.estimated_bytes or 0)},"
+        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are right to within"
+        " a fifth"
+        for row in report.variants
+        if row.is_over_budget
     ]
     missing = sum(not row.generated for row in report.variants)
     if missing:

@@ -86,7 +86,7 @@ class Snapshot:
     """A moment: actions, names of the running ones (oldest first), seconds gone and to go.
 
     `running` is empty where ninja writes to a pipe. `remaining` is None before the first action
-    has begun.
+    has begun. `last` is the name of what the last status line is about.
     """
 
     finished: int
@@ -94,6 +94,7 @@ class Snapshot:
     running: tuple[str, ...]
     elapsed: float
     remaining: float | None
+    last: str = ""
 
 
 class Progress:
@@ -152,6 +153,7 @@ class Progress:
             tuple(self._running.copy()),
             elapsed,
             self._remaining(elapsed),
+            status.description,
         )
 
     def _cost(self, description: str) -> float:

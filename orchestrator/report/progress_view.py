@@ -1,4 +1,5 @@
-"""Shows a build's progress: a live line on a terminal, else one line at its start and end.
+"""Shows a build's progress: a live line on a terminal, else one line at its start and end, and one
+every half minute in between: CI systems end jobs that are silent for minutes, and a link is.
 
 Contract: writes to the console that it is given and to nothing else. What commands say (warnings,
 errors) is passed on whole in either case.
@@ -6,6 +7,7 @@ errors) is passed on whole in either case.
 
 from __future__ import annotations
 
+from threading import Event, Thread
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,17 +19,32 @@ from orchestrator.report.progress import Progress, Snapshot, human_seconds
 
 _BAR: Final = 20
 _REFRESH_PER_SECOND: Final = 4
+_BEAT_SECONDS: Final = 30.0
 
 
 class ProgressView:
     """A context manager around ninja's run; `feed` takes its lines.
 
-    `auto_refresh` lets a thread keep the clock ticking; without it each line refreshes.
+    `auto_refresh` lets a thread keep the clock ticking; without it each line refreshes. With
+    `verbose`, each command that has run is told. `beat` is how long nothing is said at most where
+    there is no terminal, in seconds.
     """
 
-    def __init__(self, progress: Progress, console: Console, *, auto_refresh: bool = True) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        console: Console,
+        *,
+        auto_refresh: bool = True,
+        verbose: bool = False,
+        beat: float = _BEAT_SECONDS,
+    ) -> None:
         self._progress = progress
         self._console = console
+        self._verbose = verbose
+        self._beat = beat
+        self._over = Event()
+        self._beating = Thread(target=self._beats, daemon=True)
         self._announced = False
         self._live: Live | None = None
         if console.is_terminal:
@@ -44,6 +61,8 @@ class ProgressView:
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+        else:
+            self._beating.start()
         return self
 
     def __exit__(
@@ -54,14 +73,21 @@ class ProgressView:
     ) -> None:
         if self._live:
             self._live.stop()
+        else:
+            self._over.set()
+            self._beating.join()
         state = self._progress.snapshot()
         if state.total:
             self._say(f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}")
 
     def feed(self, line: str) -> None:
         """Takes one line of ninja's output."""
+        before = self._progress.snapshot().finished
         if not self._progress.feed(line):
             self._say(line)
+        elif self._verbose and self._progress.snapshot().finished > before:
+            state = self._progress.snapshot()
+            self._say(f"[{state.finished}/{state.total}] {state.last}")
         elif not self._announced:
             self._announced = True
             if not self._live:
@@ -69,6 +95,10 @@ class ProgressView:
                 self._say(f"{state.total} to run{_about(state)}")
         if self._live and not self._live.auto_refresh:
             self._live.refresh()
+
+    def _beats(self) -> None:
+        while not self._over.wait(self._beat):
+            self._say(beat_line(self._progress.snapshot()))
 
     def _say(self, text: str) -> None:
         # soft_wrap: a compiler's line is not ours to break.
@@ -85,11 +115,20 @@ def live_line(state: Snapshot) -> Text:
     filled = _BAR * state.finished // state.total
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("━" * filled, style="green")
-    line.append("━" * (_BAR - filled), style="dim")
+    line.append("─" * (_BAR - filled), style="dim")
     line.append(f" {state.finished}/{state.total}{_about(state)}")
     if state.running:
         line.append("  " + ", ".join(_short(name) for name in state.running), style="dim")
     return line
+
+
+def beat_line(state: Snapshot) -> str:
+    """What is told now and then where there is no terminal."""
+    if not state.total:
+        return "looking for what has changed"
+    line = f"{state.finished} of {state.total} run after {exact_seconds(state.elapsed)}"
+    names = ", ".join(_short(name) for name in state.running)
+    return f"{line}{_about(state)}" + (f": {names}" if names else "")
 
 
 def exact_seconds(seconds: float) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.errors import visible
+from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.verify import Status
 
@@ -34,8 +35,9 @@ class VariantReport:
 
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None
-    where the build did not get so far, and `problem` says why in a few words. `made_as` is the ABI
-    of the same app that ran, and that this one, which did not run here, is made as.
+    where the build did not get so far, and `problem` says why in a few words, `error` in full.
+    `made_as` is the ABI of the same app that ran, and that this one, which did not run here, is
+    made as.
     """
 
     app: str
@@ -49,6 +51,7 @@ class VariantReport:
     problem: str = ""
     for_release: bool = True
     made_as: str | None = None
+    error: OrchestratorError | None = None
 
     @property
     def saved_percent(self) -> float | None:
@@ -60,7 +63,8 @@ class VariantReport:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """A build: its variants and packages, how many actions ran, and its wall seconds.
+    """A build: its variants and packages, how many actions ran, its wall seconds, and the errors
+    that are of no single variant.
 
     replayed: it is the report of the build before, of which nothing has changed; nothing was done.
     """
@@ -69,6 +73,7 @@ class BuildReport:
     actions_run: int = 0
     seconds: float = 0.0
     packages: tuple[PackageReport, ...] = ()
+    errors: tuple[OrchestratorError, ...] = ()
     replayed: bool = False
 
     def to_json(self) -> str:
@@ -78,8 +83,9 @@ class BuildReport:
         "abi": s, "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
-        "for_release": b, "made_as": s|null}],
-        "packages": [...]}, the packages as `PackageReport.to_json` has them.
+        "for_release": b, "made_as": s|null, "error": ...|null}],
+        "packages": [...], "errors": [...]}, the packages as `PackageReport.to_json` has them, and
+        as `OrchestratorError.to_json` each variant's error, and those that are of no single one.
 
         Seconds are rounded to milliseconds, per cents to two places.
         """
@@ -90,14 +96,16 @@ class BuildReport:
             "seconds": round(self.seconds, 3),
             "variants": [_variant_json(variant) for variant in _sorted(self.variants)],
             "packages": [package.to_json() for package in self.packages],
+            "errors": [error.to_json() for error in self.errors],
         }
         return json.dumps(shape, indent=2) + "\n"
 
 
 def show(report: BuildReport, console: Console) -> None:
-    """Prints the table: with colour and rules on a terminal, else as `plain` has it."""
+    """Prints the table: with colour and rules on a terminal, without the columns that it is too
+    narrow for, else as `plain` has it."""
     if console.is_terminal:
-        for part in _parts(report, fancy=True):
+        for part in _parts(report, console.width):
             console.print(part)
     else:
         console.file.write(plain(report))
@@ -105,7 +113,7 @@ def show(report: BuildReport, console: Console) -> None:
 
 def plain(report: BuildReport) -> str:
     """The table as plain text with a last newline; columns are two blanks apart."""
-    return plain_text(*_parts(report, fancy=False))
+    return plain_text(*_parts(report))
 
 
 def plain_text(*parts: RenderableType) -> str:
@@ -155,56 +163,141 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "problem": variant.problem,
         "for_release": variant.for_release,
         "made_as": variant.made_as,
+        "error": variant.error and variant.error.to_json(),
     }
 
 
-def _parts(report: BuildReport, fancy: bool) -> Iterator[RenderableType]:
-    """The variants' table, the packages' below it, and a line for each that was not made."""
-    yield _table(report, fancy)
+def _parts(report: BuildReport, width: int | None = None) -> Iterator[RenderableType]:
+    """The variants' table, the packages' below it, and a line for each that was not made.
+
+    width: of the terminal; None where there is none.
+    """
+    rows = [Row(_cells(v), _style(v)) for v in _sorted(report.variants)]
+    yield new_table(_COLUMNS, rows, width)
     if any(package.files for package in report.packages):
         yield ""
-        yield _package_table(report.packages, fancy)
+        yield _package_table(report.packages, width)
     for package in report.packages:
         if package.missing:
             yield Text(package.why_not())
 
 
-def _new_table(fancy: bool) -> Table:
-    return Table(
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, whether it has numbers, and when it is left out.
+
+    leaves  on a terminal that is too narrow for all columns those with a number leave, the lowest
+            first; None stays
+    wraps   its texts may take several lines
+    """
+
+    name: str
+    is_number: bool = False
+    leaves: int | None = None
+    wraps: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row's texts, and how they look on a terminal: one style for all, or for single columns."""
+
+    cells: Sequence[str]
+    style: str | Mapping[str, str] = ""
+
+
+# Between two columns on a terminal: padding, and the rule's own.
+_GAP: Final = 3
+
+
+def new_table(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Table:
+    """A table with rules and colour for a terminal of a width, without for None.
+
+    No text of a column that stays is cut, unless that column alone is wider than the terminal.
+    """
+    fancy = width is not None
+    table = Table(
         box=SIMPLE_HEAD if fancy else None,
         show_edge=False,
         pad_edge=False,
         padding=(0, 2, 0, 0),
         header_style="bold" if fancy else "",
     )
+    kept = range(len(columns)) if width is None else _kept(columns, rows, width)
+    for number in kept:
+        column = columns[number]
+        table.add_column(
+            column.name,
+            justify="right" if column.is_number else "left",
+            no_wrap=fancy and not column.wraps,
+            overflow="fold",
+        )
+    for row in rows:
+        whole = row.style if isinstance(row.style, str) else ""
+        styles = {} if isinstance(row.style, str) else row.style
+        # as texts: what went wrong may be told of names with brackets, which rich takes for markup
+        cells = (
+            Text(visible(row.cells[n]), style=styles.get(columns[n].name, "") if fancy else "")
+            for n in kept
+        )
+        table.add_row(*cells, style=whole if fancy else "")
+    return table
 
 
-def _package_table(packages: Sequence[PackageReport], fancy: bool) -> Table:
+def _kept(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    """The columns for which a terminal has room."""
+
+    def least(number: int) -> int:
+        texts = [columns[number].name, *(visible(row.cells[number]) for row in rows)]
+        if columns[number].wraps:
+            texts = [word for text in texts for word in text.split()]
+        return max((cell_len(text) for text in texts), default=0)
+
+    widths = [least(number) + _GAP for number in range(len(columns))]
+    kept = list(range(len(columns)))
+    leaving = [n for n in kept if columns[n].leaves is not None]
+    for number in sorted(leaving, key=lambda n: columns[n].leaves or 0):
+        if sum(widths[n] for n in kept) - _GAP <= width:
+            break
+        kept.remove(number)
+    return kept
+
+
+def _package_table(packages: Sequence[PackageReport], width: int | None) -> Table:
     """One row for each main file; what goes with it, symbols for example, is counted."""
-    table = _new_table(fancy)
-    table.add_column("package", overflow="fold")
-    table.add_column("size", justify="right")
-    table.add_column("with")
+    rows = []
     for package in packages:
         if package.files:
             main, *others = package.files
             more = f"{len(others)} more, {human_bytes(package.bytes)} in all" if others else ""
-            table.add_row(main.path, human_bytes(main.bytes), more)
-    return table
+            rows.append(Row((main.path, human_bytes(main.bytes), more)))
+    return new_table(_PACKAGE_COLUMNS, rows, width)
 
 
-def _table(report: BuildReport, fancy: bool) -> Table:
-    table = _new_table(fancy)
-    for name in ("app", "ABI"):
-        table.add_column(name)
-    for name in ("operators", "compiled", "reused", "stripped", "all operators", "saved"):
-        table.add_column(name, justify="right")
-    table.add_column("verified")
-    for variant in _sorted(report.variants):
-        # as texts: what went wrong may be told of names with brackets, which rich takes for markup
-        cells = (Text(visible(cell)) for cell in _cells(variant))
-        table.add_row(*cells, style="red" if fancy and _is_bad(variant) else "")
-    return table
+_COLUMNS: Final = (
+    Column("app"),
+    Column("ABI"),
+    Column("operators", True, 1),
+    Column("compiled", True, 3),
+    Column("reused", True, 2),
+    Column("stripped", True),
+    Column("all operators", True, 0),
+    Column("saved", True, 4),
+    Column("verified", wraps=True),
+)
+_PACKAGE_COLUMNS: Final = (
+    Column("package", wraps=True),
+    Column("size", True),
+    Column("with", leaves=0),
+)
+
+
+def _style(variant: VariantReport) -> str | Mapping[str, str]:
+    if _is_bad(variant):
+        return "red"
+    if variant.verified is None:
+        return ""
+    good = variant.verified == "ok" and variant.for_release
+    return {"verified": "green" if good else "yellow"}
 
 
 def _is_bad(variant: VariantReport) -> bool:

@@ -135,10 +135,10 @@ def _hint(codes: set[str], label: str) -> str:
     app = label.split(":")[0] if label.startswith("//") else label
     if codes & {"MISSING_OPERATOR", "MISSING_DTYPE"}:
         return (
-            f"trace again: orchestrator trace {app}; if it stays, the inputs do not reach all code:"
-            " add inputs, or use `selection: static`"
+            f"trace again: ./orchestrate trace {app}; if it stays, the inputs do not reach all"
+            " code: add inputs, or use `selection: static`"
         )
-    return f"trace again: orchestrator trace {app}; if it stays, it is a bug of the build"
+    return f"trace again: ./orchestrate trace {app}; if it stays, it is a bug of the build"
 
 
 def _errors(model: str, result: Mapping[str, Any]) -> Iterable[Failure]:

@@ -8,7 +8,7 @@ the units that the runtime cannot do without.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from orchestrator.runtime.index import RuntimeIndex
 from orchestrator.select.closure import ROOT, Reach, Registry
@@ -55,6 +55,17 @@ class Explainer:
             lines += ["kernels that are linked can call it:", *self.way(node)]
             if name not in self.selection.operators:
                 lines.append("no kernel of it is registered: such a call would raise an error")
+        return lines
+
+    def operators(self, names: Sequence[str], traces: Sequence[Trace]) -> list[str]:
+        """The same of several, of which those that are in the variant are named; of one, its
+        lines."""
+        if len(names) == 1:
+            return self.operator(names[0], traces)
+        lines = []
+        for name in names:
+            told = self.operator(name, traces)
+            lines += [name, *(f"  {line}" for line in told)] if told else []
         return lines
 
     def unit(self, path: str) -> list[str]:
@@ -118,6 +129,11 @@ def _ran(calls: int | None) -> str:
 
 def _times(calls: int) -> str:
     return "once" if calls == 1 else f"{calls:,} times"
+
+
+def overloads(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known operators that a name means: of one without an overload all that it has."""
+    return tuple(sorted(one for one in known if one == name or one.startswith(f"{name}.")))
 
 
 def of_selection(name: str, selection: Selection) -> list[str]:

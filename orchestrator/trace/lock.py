@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.staging import write_bytes
 from orchestrator.trace.form import Vocabulary
 from orchestrator.trace.reading import (
+    AGAIN,
     LONGEST,
     TraceConflictError,
     TraceDamagedError,
@@ -142,8 +144,9 @@ def read_lock(
             f"the model {model} of {label} has not been traced", expected=shown, hint=command
         )
     text = _text(path)
-    trace = parse_lock(text, shown)
-    check_place(trace, app_folder.name, model, text, shown)
+    with _traced_again(label):
+        trace = parse_lock(text, shown)
+        check_place(trace, app_folder.name, model, text, shown)
     changed = changes(trace.identity, identity)
     if changed:
         raise TraceStaleError(
@@ -152,8 +155,20 @@ def read_lock(
             hint=command,
         )
     if known is not None:
-        check_vocabulary(trace, known, text, shown)
+        with _traced_again(label):
+            check_vocabulary(trace, known, text, shown)
     return trace
+
+
+@contextmanager
+def _traced_again(label: str) -> Iterator[None]:
+    """Adds to an error what is to be traced again."""
+    try:
+        yield
+    except (TraceDamagedError, TraceMisplacedError, TraceUnknownError) as error:
+        if error.hint and error.hint.endswith(AGAIN):
+            error.hint = f"{error.hint} {label}"
+        raise
 
 
 def _text(path: Path) -> str:
@@ -203,7 +218,11 @@ def read_runs(app_folder: Path, trace: Trace, root: Path) -> dict[str, Any]:
         seen = digest_of_runs(path)
         if seen == trace.outputs:
             return runs_in(path)
-    except (OSError, RunsUnreadableError) as error:
+    except FileNotFoundError:
+        seen = "no such file"
+    except OSError as error:
+        seen = error.strerror or str(error)
+    except RunsUnreadableError as error:
         seen = str(error)
     raise TraceDamagedError(
         f"the recorded runs of {trace.model} are not those of its trace",

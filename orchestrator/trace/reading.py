@@ -18,6 +18,8 @@ from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_er
 from orchestrator.trace.form import Lock, Vocabulary
 from orchestrator.values.trace import Trace, TraceIdentity
 
+# Ends in a command, which those who know the label go on with.
+AGAIN: Final = "trace the model again: ./orchestrate trace"
 # A lock of every operator of PyTorch 1.13.1 is an eighth of this.
 LONGEST: Final = 2**22
 _DEEPEST: Final = 6
@@ -50,8 +52,7 @@ def parse_lock(text: str, file: str) -> Trace:
         raise TraceConflictError(
             "a merge conflict was left in this trace",
             place=Place(file, conflict, 1),
-            hint="keep one side's lock with its recorded runs, or trace the model again:"
-            " orchestrator trace",
+            hint=f"keep one side's lock with its recorded runs, or {AGAIN}",
         )
     if len(text) > LONGEST:
         raise _damaged(Place(file), f"at most {LONGEST:,} characters", f"{len(text):,}")
@@ -133,7 +134,7 @@ def _damaged(place: Place, expected: str, seen: str) -> TraceDamagedError:
         place=place,
         expected=expected,
         seen=seen,
-        hint="trace the model again: orchestrator trace",
+        hint=AGAIN,
     )
 
 
@@ -230,7 +231,7 @@ def check_vocabulary(trace: Trace, known: Vocabulary, text: str, file: str) -> N
                 place=_find(text, file).key(paths[0]),
                 expected=f"{what} of PyTorch {known.pytorch}",
                 seen=clipped(", ".join(unknown)),
-                hint="trace the model again: orchestrator trace",
+                hint=AGAIN,
             )
 
 
@@ -243,5 +244,5 @@ def check_place(trace: Trace, app: str, model: str, text: str, file: str) -> Non
                 place=_find(text, file).value((key,)),
                 expected=meant,
                 seen=said,
-                hint="trace the model again: orchestrator trace",
+                hint=AGAIN,
             )

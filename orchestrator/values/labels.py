@@ -8,18 +8,20 @@ apps and ABIs exist is passed in.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Self
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.names import nearest
+from orchestrator.values.names import nearest, nearest_abi
 
 _FORM: Final = re.compile(
     r"//(?:apps/(?P<app>[A-Za-z0-9][A-Za-z0-9._-]*)|(?P<all>(?:apps/)?\.\.\.))"
     r"(?::(?P<abi>[a-z0-9][a-z0-9._-]*))?"
 )
+# What other tools have for every one; no ABI of ours.
+_ALL: Final = ("all", "any", "every")
 _FORMS: Final = "//apps/<app>:<abi>, //apps/<app>, //apps/... or //..."
 
 
@@ -81,16 +83,18 @@ def resolve(
     patterns: Iterable[str],
     targets: Mapping[str, Sequence[str]],
     groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    offered: Collection[str] = (),
 ) -> tuple[Label, ...]:
     """The variants that patterns name, sorted, each once.
 
-    `targets` maps every app to its ABIs, `groups` a name to the ABIs that it stands for. Raises
+    `targets` maps every app to its ABIs, `groups` a name to the ABIs that it stands for; `offered`
+    are ABIs that an app may be built for. Raises
     `LabelSyntaxError`, `UnknownAppError`, `UnknownAbiError`; a pattern that names nothing is an
     error too.
     """
     found: set[Label] = set()
     for text in patterns:
-        found.update(_expand(Pattern.parse(text), text, targets, groups))
+        found.update(_expand(Pattern.parse(text), text, targets, groups, offered))
     return tuple(sorted(found))
 
 
@@ -112,6 +116,7 @@ def _expand(
     text: str,
     targets: Mapping[str, Sequence[str]],
     groups: Mapping[str, Sequence[str]],
+    offered: Collection[str],
 ) -> Iterable[Label]:
     if pattern.app is not None and pattern.app not in targets:
         raise _unknown_app(pattern.app, text, targets)
@@ -124,7 +129,7 @@ def _expand(
             hint="declare one in apps/<app>/app.yaml",
         )
     if not found:
-        raise _unknown_abi(pattern, text, targets, groups)
+        raise _unknown_abi(pattern, text, targets, groups, offered)
     return found
 
 
@@ -143,12 +148,13 @@ def _unknown_abi(
     text: str,
     targets: Mapping[str, Sequence[str]],
     groups: Mapping[str, Sequence[str]],
+    offered: Collection[str],
 ) -> UnknownAbiError:
     assert pattern.abi
     apps = targets if pattern.app is None else [pattern.app]
     known = sorted({abi for app in apps for abi in targets[app]})
     standing = [name for name, members in groups.items() if not {*members}.isdisjoint(known)]
-    like = nearest(pattern.abi, [*known, *standing])
+    like = nearest_abi(pattern.abi, [*known, *standing])
     who = "no app" if pattern.app is None else f"//apps/{pattern.app}"
     verb = "is" if pattern.app is None else "is not"
     return UnknownAbiError(
@@ -158,6 +164,15 @@ def _unknown_abi(
         hint=(
             f"did you mean {Pattern(pattern.app, like)}?"
             if like
-            else f"add {pattern.abi} to the targets in its app.yaml"
+            else _other_advice(pattern, pattern.abi, offered)
         ),
     )
+
+
+def _other_advice(pattern: Pattern, abi: str, offered: Collection[str]) -> str:
+    """For an ABI that is like none of the known ones."""
+    if abi in _ALL:
+        return f"write {Pattern(pattern.app)}, which is every ABI"
+    if abi in offered:
+        return f"add {abi} to the targets in {'its' if pattern.app else 'an'} app.yaml"
+    return f"take one of these; no toolchain offers {abi}"

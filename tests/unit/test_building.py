@@ -5,6 +5,7 @@ The delivery is the toy's; what is checked of it is put in by hand.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from orchestrator.package.deliver import Delivered, DeliverInputs, deliver
 from orchestrator.package.delivered import ChangedDeliveryError
 from orchestrator.package.manifest import read_manifest
 from orchestrator.pipeline import building, packaging, verifying
-from orchestrator.pipeline.verifying import NotBuiltError, verify_delivered
+from orchestrator.pipeline.verifying import NotBuiltError, OtherDeliveryError, verify_delivered
 from orchestrator.report.verify import VerificationFailedError, VerifyResult
 from orchestrator.values.labels import Label
 
@@ -192,6 +193,37 @@ def test_verify_refuses_a_changed_file_before_anything_runs(name: str, verifier:
         f"{verifier.folder}: error: the delivered folder was changed\n"
         "  expected: the files that its manifest lists, with their digests\n"
         f"  seen:     {name} has {size + 1:,} bytes, not {size:,}\n"
+        "  do:       build the variant again: ./orchestrate build //apps/toy:linux-x86_64"
+    )
+    assert verifier.ran == []
+
+
+def test_verify_refuses_a_file_that_is_gone_or_another(verifier: Verifier) -> None:
+    (verifier.folder / "README.md").unlink()
+    core = verifier.folder / "lib/libtoy_torch_core.a"
+    core.write_bytes(bytes(core.stat().st_size))
+    with pytest.raises(ChangedDeliveryError) as caught:
+        verify_delivered(verifier.session, LABEL)
+    assert caught.value.seen == (
+        "README.md: No such file or directory, lib/libtoy_torch_core.a has other content"
+    )
+    assert verifier.ran == []
+
+
+@pytest.mark.parametrize(("part", "other"), [("abi", "linux-arm64"), ("app", "scanner")])
+def test_verify_refuses_another_variant_in_its_place(
+    part: str, other: str, verifier: Verifier
+) -> None:
+    manifest = verifier.folder / "manifest.json"
+    told = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**told, part: other}))
+    with pytest.raises(OtherDeliveryError) as caught:
+        verify_delivered(verifier.session, LABEL)
+    seen = {"app": "toy", "abi": "linux-x86_64", part: other}
+    assert caught.value.render() == (
+        f"{verifier.folder}: error: the delivered folder is of another variant\n"
+        "  expected: //apps/toy:linux-x86_64\n"
+        f"  seen:     //apps/{seen['app']}:{seen['abi']}\n"
         "  do:       build the variant again: ./orchestrate build //apps/toy:linux-x86_64"
     )
     assert verifier.ran == []

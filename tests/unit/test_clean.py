@@ -267,3 +267,27 @@ def test_clean_keeps_files_beside_our_packages(
     (root / "dist/reader/packages").unlink()
     assert _clean(root) == 0
     assert not (root / "dist").exists()
+
+
+def test_what_would_be_removed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = ensure_folder(root / ".orchestrator", "state")
+    (state / "sub").mkdir()
+    (state / "sub/file").write_bytes(b"x" * 1000)
+    dist = ensure_folder(root / "dist", "dist")
+    (dist / "camera/packages").mkdir(parents=True)
+    (dist / "camera/packages/mine.txt").write_text("mine")
+    ensure_folder(root.parent / "cache", "cache")
+    before = _tree(root.parent)
+    assert _clean(root, "--cache", "--dry-run") == 0
+    told = capsys.readouterr().out
+    # the workspace is locked meanwhile
+    lock = "workspace/.orchestrator/lock"
+    assert _tree(root.parent) == sorted([*before, lock])
+    assert _clean(root, "--cache") == 0
+    done = capsys.readouterr().out
+    for would, does in (("remove", "removed"), ("keep", "kept"), ("free", "freed")):
+        told = told.replace(f"would {would}", does)
+    assert told == done
+    assert f"removed {dist} (0 bytes)\n" in done
+    assert f"kept {dist}/camera/packages/mine.txt, which is not the orchestrator's\n" in done
+    assert (dist / "camera/packages/mine.txt").read_text() == "mine"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +49,7 @@ class _Verb:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("number", type=int, nargs="?")
+        parser.add_argument("--json", action="store_true")
 
 
 @pytest.fixture
@@ -124,18 +128,19 @@ def test_options_go_before_or_after_the_verb(
         (
             ["clen"],
             "error: there is no verb `clen`\n"
-            f"  expected: {', '.join(sorted(COMMANDS))}\n"
+            f"  expected: {', '.join(sorted((*COMMANDS, 'help')))}\n"
             "  do:       did you mean `clean`?\n",
         ),
         (
             ["zzzz"],
             "error: there is no verb `zzzz`\n"
-            f"  expected: {', '.join(sorted(COMMANDS))}\n"
+            f"  expected: {', '.join(sorted((*COMMANDS, 'help')))}\n"
             "  do:       see `orchestrator --help`\n",
         ),
         (
             ["clean", "--cach"],
-            "error: unrecognized arguments: --cach\n  do:       see `orchestrator clean --help`\n",
+            "error: unrecognized arguments: --cach\n"
+            "  do:       did you mean `--cache`? see `orchestrator clean --help`\n",
         ),
         (["--quiet"], "error: no verb is given\n  do:       see `orchestrator --help`\n"),
         (
@@ -179,6 +184,9 @@ def test_a_workspace_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFix
         ("cache: ${FAST}/mine", {"FAST": "/fast"}, "/fast/mine"),
         ("cache: mine", {"ORCHESTRATOR_CACHE": "/first"}, "/first"),
         ("cache: mine", {"ORCHESTRATOR_CACHE": "near"}, "{root}/near"),
+        # as a CI system's file has it, for which no shell expands it
+        ("", {"ORCHESTRATOR_CACHE": "~/x", "HOME": "/home/me"}, "/home/me/x"),
+        ("", {"ORCHESTRATOR_CACHE": "$FAST/x", "FAST": "/fast"}, "/fast/x"),
     ],
 )
 def test_the_cache_folder(declared: str, env: dict[str, str], cache: str, workspace: Path) -> None:
@@ -212,19 +220,17 @@ def test_a_cache_with_an_unset_variable(
     [
         (
             "",
-            {"ORCHESTRATOR_CACHE": "~/x"},
-            "error: ORCHESTRATOR_CACHE is a path that no shell has expanded\n"
-            "  expected: an absolute path, or one relative to the workspace\n"
-            "  seen:     ~/x\n"
-            "  do:       write the folder out; for one of this name in the workspace: ./~/x\n",
+            {"ORCHESTRATOR_CACHE": "~me/x"},
+            "error: the home folder of another user is not looked up\n"
+            "  expected: an absolute path, or one with `~/` or `$VARIABLE`\n"
+            "  seen:     ORCHESTRATOR_CACHE=~me/x\n",
         ),
         (
             "",
-            {"ORCHESTRATOR_CACHE": "$HOME/x"},
-            "error: ORCHESTRATOR_CACHE is a path that no shell has expanded\n"
-            "  expected: an absolute path, or one relative to the workspace\n"
-            "  seen:     $HOME/x\n"
-            "  do:       write the folder out; for one of this name in the workspace: ./$HOME/x\n",
+            {"ORCHESTRATOR_CACHE": "$NOPE/x"},
+            "error: the cache folder's path has a variable that is not set\n"
+            "  seen:     ORCHESTRATOR_CACHE=$NOPE/x\n"
+            "  do:       set it, or write the path out\n",
         ),
         (
             "",
@@ -322,7 +328,7 @@ def _interrupted_in_a_class_body() -> BaseException:
             1,
             "error: no space left to write /some/file\n"
             "  seen:     No space left on device\n"
-            "  do:       free some space, `orchestrator clean` helps, or set ORCHESTRATOR_CACHE to"
+            "  do:       free some space, `./orchestrate clean` helps, or set ORCHESTRATOR_CACHE to"
             " a folder on another disk; then run the same command again\n",
         ),
         (
@@ -330,7 +336,8 @@ def _interrupted_in_a_class_body() -> BaseException:
             1,
             "error: /some/file is on a read-only file system\n"
             "  seen:     Read-only file system\n"
-            "  do:       set ORCHESTRATOR_CACHE to a folder that can be written\n",
+            "  do:       mount it so that it can be written, or work in a copy of the workspace"
+            " elsewhere\n",
         ),
         (
             _os_error(errno.ENAMETOOLONG),
@@ -345,8 +352,7 @@ def _interrupted_in_a_class_body() -> BaseException:
             1,
             "error: no permission for /some/file\n"
             "  seen:     Permission denied\n"
-            "  do:       correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of"
-            " yours\n",
+            "  do:       correct its owner or mode\n",
         ),
     ],
 )
@@ -361,6 +367,134 @@ def test_failures(
     verb(_raise(error))
     assert cli.main(["work"], env={}, cwd=workspace) == code
     assert capsys.readouterr() == ("", text)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EROFS, "set ORCHESTRATOR_CACHE to a folder that can be written"),
+        (
+            errno.EACCES,
+            "correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours",
+        ),
+    ],
+)
+def test_what_is_of_the_cache_can_be_elsewhere(
+    number: int,
+    advice: str,
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verb(_raise(OSError(number, "no", "/my/cache/objects/x")))
+    assert cli.main(["work"], env={"ORCHESTRATOR_CACHE": "/my/cache"}, cwd=workspace) == 1
+    assert capsys.readouterr().err.endswith(f"  do:       {advice}\n")
+
+
+FAILURE = OrchestratorError(
+    "it went wrong", place=Place("f", 1, 2), seen="x", hint="do it right", facts={"bytes": 7}
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (
+            FAILURE,
+            1,
+            {
+                "code": "ORCHESTRATOR",
+                "message": "it went wrong",
+                "place": {"file": "f", "line": 1, "column": 2},
+                "expected": None,
+                "seen": "x",
+                "hint": "do it right",
+                "details": None,
+                "facts": {"bytes": 7},
+                "errors": [],
+            },
+        ),
+        (_os_error(errno.ENOSPC), 1, {"code": "NO_SPACE", "seen": "No space left on device"}),
+        (KeyboardInterrupt(), 130, {"code": "INTERRUPTED", "message": "interrupted"}),
+        (
+            KeyError("gone"),
+            3,
+            {"code": "BUG", "message": "a bug in orchestrator: KeyError: 'gone'"},
+        ),
+    ],
+)
+def test_with_json_a_failure_is_an_answer(
+    error: BaseException,
+    code: int,
+    told: dict[str, Any],
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (workspace / ".orchestrator").mkdir()
+    verb(_raise(error))
+    assert cli.main(["work", "--json"], env={}, cwd=workspace) == code
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert list(answer) == ["format", "error"]
+    assert {key: answer["error"][key] for key in told} == told
+    assert captured.err
+
+
+def test_usage_errors_are_answers_too(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["build", "--jsn", "--json"], env={}, cwd=workspace) == 1
+    told = json.loads(capsys.readouterr().out)["error"]
+    assert (told["code"], told["hint"]) == (
+        "USAGE",
+        "did you mean `--json`? see `orchestrator build --help`",
+    )
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"], env={}) == 0
+    assert capsys.readouterr().out == f"orchestrator {version('libtorch-orchestrator')}\n"
+
+
+def test_help_is_a_verb_too(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*words: str) -> str:
+        assert cli.main(words, env={}) == 0
+        return capsys.readouterr().out
+
+    assert printed("help") == printed("--help")
+    assert printed("help", "build") == printed("build", "--help")
+    assert cli.main(["help", "buidl"], env={}) == 1
+    assert "did you mean `build`?" in capsys.readouterr().err
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "env", "is_red"),
+    [
+        (_Terminal(), {"TERM": "xterm"}, True),
+        (_Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (_Terminal(), {"TERM": "dumb"}, False),
+        (_Terminal(), {}, False),
+        (io.StringIO(), {"TERM": "xterm"}, False),
+    ],
+)
+def test_errors_are_red_on_a_terminal(
+    stream: io.StringIO,
+    env: dict[str, str],
+    is_red: bool,
+    workspace: Path,
+    verb: Callable[[Callable[..., int]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verb(_raise(OrchestratorError("an error: of x", place=Place("a b"), seen="error: no")))
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", stream)
+        assert cli.main(["work"], env=env, cwd=workspace) == 1
+    word = "\x1b[1;31merror:\x1b[0m" if is_red else "error:"
+    assert stream.getvalue() == f"a b: {word} an error: of x\n  seen:     error: no\n"
 
 
 def test_a_bug_keeps_its_traceback_in_the_state_folder(

@@ -211,7 +211,8 @@ def test_the_report_that_is_shown_has_all_keys() -> None:
         body for info, body in fences(ROOT / "docs/guide/read-a-size-report.md") if info == "json"
     ]
     report = json.loads(BuildReport((VariantReport("camera", "linux-x86_64", 1, 1, 1),)).to_json())
-    (example,) = map(json.loads, shown)
+    example, error = map(json.loads, shown)
+    assert list(error) == list(OrchestratorError("x").to_json())
     assert list(example) == list(report)
     assert list(example["variants"][0]) == list(report["variants"][0])
 

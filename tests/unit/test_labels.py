@@ -15,6 +15,7 @@ from orchestrator.values.labels import (
     UnknownAppError,
     resolve,
 )
+from orchestrator.values.names import nearest_abi
 
 TARGETS = {
     "reader": ("linux-x86_64",),
@@ -129,13 +130,45 @@ def test_resolve(patterns: list[str], expected: list[str]) -> None:
             "error: no app is built for ios\n"
             "  expected: android-arm64-v8a, linux-x86_64\n"
             "  seen:     //...:ios\n"
-            "  do:       add ios to the targets in its app.yaml",
+            "  do:       take one of these; no toolchain offers ios",
+        ),
+        (
+            "//...:ios-arm64",
+            UnknownAbiError,
+            "error: no app is built for ios-arm64\n"
+            "  expected: android-arm64-v8a, linux-x86_64\n"
+            "  seen:     //...:ios-arm64\n"
+            "  do:       add ios-arm64 to the targets in an app.yaml",
+        ),
+        (
+            "//apps/reader:linux-armv7",
+            UnknownAbiError,
+            "error: //apps/reader is not built for linux-armv7\n"
+            "  expected: linux-x86_64\n"
+            "  seen:     //apps/reader:linux-armv7\n"
+            "  do:       add linux-armv7 to the targets in its app.yaml",
+        ),
+        (
+            "//apps/camera:all",
+            UnknownAbiError,
+            "error: //apps/camera is not built for all\n"
+            "  expected: android-arm64-v8a, linux-x86_64\n"
+            "  seen:     //apps/camera:all\n"
+            "  do:       write //apps/camera, which is every ABI",
+        ),
+        (
+            "//apps/camera:windows-x64",
+            UnknownAbiError,
+            "error: //apps/camera is not built for windows-x64\n"
+            "  expected: android-arm64-v8a, linux-x86_64\n"
+            "  seen:     //apps/camera:windows-x64\n"
+            "  do:       take one of these; no toolchain offers windows-x64",
         ),
     ],
 )
 def test_bad_patterns(pattern: str, kind: type[OrchestratorError], text: str) -> None:
     with pytest.raises(kind) as caught:
-        resolve([pattern], TARGETS)
+        resolve([pattern], TARGETS, offered=("ios-arm64", "linux-armv7"))
     assert caught.value.render() == text
 
 
@@ -170,3 +203,31 @@ def test_a_name_that_stands_for_several_abis() -> None:
     assert caught.value.hint == "did you mean //apps/a:sim?"
     with pytest.raises(UnknownAbiError):
         resolve(["//apps/c:sim"], targets, groups)
+
+
+KNOWN = ("android-arm64-v8a", "ios-arm64", "linux-arm64", "linux-arm64-musl", "linux-x86_64")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("linux-x64", "linux-x86_64"),
+        ("Linux-AMD64", "linux-x86_64"),
+        ("linux-aarch64", "linux-arm64"),
+        ("linus-x86_64", "linux-x86_64"),
+        ("linux-x86_46", "linux-x86_64"),
+        ("linux-arm64-msul", "linux-arm64-musl"),
+        ("android-arm64", "android-arm64-v8a"),
+        ("ios", "ios-arm64"),
+        # another system, or another processor
+        ("windows-x64", None),
+        ("linux-armv7", None),
+        ("linux-arm65", None),
+        ("ios-x86_64", None),
+        # of two ABIs neither is more likely
+        ("linux", None),
+        ("nope", None),
+    ],
+)
+def test_the_abi_that_is_meant(name: str, meant: str | None) -> None:
+    assert nearest_abi(name, KNOWN) == meant

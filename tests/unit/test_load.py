@@ -227,6 +227,7 @@ def test_an_empty_text_is_nothing() -> None:
             "a:\n\t- 1",
             "f:2:1: error: not YAML: found a tab that cannot start any token,"
             " while scanning for the next token\n"
+            "  do:       indent with blanks\n"
             "  | \t- 1\n"
             "  | ^",
         ),

@@ -203,7 +203,7 @@ def told(text: str) -> list[str]:
     with pytest.raises(TraceDamagedError) as caught:
         parse_lock(text, "lock")
     head, expected, seen, hint = caught.value.render().splitlines()
-    assert hint == "  do:       trace the model again: orchestrator trace"
+    assert hint == "  do:       trace the model again: ./orchestrate trace"
     place, _, what = head.partition(": error: ")
     assert what == "this trace cannot be read"
     return [place, expected.removeprefix("  expected: "), seen.removeprefix("  seen:     ")]
@@ -218,7 +218,7 @@ def test_a_damaged_lock_is_told_in_full(app: Path) -> None:
         "  expected: a dtype: Byte, Char, Short, Int, Long, Half, Float, Double, ComplexHalf,"
         " ComplexFloat, ComplexDouble, Bool, QInt8, QUInt8, QInt32, BFloat16, QUInt4x2, QUInt2x4\n"
         "  seen:     'Longer'\n"
-        "  do:       trace the model again: orchestrator trace"
+        "  do:       trace the model again: ./orchestrate trace //apps/camera"
     )
 
 
@@ -393,7 +393,7 @@ def test_a_merge_conflict(app: Path) -> None:
         f"apps/camera/traces/classifier.yaml:{line_of(text, '<<<<')}:1: error: a merge conflict was"
         " left in this trace\n"
         "  do:       keep one side's lock with its recorded runs, or trace the model again:"
-        " orchestrator trace"
+        " ./orchestrate trace //apps/camera"
     )
 
 
@@ -412,7 +412,7 @@ def test_a_lock_of_another_app_or_model(
         f" {part}\n"
         f"  expected: {getattr(TRACE, part)}\n"
         f"  seen:     {value}\n"
-        "  do:       trace the model again: orchestrator trace"
+        "  do:       trace the model again: ./orchestrate trace //apps/camera"
     )
 
 
@@ -451,7 +451,7 @@ def test_names_that_the_runtime_does_not_have(
         f" names {what} that PyTorch 0.1.0 does not have\n"
         f"  expected: {what} of PyTorch 0.1.0\n"
         f"  seen:     {seen}\n"
-        "  do:       trace the model again: orchestrator trace"
+        "  do:       trace the model again: ./orchestrate trace //apps/camera"
     )
     # after a change of the runtime that is what is told
     with pytest.raises(TraceStaleError):

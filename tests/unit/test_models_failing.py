@@ -33,6 +33,8 @@ CLASSES = {
     "checkpoint": "NoBytecodeError",
     "damaged_record": "DamagedModelError",
     "empty_file": "NotAModelError",
+    "executorch": "NotAModelError",
+    "exported_program": "NoBytecodeError",
     "extra_arguments": "ExtraArgumentsError",
     "flatbuffer": "FlatbufferModelError",
     "foreign_operator": "UnknownOperatorError",

@@ -260,7 +260,7 @@ def test_a_missing_part_is_told(part: str, quick: DeliverInputs, tmp_path: Path)
         f"{absent}: error: a part of the delivery cannot be read\n"
         "  expected: a file that the build has made\n"
         "  seen:     No such file or directory\n"
-        "  do:       build again; if it stays, run `orchestrator clean` first"
+        "  do:       build again; if it stays, run `./orchestrate clean` first"
     )
     assert not (tmp_path / "dist").exists()
 

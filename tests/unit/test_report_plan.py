@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from orchestrator.report.plan import PlannedVariant, PlanReport, plain, plan_report, show
@@ -80,6 +83,8 @@ def test_the_json_is_the_documented_one() -> None:
         "cpu_seconds": 2.0,
         "estimated_bytes": 1655684,
         "generated": True,
+        "budget_bytes": None,
+        "is_over_budget": False,
     }
     host = [f"//apps/{app}:linux-x86_64" for app in ("camera", "keyboard", "scanner")]
     assert value["shared"] == [
@@ -118,3 +123,35 @@ def test_registrations_that_do_not_exist_yet_are_told() -> None:
     assert plain(plan_report([one], frozenset())).splitlines()[-1] == (
         "registrations of 1 variants are not generated yet: they count as to compile"
     )
+
+
+def test_an_estimate_above_its_budget_is_told() -> None:
+    one = variant("camera", "linux-x86_64", "core", size=1_655_684)
+    size = one.estimated_bytes or 0
+    over, under = replace(one, budget_bytes=size - 1), replace(one, budget_bytes=size)
+    assert "budget" not in plain(plan_report([under], frozenset()))
+    report = plan_report([over], frozenset())
+    assert report.variants[0].is_over_budget
+    assert plain(report).splitlines()[-1] == (
+        "//apps/camera:linux-x86_64 is estimated at 1.66 MB, over its budget of 1.66 MB;"
+        " estimates are right to within a fifth"
+    )
+    assert (
+        not plan_report([replace(over, estimated_bytes=None)], frozenset())
+        .variants[0]
+        .is_over_budget
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_apps_and_abis_are_never_cut_on_a_terminal(width: int) -> None:
+    target = io.StringIO()
+    show(toy(), Console(file=target, force_terminal=True, width=width, color_system=None))
+    lines = target.getvalue().splitlines()
+    rows = [line for line in lines if line.startswith(("camera", "keyboard", "scanner"))]
+    assert len(rows) == 4
+    assert all(re.match(r"(camera|keyboard|scanner) +(linux-x86_64|ios-arm64) ", r) for r in rows)
+    assert "…" not in target.getvalue()
+    heads = next(line for line in lines if line.startswith("app"))
+    assert "estimated" in heads
+    assert ("most with" in heads, "to compile" in heads) == (width >= 100, width >= 80)

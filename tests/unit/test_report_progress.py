@@ -11,6 +11,7 @@ import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import pytest
 from rich.console import Console
@@ -24,7 +25,12 @@ from orchestrator.report.progress import (
     human_seconds,
     parse_status,
 )
-from orchestrator.report.progress_view import ProgressView, exact_seconds, live_line
+from orchestrator.report.progress_view import (
+    ProgressView,
+    beat_line,
+    exact_seconds,
+    live_line,
+)
 
 
 @dataclass
@@ -70,7 +76,7 @@ def test_estimate_weighs_actions_by_their_cost() -> None:
     assert progress.snapshot().remaining == pytest.approx(10 / ((20 + 30) / 25))
     clock.now += 5
     progress.feed(next(lines))
-    assert progress.snapshot() == Snapshot(4, 4, (), 20.0, 0.0)
+    assert progress.snapshot() == Snapshot(4, 4, (), 20.0, 0.0, "last")
 
 
 def test_estimate_follows_a_slow_machine() -> None:
@@ -265,7 +271,7 @@ def test_an_interrupted_build_says_how_far_it_came() -> None:
 
 def test_line_on_a_terminal() -> None:
     state = Snapshot(34, 173, ("CXX aten/src/ATen/native/Add.cpp", "link x"), 60.0, 130.0)
-    assert live_line(state).plain == ("━━━━━━━━━━━━━━━━━━━━ 34/173, about 2 min  Add.cpp, link x")
+    assert live_line(state).plain == ("━━━───────────────── 34/173, about 2 min  Add.cpp, link x")
     assert live_line(Snapshot(0, 0, (), 0.0, None)).plain == "looking for what has changed"
 
 
@@ -280,3 +286,40 @@ def test_live_line_goes_away_and_messages_stay() -> None:
     assert "0/1" in text
     assert "\x1b[1mwarning\x1b[0m: x" in text
     assert text.endswith("1 run in 0.0 s\n")
+
+
+def test_where_there_is_no_terminal_it_is_told_that_work_goes_on() -> None:
+    told = Event()
+
+    class Target(io.StringIO):
+        def write(self, text: str) -> int:
+            if "after" in text:
+                told.set()
+            return super().write(text)
+
+    target, clock = Target(), Clock()
+    progress = Progress({"CXX a/Add.cpp": 60.0, "link x": 60.0}, 2, clock)
+    with ProgressView(progress, Console(file=target), beat=0.01) as view:
+        view.feed("@@0 2 1 1 0.0@@CXX a/Add.cpp")
+        view.feed("@@1 2 1 1 0.0@@CXX a/Add.cpp")
+        view.feed("@@1 2 1 2 0.0@@link x")
+        clock.now += 30
+        assert told.wait(10)
+    assert "1 of 2 run after 30 s, about 20 s: link x\n" in target.getvalue()
+    assert target.getvalue().endswith("1 of 2 run in 30 s\n")
+
+
+def test_what_a_beat_tells() -> None:
+    assert beat_line(Snapshot(0, 0, (), 0.0, None)) == "looking for what has changed"
+    assert beat_line(Snapshot(3, 9, (), 61.0, None)) == "3 of 9 run after 1 min 01 s"
+
+
+def test_each_command_is_told_where_that_is_asked_for() -> None:
+    target = io.StringIO()
+    with ProgressView(Progress({}, 1, Clock()), Console(file=target), verbose=True) as view:
+        view.feed("@@0 2 1 1 0.0@@CXX src/Add.cpp")
+        view.feed("@@1 2 0 1 0.0@@CXX src/Add.cpp")
+        view.feed("@@2 2 0 2 0.0@@link x")
+    assert target.getvalue() == (
+        "2 to run, about 2 s\n[1/2] CXX src/Add.cpp\n[2/2] link x\n2 run in 0.0 s\n"
+    )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,42 @@ def test_on_a_terminal_it_has_colour_and_a_rule() -> None:
     assert "92.1 %" in target.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [
+        (50, "app        ABI                 stripped   verified"),
+        (80, "app        ABI                 compiled   stripped    saved   verified"),
+        (
+            140,
+            "app        ABI                 operators   compiled   reused   stripped"
+            "   all operators    saved   verified",
+        ),
+    ],
+)
+def test_on_a_narrow_terminal_columns_leave_and_no_name_is_cut(width: int, heads: str) -> None:
+    target = io.StringIO()
+    console = Console(file=target, force_terminal=True, width=width, color_system=None)
+    show(replace(REPORT, packages=PACKAGES), console)
+    lines = [line.rstrip() for line in target.getvalue().splitlines()]
+    assert lines[0] == heads
+    assert width < 80 or max(map(len, lines)) <= width
+    for variant in REPORT.variants:
+        assert any(re.match(f"{variant.app} +{variant.abi} ", line) for line in lines)
+    assert "…" not in target.getvalue()
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_verdicts_have_colour(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    target = io.StringIO()
+    show(REPORT, Console(file=target, force_terminal=True, width=140, color_system="standard"))
+    text = target.getvalue()
+    assert ("\x1b[32mok" in text, "\x1b[33mnot run here" in text) == (not no_color, not no_color)
+    assert ("\x1b[31m" in text) == (not no_color)
+
+
 def test_json_has_the_documented_shape() -> None:
     seen = json.loads(REPORT.to_json())
     assert {key: seen[key] for key in ("format", "actions_run", "seconds")} == {
@@ -135,6 +172,7 @@ def test_json_has_the_documented_shape() -> None:
         "problem": "",
         "for_release": True,
         "made_as": None,
+        "error": None,
     }
     assert seen["variants"][0]["stripped_bytes"] is None
     assert REPORT.to_json() == BuildReport(REPORT.variants[::-1], 380, 181.23456).to_json()

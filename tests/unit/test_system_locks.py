@@ -264,5 +264,5 @@ COMMANDS = Path(__file__).parents[2] / "orchestrator/commands"
 @pytest.mark.parametrize("file", sorted(COMMANDS.glob("*.py")), ids=lambda file: file.stem)
 def test_every_verb_that_uses_the_cache_holds_its_lock(file: Path) -> None:
     text = file.read_text()
-    uses = ("Session(context", "fetch_runtime(", "resolve_toolchain(")
+    uses = ("Session(context", "fetch_runtime(", "resolve_toolchain(", "parts(cache)")
     assert ("cache_in_use(" in text) == any(word in text for word in uses)

@@ -321,4 +321,6 @@ def test_the_fast_path_imports_little() -> None:
         "orchestrator.errors",
         "orchestrator.system",
         "orchestrator.system.environment",
+        "orchestrator.system.interrupts",
+        "orchestrator.system.terminal",
     ]

@@ -127,7 +127,7 @@ def test_failures_become_one_error() -> None:
         "error: //apps/camera:linux-x86_64 does not run its models as the tracer did\n"
         "  expected: the tracer's outputs\n"
         "  seen:     b: not in this library: aten::sort, aten::topk\n"
-        "  do:       trace again: orchestrator trace //apps/camera; if it stays, the inputs do not"
+        "  do:       trace again: ./orchestrate trace //apps/camera; if it stays, the inputs do not"
         " reach all code: add inputs, or use `selection: static`\n"
         "  | b: not in this library: aten::sort, aten::topk"
     )

@@ -8,7 +8,7 @@ from core_toy import CONVOLUTION, CORE, FACTS, GUARD, LINEAR, MINIZ, STUBS, make
 from orchestrator.plan.planner import Planner
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import select
-from orchestrator.select.why import Explainer, of_selection, readable
+from orchestrator.select.why import Explainer, of_selection, overloads, readable
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -157,3 +157,23 @@ def test_tags_classes_and_features() -> None:
 )
 def test_readable_names(symbol: str, expected: str) -> None:
     assert readable(symbol) == expected
+
+
+def test_a_name_without_an_overload_means_all_that_there_are() -> None:
+    known = ["aten::lstm.data", "aten::lstm.input", "aten::lstm_cell", "aten::relu"]
+    assert overloads("aten::lstm", known) == ("aten::lstm.data", "aten::lstm.input")
+    assert overloads("aten::relu", known) == ("aten::relu",)
+    assert overloads("aten::lst", known) == ()
+
+
+def test_of_several_operators_those_are_told_that_are_there() -> None:
+    told = explainer()
+    one = ["classifier: its bytecode names it; it ran 1,200 times"]
+    assert told.operators(["aten::linear"], [TRACE]) == one
+    assert told.operators(["aten::linear", "aten::shadow", "aten::sparse_only"], [TRACE]) == [
+        "aten::linear",
+        f"  {one[0]}",
+        "aten::shadow",
+        "  classifier: kernels called it, once",
+    ]
+    assert told.operators(["aten::sparse_only", "aten::nothing"], [TRACE]) == []

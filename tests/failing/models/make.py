@@ -103,6 +103,15 @@ def unpack(data: bytes) -> Records:
         }
 
 
+def exported(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Records:
+    """What torch.export.save writes, with its texts emptied: they name files of this machine."""
+    out = io.BytesIO()
+    torch.export.save(torch.export.export(module, inputs), out)
+    records = unpack(out.getvalue())
+    kept = ("archive_format", "archive_version", "byteorder", "models/model.json")
+    return {path: b"" if path.endswith(".json") else records[path] for path in kept}
+
+
 def pack(records: Records, method: int = zipfile.ZIP_STORED) -> bytes:
     return pack_paths([(f"model/{path}", data) for path, data in records.items()], method)
 
@@ -176,6 +185,8 @@ def cases() -> dict[str, bytes]:
         "checkpoint": pack(unpack(weights.getvalue())),
         "damaged_record": flipped(good, b"get_num_bundled_inputs"),
         "empty_file": b"",
+        "executorch": b"\x30\0\0\0ET12" + bytes(16),
+        "exported_program": pack(exported(Small(), inputs[0])),
         "flatbuffer": b"\x18\0\0\0PTMF" + bytes(16),
         "foreign_operator": naming(small, "aten::relu", "torchvision::nms"),
         "git_lfs_pointer": b"version https://git-lfs.github.com/spec/v1\nsize 445543\n",

@@ -1,0 +1,55 @@
+"""`orchestrator completion`: a script by which a shell completes the command line."""
+
+from __future__ import annotations
+
+import argparse
+
+import shtab
+
+from orchestrator.commands import COMMANDS
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.load.workspace import load_workspace
+
+NAME = "completion"
+HELP = """\
+Prints a script for bash, zsh or tcsh that completes verbs, options and this workspace's labels.
+Labels are those of now: print it again after an app was added."""
+EXAMPLE = """\
+./orchestrate completion bash > ~/.local/share/bash-completion/completions/orchestrate
+./orchestrate completion zsh > ~/.zfunc/_orchestrate"""
+
+# As users type it: shells look a path's last part up.
+_PROGRAM = "orchestrate"
+
+# Labels hold colons, which bash takes for the ends of words.
+_PREAMBLE = {"bash": "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the shell."""
+    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS, help="whose script to print")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Print the script."""
+    workspace = load_workspace(context.root, context.env)
+    labels = ["//..."]
+    for app, abis in sorted(workspace.targets.items()):
+        labels += [f"//apps/{app}", *(f"//apps/{app}:{abi}" for abi in sorted(abis))]
+    print(shtab.complete(_whole_parser(labels), arguments.shell, preamble=_PREAMBLE), end="")
+    return ExitCode.OK
+
+
+def _whole_parser(labels: list[str]) -> argparse.ArgumentParser:
+    """The command line as one parser, with labels as the choices of what takes them."""
+    parser = argparse.ArgumentParser(prog=_PROGRAM, allow_abbrev=False)
+    verbs = parser.add_subparsers()  # shtab passes over one without help
+    for name in sorted(COMMANDS):
+        module = COMMANDS[name].load()
+        verb = verbs.add_parser(name, help=COMMANDS[name].help, allow_abbrev=False)
+        module.add_arguments(verb)
+        for action in verb._actions:
+            if action.dest in ("patterns", "label"):
+                action.choices = labels
+    return parser
