@@ -38,7 +38,7 @@ for argument in "$@"; do
   case "$previous" in -o) out="$argument" ;; esac
   previous="$argument"
 done
-for argument in "$@"; do case "$argument" in *.o) cat "$argument" ;; esac; done > "$out"
+for argument in "$@"; do case "$argument" in *.o) cat "$argument" || exit 1 ;; esac; done > "$out"
 """
 
 
