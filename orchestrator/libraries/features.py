@@ -31,6 +31,7 @@ class Feature(BaseModel):
     unit: str | None = None
     header: str | None = None
     fast: bool = False
+    registers: Strings = ()
 
 
 class _Features(BaseModel):
@@ -79,6 +80,31 @@ def fast_sources() -> frozenset[str]:
 def sources_of(features: Collection[str]) -> tuple[str, ...]:
     """The features' sources, relative to native/, in the order of the data."""
     return tuple(one.source for one in load_features() if one.name in features)
+
+
+@dataclass(frozen=True)
+class OwnUnit:
+    """A source of ours that registers operators, as a unit of PyTorch's does.
+
+    source     relative to native/
+    operators  that it registers
+    symbols    of PyTorch's, that it leaves undefined
+    """
+
+    source: str
+    operators: tuple[str, ...]
+    symbols: frozenset[str]
+
+
+def own_units(pytorch: str) -> tuple[OwnUnit, ...]:
+    """The sources that register operators, in the order of the data; none for a version without
+    shipped symbols."""
+    entries = load_entries(pytorch)
+    return tuple(
+        OwnUnit(one.source, one.registers, entries[one.name].runtime)
+        for one in load_features()
+        if one.registers and one.name in entries
+    )
 
 
 def features_path(pytorch: str) -> Path:

@@ -14,8 +14,8 @@ import json
 import re
 import sys
 from array import array
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from orchestrator.errors import OrchestratorError
 FORMAT = 2
 _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
 COMDAT = -1
+# CPU seconds to compile a unit of ours.
+_OWN_COST = 6.0
 
 
 # A constructor or destructor has up to three names for one body (Itanium C++ ABI, 5.1.4.3), of
@@ -146,6 +148,24 @@ def aliases(symbol: str) -> tuple[str, ...]:
         return (symbol,)
     kinds = "12" if match[1] == "C" else "012"
     return tuple(symbol[: match.start(2)] + kind + symbol[match.end(2) :] for kind in kinds)
+
+
+def with_own_units(
+    index: RuntimeIndex, units: Iterable[tuple[str, Iterable[str], Iterable[str]]]
+) -> RuntimeIndex:
+    """The index with units of ours behind PyTorch's own.
+
+    units: of each its path, the operators that it registers, and the symbols that it refers to. A
+    unit is linked whole: what one of its operators needs, each of them does.
+    """
+    paths = list(index.units)
+    registrations = list(index.registrations)
+    for path, operators, symbols in units:
+        names = {alias for symbol in symbols for alias in aliases(symbol)}
+        nodes = sorted(index.by_name[name] for name in names if name in index.by_name)
+        registrations += [Registration(name, "schema", len(paths), ()) for name in operators]
+        paths.append(UnitFacts(path, _OWN_COST, init=tuple(nodes)))
+    return replace(index, units=tuple(paths), registrations=tuple(registrations))
 
 
 def save_index(index: RuntimeIndex) -> bytes:
