@@ -136,6 +136,11 @@ class RuntimeIndex:
         found = (self._registered.get((owner, target)) for target in self.targets(node))
         return next((one for one in found if one is not None and one[0] == file[1]), None)
 
+    def defining(self, symbols: Iterable[str]) -> tuple[int, ...]:
+        """The nodes that define `symbols`; those that no unit defines are libc's or libc++'s."""
+        wanted = {alias for symbol in symbols for alias in aliases(symbol)}
+        return tuple(n for n, name in enumerate(self.names) if name.split("@", 1)[0] in wanted)
+
     def targets(self, node: int) -> array[int]:
         """The nodes that `node` refers to."""
         return self.edges[self.edge_starts[node] : self.edge_starts[node + 1]]
@@ -161,10 +166,8 @@ def with_own_units(
     paths = list(index.units)
     registrations = list(index.registrations)
     for path, operators, symbols in units:
-        names = {alias for symbol in symbols for alias in aliases(symbol)}
-        nodes = sorted(index.by_name[name] for name in names if name in index.by_name)
         registrations += [Registration(name, "schema", len(paths), ()) for name in operators]
-        paths.append(UnitFacts(path, _OWN_COST, init=tuple(nodes)))
+        paths.append(UnitFacts(path, _OWN_COST, init=index.defining(symbols)))
     return replace(index, units=tuple(paths), registrations=tuple(registrations))
 
 
