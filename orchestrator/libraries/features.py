@@ -27,6 +27,7 @@ class Feature(BaseModel):
     name: str
     source: str
     operators: Strings = ()
+    called: Strings = ()
     beside: Strings = ()
     unit: str | None = None
     header: str | None = None
@@ -55,9 +56,14 @@ def load_features(folder: Path = DATA) -> tuple[Feature, ...]:
     return _Features.model_validate(yaml.safe_load(text)).features
 
 
-def asked_by_operators(operators: Collection[str]) -> frozenset[str]:
-    """The features that models with these root operators ask for, and those beside them."""
-    found = {one.name for one in load_features() if not set(one.operators).isdisjoint(operators)}
+def asked_by_operators(operators: Collection[str], called: Collection[str]) -> frozenset[str]:
+    """The features that models with these root operators ask for, which called these others in
+    their traces; and those beside them."""
+    found = {
+        one.name
+        for one in load_features()
+        if not set(one.operators).isdisjoint(operators) or not set(one.called).isdisjoint(called)
+    }
     beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
     return frozenset(found | beside)
 

@@ -86,15 +86,15 @@ class Session:
         return self.library.data.levels.get(self.workspace.toolchains[abi].config.processor, ())
 
     def asked_features(
-        self, abi: str, app: str, root_operators: Collection[str]
+        self, abi: str, app: str, root_operators: Collection[str], called: Collection[str]
     ) -> frozenset[str] | None:
-        """The kernels that call a library, of those that operators ask for; None where the app's
-        variant for the ABI has none, whatever it computes."""
+        """The kernels that call a library, of those that operators ask for, which models name or
+        have called; None where the app's variant for the ABI has none, whatever it computes."""
         native = self.workspace.apps[app].kernels == "native"
         shipped = load_entries(self.runtime.version.version)
         if native or not shipped or self.library_index(abi) is None:
             return None
-        return asked_by_operators(root_operators)
+        return asked_by_operators(root_operators, called)
 
     @cached_property
     def planner(self) -> Planner:
