@@ -54,7 +54,7 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n",
     )
     assert manifest(workspace)["kernels"] == {
-        "features": ["convolution", "gemm", "linear", "rewrite"],
+        "features": ["convolution", "convolution_site", "gemm", "linear", "rewrite", "transposed"],
         "library": "xnnpack",
         "version": "0.0~git20241108",
     }

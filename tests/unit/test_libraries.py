@@ -22,6 +22,7 @@ from orchestrator.libraries.features import (
     library_symbols,
     load_entries,
     load_features,
+    own_units,
     sources_of,
 )
 from orchestrator.libraries.index import (
@@ -193,14 +194,30 @@ def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
 
 
 def test_features() -> None:
-    assert asked_by_operators(["aten::add.Tensor"]) == frozenset()
-    assert asked_by_operators(["aten::conv2d"]) == {"convolution", "rewrite"}
-    assert asked_by_operators(["aten::linear", "aten::relu"]) == {"linear", "rewrite"}
+    assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"]) == frozenset()
+    convolution = {"convolution", "convolution_site", "rewrite"}
+    assert asked_by_operators(["aten::conv2d"], []) == convolution
+    assert asked_by_operators(["aten::linear", "aten::relu"], []) == {"linear", "rewrite"}
+    transposed = asked_by_operators(["aten::_convolution"], ["aten::slow_conv_transpose2d"])
+    assert transposed == {*convolution, "transposed"}
+    packed = asked_by_operators(["prepacked::linear_clamp_run"], [])
+    assert packed == {"linear", "prepacked_linear", "rewrite"}
     assert asked_by_units() == {"aten/src/ATen/native/cpu/BlasKernel.cpp": "gemm"}
     assert sources_of({"linear", "rewrite"}) == ("kernels/rewrite.cpp", "kernels/linear.cpp")
     assert all((NATIVE / one.source).is_file() for one in load_features())
     names = {one.name for one in load_features()}
     assert all(set(one.beside) <= names for one in load_features())
+
+
+def test_units_of_ours() -> None:
+    """They are no variant's features, and all that they call is what PyTorch defines."""
+    (unit,) = own_units(VERSION)
+    assert unit.source == "kernels/prepacked.cpp"
+    assert "prepacked::conv2d_clamp_run" in unit.operators
+    assert any(symbol.startswith("_ZN2at4_ops6linear4call") for symbol in unit.symbols)
+    assert asked_by_operators(unit.operators, unit.operators).isdisjoint({"prepacked"})
+    assert library_symbols([load_entries(VERSION)["prepacked"]]) == frozenset()
+    assert own_units("0.0.0") == ()
 
 
 def test_the_shipped_symbols() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from export_support.saving import canonical, prepare
+from export_support.saving import canonical, freeze, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 from torch.utils.mobile_optimizer import optimize_for_mobile
@@ -114,12 +114,12 @@ def main() -> None:
     prepare()
     torch.manual_seed(7)
     model = Layers().requires_grad_(False).eval()
-    plain = torch.jit.script(model)
-    packed = optimize_for_mobile(plain)
+    packed = optimize_for_mobile(torch.jit.script(model))
+    plain = freeze(model)
     images = [torch.randn(2, 6, 5, 7), torch.randn(1, 6, 4, 9)]
     rows = [*((x,) for x in images), (images[0].contiguous(memory_format=torch.channels_last),)]
     stock = [packed(*row) for row in rows]
-    for row, given in zip(rows, stock):
+    for row, given in zip(rows, stock, strict=True):
         torch.testing.assert_close(given, plain(*row), rtol=1e-4, atol=1e-5)
     lists = [[one.reshape(-1).tolist() for one in given] for given in stock]
     rounded = [[[float(f"{n:.5g}") for n in one] for one in given] for given in lists]
