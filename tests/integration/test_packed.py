@@ -67,7 +67,7 @@ def test_every_layer_is_verified_at_every_cpu_level(workspace: Path) -> None:
         "",
         "//apps/packed:linux-x86_64 packed: ok, 3 runs, also at CPU level baseline\n"
         "//apps/packed:linux-x86_64 plain: ok, 3 runs, also at CPU level baseline\n"
-        "//apps/packed:linux-x86_64 late: ok, 1 run, also at CPU level baseline\n",
+        "//apps/packed:linux-x86_64 late: ok, 1 runs, also at CPU level baseline\n",
     )
     manifest = json.loads((workspace / "dist/packed/linux-x86_64/manifest.json").read_text())
     assert {"prepacked_convolution", "prepacked_linear", "transposed"} <= set(
@@ -186,11 +186,17 @@ def test_a_damaged_layer_is_an_error_when_it_is_loaded(workspace: Path, state: b
 
 
 @pytest.mark.parametrize(
-    "operator",
-    ["prepacked::linear_clamp_run", "prepacked::conv2d_transpose_clamp_run"],
+    ("name", "state", "operator"),
+    [
+        ("Conv2dOpContext", PLAIN, "prepacked::linear_clamp_run"),
+        ("Conv2dOpContext", PLAIN, "prepacked::conv2d_transpose_clamp_run"),
+        ("TransposeConv2dOpContext", FOLDED, "prepacked::conv2d_clamp_run"),
+    ],
 )
-def test_a_layer_of_another_kind_is_an_error(workspace: Path, operator: str) -> None:
-    layer = _layer("Conv2dOpContext", ptl.tuple_of(*PLAIN))
+def test_a_layer_of_another_kind_is_an_error(
+    workspace: Path, name: str, state: tuple[bytes, ...], operator: str
+) -> None:
+    layer = _layer(name, ptl.tuple_of(*state))
     ran = _run(workspace, _model(layer, operator))
     assert [run["error"]["code"] for run in ran["runs"]] == ["RUN_FAILED"] * 2
 

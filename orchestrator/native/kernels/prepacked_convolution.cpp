@@ -11,10 +11,11 @@ void copy(const std::vector<int64_t>& from, uint32_t (&to)[2]) {
   std::copy(from.begin(), from.end(), to); // two numbers, asked when the layer was made
 }
 
-// conv2d_clamp_run(input, layer)
+// conv2d_clamp_run(input, layer), and the transposed one
+template <LayerKind kind>
 bool read_layer(const Arguments& given, Convolution* found) {
   const Layer* layer = layer_in(given[1]);
-  if (layer == nullptr || layer->kind == LayerKind::kLinear || !is_plain(layer->weight)) {
+  if (layer == nullptr || layer->kind != kind || !is_plain(layer->weight)) {
     return false;
   }
   found->weight = layer->weight;
@@ -25,19 +26,20 @@ bool read_layer(const Arguments& given, Convolution* found) {
   copy(layer->output_padding, found->output_padding);
   copy(layer->dilation, found->dilation);
   found->groups = layer->groups;
-  found->transposed = layer->kind == LayerKind::kTransposed;
+  found->transposed = kind == LayerKind::kTransposed;
   found->least = float(layer->least);
   found->most = float(layer->most);
   return true;
 }
 
+template <LayerKind kind>
 std::unique_ptr<Site> make(std::vector<Step> steps) {
-  return make_convolution(std::move(steps), read_layer);
+  return make_convolution(std::move(steps), read_layer<kind>);
 }
 
 SiteKind kinds[] = {
-    {"prepacked::conv2d_clamp_run", 1, true, make, nullptr},
-    {"prepacked::conv2d_transpose_clamp_run", 1, true, make, nullptr},
+    {"prepacked::conv2d_clamp_run", 1, true, make<LayerKind::kConvolution>, nullptr},
+    {"prepacked::conv2d_transpose_clamp_run", 1, true, make<LayerKind::kTransposed>, nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1])};
 
