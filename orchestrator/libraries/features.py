@@ -26,6 +26,7 @@ class Feature(BaseModel):
 
     name: str
     source: str
+    part: str | None = None
     operators: Strings = ()
     called: Strings = ()
     beside: Strings = ()
@@ -56,13 +57,16 @@ def load_features(folder: Path = DATA) -> tuple[Feature, ...]:
     return _Features.model_validate(yaml.safe_load(text)).features
 
 
-def asked_by_operators(operators: Collection[str], called: Collection[str]) -> frozenset[str]:
-    """The features that models with these root operators ask for, which called these others in
-    their traces; and those beside them."""
+def asked_by_operators(
+    operators: Collection[str], called: Collection[str], parts: Collection[str]
+) -> frozenset[str]:
+    """The features of these parts that models with these root operators ask for, which called
+    these others in their traces; and those beside them."""
     found = {
         one.name
         for one in load_features()
-        if not set(one.operators).isdisjoint(operators) or not set(one.called).isdisjoint(called)
+        if (one.part or one.name) in parts
+        and not (set(one.operators).isdisjoint(operators) and set(one.called).isdisjoint(called))
     }
     beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
     return frozenset(found | beside)

@@ -73,6 +73,7 @@ def plan_variants(
                 features=session.asked_features(
                     abi_of(label), label.app, roots[label.app], called[label.app]
                 ),
+                parts=session.kernel_parts(label.app),
                 self_relocation=session.workspace.apps[label.app].config.self_relocation,
             )
             for label in labels

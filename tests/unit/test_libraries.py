@@ -41,7 +41,7 @@ from orchestrator.plan.libraries import library_compiles, library_facts
 from orchestrator.runtime.entry import undefined_symbols
 from orchestrator.runtime.index import IndexUnreadableError, load_index
 from orchestrator.runtime.objects import ObjectFacts, read_object
-from orchestrator.values.config import Processor
+from orchestrator.values.config import KernelPart, Processor
 
 ROOT = Path(__file__).parents[2]
 VERSION = "1.13.1"
@@ -194,14 +194,20 @@ def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
 
 
 def test_features() -> None:
-    assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"]) == frozenset()
+    parts = get_args(KernelPart)
+    assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"], parts) == frozenset()
     convolution = {"convolution", "convolution_site", "rewrite"}
-    assert asked_by_operators(["aten::conv2d"], []) == convolution
-    assert asked_by_operators(["aten::linear", "aten::relu"], []) == {"linear", "rewrite"}
-    transposed = asked_by_operators(["aten::_convolution"], ["aten::slow_conv_transpose2d"])
+    assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
+    assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
+    up = ["aten::slow_conv_transpose2d"]
+    transposed = asked_by_operators(["aten::_convolution"], up, parts)
     assert transposed == {*convolution, "transposed"}
-    packed = asked_by_operators(["prepacked::linear_clamp_run"], [])
+    packed = asked_by_operators(["prepacked::linear_clamp_run"], [], parts)
     assert packed == {"linear", "prepacked_linear", "rewrite"}
+    both = ["aten::_convolution", "prepacked::linear_clamp_run"]
+    assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
+    assert asked_by_operators(both, up, ["gemm"]) == frozenset()
+    assert {one.part or one.name for one in load_features()} > set(parts)
     assert asked_by_units() == {"aten/src/ATen/native/cpu/BlasKernel.cpp": "gemm"}
     assert sources_of({"linear", "rewrite"}) == ("kernels/rewrite.cpp", "kernels/linear.cpp")
     assert all((NATIVE / one.source).is_file() for one in load_features())
@@ -215,7 +221,7 @@ def test_units_of_ours() -> None:
     assert unit.source == "kernels/prepacked.cpp"
     assert "prepacked::conv2d_clamp_run" in unit.operators
     assert any(symbol.startswith("_ZN2at4_ops6linear4call") for symbol in unit.symbols)
-    assert asked_by_operators(unit.operators, unit.operators).isdisjoint({"prepacked"})
+    assert asked_by_operators(unit.operators, (), get_args(KernelPart)).isdisjoint({"prepacked"})
     assert library_symbols([load_entries(VERSION)["prepacked"]]) == frozenset()
     assert own_units("0.0.0") == ()
 
