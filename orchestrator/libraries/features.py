@@ -26,11 +26,14 @@ class Feature(BaseModel):
 
     name: str
     source: str
+    part: str | None = None
     operators: Strings = ()
+    called: Strings = ()
     beside: Strings = ()
     unit: str | None = None
     header: str | None = None
     fast: bool = False
+    registers: Strings = ()
 
 
 class _Features(BaseModel):
@@ -54,9 +57,17 @@ def load_features(folder: Path = DATA) -> tuple[Feature, ...]:
     return _Features.model_validate(yaml.safe_load(text)).features
 
 
-def asked_by_operators(operators: Collection[str]) -> frozenset[str]:
-    """The features that models with these root operators ask for, and those beside them."""
-    found = {one.name for one in load_features() if not set(one.operators).isdisjoint(operators)}
+def asked_by_operators(
+    operators: Collection[str], called: Collection[str], parts: Collection[str]
+) -> frozenset[str]:
+    """The features of these parts that models with these root operators ask for, which called
+    these others in their traces; and those beside them."""
+    found = {
+        one.name
+        for one in load_features()
+        if (one.part or one.name) in parts
+        and not (set(one.operators).isdisjoint(operators) and set(one.called).isdisjoint(called))
+    }
     beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
     return frozenset(found | beside)
 
@@ -79,6 +90,31 @@ def fast_sources() -> frozenset[str]:
 def sources_of(features: Collection[str]) -> tuple[str, ...]:
     """The features' sources, relative to native/, in the order of the data."""
     return tuple(one.source for one in load_features() if one.name in features)
+
+
+@dataclass(frozen=True)
+class OwnUnit:
+    """A source of ours that registers operators, as a unit of PyTorch's does.
+
+    source     relative to native/
+    operators  that it registers
+    symbols    of PyTorch's, that it leaves undefined
+    """
+
+    source: str
+    operators: tuple[str, ...]
+    symbols: frozenset[str]
+
+
+def own_units(pytorch: str) -> tuple[OwnUnit, ...]:
+    """The sources that register operators, in the order of the data; none for a version without
+    shipped symbols."""
+    entries = load_entries(pytorch)
+    return tuple(
+        OwnUnit(one.source, one.registers, entries[one.name].runtime)
+        for one in load_features()
+        if one.registers and one.name in entries
+    )
 
 
 def features_path(pytorch: str) -> Path:

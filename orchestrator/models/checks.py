@@ -33,10 +33,10 @@ _ADVICE: Final = {
 }
 # Operators of a delegate that is no part of the runtime, and how to write the model without them.
 _NAMESPACE_ADVICE: Final = dict.fromkeys(
-    ("prepacked", "vulkan_prepack", "metal_prepack", "metal"),
-    "optimize_for_mobile put operators of XNNPACK, Vulkan or Metal in place of PyTorch's own, and "
-    "this runtime is built without these libraries: save the scripted model as it is, or give "
-    "optimize_for_mobile the blocklist {MobileOptimizerType.INSERT_FOLD_PREPACK_OPS}",
+    ("vulkan_prepack", "metal_prepack", "metal"),
+    "optimize_for_mobile put operators of Vulkan or Metal in place of PyTorch's own, and this "
+    "runtime is built without these libraries: save the scripted model as it is, or give "
+    'optimize_for_mobile no backend but "CPU"',
 )
 # Namespaces of the classes that hold weights packed for a quantised engine.
 _PACKED: Final = frozenset({"quantized", "rnn", "sparse"})

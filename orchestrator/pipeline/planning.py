@@ -44,6 +44,7 @@ def plan_variants(
     """
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
     roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
+    called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
     kernels = {app: session.kernels_for(roots[app]) for app in traces}
     selections = {
         app: select(
@@ -69,7 +70,10 @@ def plan_variants(
                 lean=session.lean_units(roots[label.app]),
                 cut=session.cut_units(roots[label.app]),
                 app=label.app,
-                features=session.asked_features(abi_of(label), label.app, roots[label.app]),
+                features=session.asked_features(
+                    abi_of(label), label.app, roots[label.app], called[label.app]
+                ),
+                parts=session.kernel_parts(label.app),
                 self_relocation=session.workspace.apps[label.app].config.self_relocation,
             )
             for label in labels

@@ -10,15 +10,20 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.context import Context
-from orchestrator.libraries.features import headers_of_units
+from orchestrator.libraries.features import headers_of_units, own_units
 from orchestrator.load.declared import Workspace
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import UnityRules
-from orchestrator.plan.variant import OwnHeader, RuntimeFacts
+from orchestrator.plan.variant import OWN, OwnHeader, RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.entry import Entry, load_entry, loader_symbols, recording_symbols
 from orchestrator.runtime.generated import generate_sources, generated_identity
-from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, load_index
+from orchestrator.runtime.index import (
+    IndexUnreadableError,
+    RuntimeIndex,
+    load_index,
+    with_own_units,
+)
 from orchestrator.runtime.source import FetchedRuntime, fetch_runtime
 from orchestrator.runtime.units import runtime_units
 from orchestrator.runtime.versions import DATA, VersionData, load_version
@@ -55,8 +60,15 @@ class PreparedRuntime:
 
     @cached_property
     def index(self) -> RuntimeIndex:
-        """The shipped index; raises IndexUnreadableError where it is not of this source tree."""
-        return shipped_index(self.version.version, self.fetched.digest)
+        """The shipped index, with units of ours that register operators.
+
+        Raises IndexUnreadableError where it is not of this source tree.
+        """
+        version = self.version.version
+        return with_own_units(
+            shipped_index(version, self.fetched.digest),
+            ((OWN + one.source, one.operators, one.symbols) for one in own_units(version)),
+        )
 
     @cached_property
     def entry(self) -> Entry:
@@ -133,6 +145,10 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
+        own={
+            OWN + one.source: text_digest("".join(header_texts(NATIVE / one.source)))
+            for one in own_units(version.version)
+        },
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
 

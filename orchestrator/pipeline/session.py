@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import get_args
 
 from orchestrator.context import Context
 from orchestrator.execute.folders import ensure_folder
@@ -42,7 +43,7 @@ from orchestrator.toolchain.host import host_abi, required_host, this_machine
 from orchestrator.toolchain.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.toolchain.running import Running
 from orchestrator.trace.form import Vocabulary
-from orchestrator.values.config import ModelConfig, ToolchainConfig
+from orchestrator.values.config import KernelPart, ModelConfig, ToolchainConfig
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.trace import TraceIdentity
 
@@ -92,15 +93,22 @@ class Session:
         return self.library.data.levels.get(self.workspace.toolchains[abi].config.processor, ())
 
     def asked_features(
-        self, abi: str, app: str, root_operators: Collection[str]
+        self, abi: str, app: str, root_operators: Collection[str], called: Collection[str]
     ) -> frozenset[str] | None:
-        """The kernels that call a library, of those that operators ask for; None where the app's
-        variant for the ABI has none, whatever it computes."""
-        native = self.workspace.apps[app].kernels == "native"
+        """The kernels that call a library, of those that operators ask for, which models name or
+        have called; None where the app's variant for the ABI has none, whatever it computes."""
+        parts = self.kernel_parts(app)
         shipped = load_entries(self.runtime.version.version)
-        if native or not shipped or self.library_index(abi) is None:
+        if not parts or not shipped or self.library_index(abi) is None:
             return None
-        return asked_by_operators(root_operators)
+        return asked_by_operators(root_operators, called, parts)
+
+    def kernel_parts(self, app: str) -> frozenset[KernelPart]:
+        """What an app wants a library's kernels for."""
+        choice = self.workspace.apps[app].kernels
+        if choice == "native":
+            return frozenset()
+        return frozenset(get_args(KernelPart) if choice == "auto" else choice)
 
     @cached_property
     def planner(self) -> Planner:

@@ -38,7 +38,7 @@ from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import Compile
-from orchestrator.values.config import Optimize
+from orchestrator.values.config import KernelPart, Optimize
 from orchestrator.values.selection import Selection
 
 LIBRARY_SOURCES = (
@@ -72,6 +72,7 @@ class Wanted:
     app is whose release variant it is: on Android its library carries the app's Java methods.
     self_relocation: whether the app lets its shared library relocate itself.
     features: the kernels that call a library which its operators ask for; None: none at all.
+    parts: what it wants such kernels for, where a unit of its plan asks for them.
     """
 
     label: str
@@ -86,6 +87,7 @@ class Wanted:
     app: str | None = None
     self_relocation: bool = True
     features: frozenset[str] | None = None
+    parts: frozenset[KernelPart] = frozenset()
 
 
 def plan_all(
@@ -206,7 +208,8 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
     more = {
         feature
         for unit, feature in asked_by_units().items()
-        if session.planner.has(unit, wanted.kernels, wanted.selection, spec)
+        if feature in wanted.parts
+        and session.planner.has(unit, wanted.kernels, wanted.selection, spec)
     }
     return _with_features(session, spec, wanted.features | more)
 

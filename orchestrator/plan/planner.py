@@ -28,7 +28,7 @@ from orchestrator.plan.variant import (
     VariantSpec,
     compilation,
 )
-from orchestrator.runtime.index import RuntimeIndex, UnitFacts, aliases
+from orchestrator.runtime.index import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
@@ -282,16 +282,9 @@ class _Units:
 
 
 def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
-    """The nodes that define `symbols`, and those of the registering machinery.
-
-    Symbols that no unit defines are libc's or libc++'s.
-    """
-    wanted = {alias for symbol in symbols for alias in aliases(symbol)}
-    return [
-        n
-        for n, name in enumerate(index.names)
-        if name.split("@", 1)[0] in wanted or name.startswith(_REGISTERING)
-    ]
+    """The nodes that define `symbols`, and those of the registering machinery."""
+    registering = (n for n, name in enumerate(index.names) if name.startswith(_REGISTERING))
+    return sorted({*index.defining(symbols), *registering})
 
 
 def _registering_units(

@@ -23,6 +23,8 @@ from orchestrator.values.selection import Selection
 # Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
 _SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+# Where the index has units of ours: as `native/<source>`.
+OWN = "native/"
 # Units that run for each operator of a model: kernels, their iterators, the tensor itself.
 _COMPUTING = (
     "aten/src/ATen/native/",
@@ -62,6 +64,7 @@ class RuntimeFacts:
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
+    own          unit of ours -> digest of its text
     """
 
     identity: str
@@ -75,6 +78,7 @@ class RuntimeFacts:
     pch: str = ""
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
+    own: Mapping[str, str] = field(default_factory=dict)
 
     def is_cxx(self, unit: str) -> bool:
         """Whether a unit is C++: C has no projections."""
@@ -249,12 +253,10 @@ def compilation(
     if included is not None:
         flags = (*flags, "-include", f"$native/{included.path}")
         of |= {"flags": flags, "included": included.digest}
+    if unit.path in facts.own:
+        of |= {"own": facts.own[unit.path]}
     fingerprint_with = fingerprint_but(of, "projection")
-    source = (
-        f"$generated/ATen/{unit.path.removeprefix(GENERATED)}"
-        if unit.path.startswith(GENERATED)
-        else f"$tree/{unit.path}"
-    )
+    source = _source_of(facts, unit.path)
 
     def compile_with(projection: str | None) -> Compile:
         return Compile(
@@ -270,6 +272,12 @@ def compilation(
         )
 
     return compile_with
+
+
+def _source_of(facts: RuntimeFacts, unit: str) -> str:
+    if unit.startswith(GENERATED):
+        return f"$generated/ATen/{unit.removeprefix(GENERATED)}"
+    return f"$native/{unit.removeprefix(OWN)}" if unit in facts.own else f"$tree/{unit}"
 
 
 def flags_of(

@@ -14,8 +14,8 @@ import json
 import re
 import sys
 from array import array
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from orchestrator.errors import OrchestratorError
 FORMAT = 2
 _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
 COMDAT = -1
+# CPU seconds to compile a unit of ours.
+_OWN_COST = 6.0
 
 
 # A constructor or destructor has up to three names for one body (Itanium C++ ABI, 5.1.4.3), of
@@ -134,6 +136,11 @@ class RuntimeIndex:
         found = (self._registered.get((owner, target)) for target in self.targets(node))
         return next((one for one in found if one is not None and one[0] == file[1]), None)
 
+    def defining(self, symbols: Iterable[str]) -> tuple[int, ...]:
+        """The nodes that define `symbols`; those that no unit defines are libc's or libc++'s."""
+        wanted = {alias for symbol in symbols for alias in aliases(symbol)}
+        return tuple(n for n, name in enumerate(self.names) if name.split("@", 1)[0] in wanted)
+
     def targets(self, node: int) -> array[int]:
         """The nodes that `node` refers to."""
         return self.edges[self.edge_starts[node] : self.edge_starts[node + 1]]
@@ -146,6 +153,22 @@ def aliases(symbol: str) -> tuple[str, ...]:
         return (symbol,)
     kinds = "12" if match[1] == "C" else "012"
     return tuple(symbol[: match.start(2)] + kind + symbol[match.end(2) :] for kind in kinds)
+
+
+def with_own_units(
+    index: RuntimeIndex, units: Iterable[tuple[str, Iterable[str], Iterable[str]]]
+) -> RuntimeIndex:
+    """The index with units of ours behind PyTorch's own.
+
+    units: of each its path, the operators that it registers, and the symbols that it refers to. A
+    unit is linked whole: what one of its operators needs, each of them does.
+    """
+    paths = list(index.units)
+    registrations = list(index.registrations)
+    for path, operators, symbols in units:
+        registrations += [Registration(name, "schema", len(paths), ()) for name in operators]
+        paths.append(UnitFacts(path, _OWN_COST, init=index.defining(symbols)))
+    return replace(index, units=tuple(paths), registrations=tuple(registrations))
 
 
 def save_index(index: RuntimeIndex) -> bytes:

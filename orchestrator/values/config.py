@@ -35,7 +35,9 @@ from orchestrator.errors import visible
 
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
-KernelChoice = Literal["auto", "native"]
+KernelPart = Literal[
+    "convolution", "linear", "gemm", "softmax", "layer_norm", "activation", "unary"
+]
 PackageKind = Literal["tar", "deb", "aar", "xcframework"]
 System = Literal["linux", "android", "ios", "ios-simulator"]
 Processor = Literal["x86_64", "arm64", "armv7"]
@@ -161,6 +163,17 @@ def _kind_of_run(value: Any) -> str:
 T = TypeVar("T")
 # Lists in the file, tuples in memory; the entries stay strict.
 Tuple = Annotated[tuple[T, ...], Strict(False)]
+
+
+def _kind_of_kernels(value: Any) -> str:
+    return "parts" if isinstance(value, list | tuple) else "word"
+
+
+KernelChoice = Annotated[
+    Annotated[Literal["auto", "native"], Tag("word")]
+    | Annotated[Tuple[KernelPart], Field(min_length=1), Tag("parts")],
+    Discriminator(_kind_of_kernels),
+]
 Sha256 = Annotated[str, Field(pattern=SHA256)]
 AbiName = Annotated[str, Field(pattern=ABI)]
 Line = Annotated[str, Field(max_length=4096), AfterValidator(_one_line)]
@@ -301,7 +314,7 @@ class Defaults(Declared):
         "auto",
         description=(
             "`auto`: a library's kernels where `runtime: libraries:` has one for what the models"
-            " compute. `native`: PyTorch's own alone."
+            " compute. `native`: PyTorch's own alone. A list: the library's for these parts alone."
         ),
     )
     backends: Tuple[Identifier] = Field(

@@ -22,6 +22,7 @@ from orchestrator.libraries.features import (
     library_symbols,
     load_entries,
     load_features,
+    own_units,
     sources_of,
 )
 from orchestrator.libraries.index import (
@@ -39,7 +40,7 @@ from orchestrator.plan.libraries import library_compiles, library_facts
 from orchestrator.runtime.entry import undefined_symbols
 from orchestrator.runtime.index import IndexUnreadableError, load_index
 from orchestrator.runtime.objects import ObjectFacts, read_object
-from orchestrator.values.config import Processor
+from orchestrator.values.config import KernelPart, Processor
 
 ROOT = Path(__file__).parents[2]
 VERSION = "1.13.1"
@@ -192,9 +193,20 @@ def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
 
 
 def test_features() -> None:
-    assert asked_by_operators(["aten::add.Tensor"]) == frozenset()
-    assert asked_by_operators(["aten::conv2d"]) == {"convolution", "rewrite"}
-    assert asked_by_operators(["aten::linear", "aten::relu"]) == {"linear", "rewrite"}
+    parts = get_args(KernelPart)
+    assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"], parts) == frozenset()
+    convolution = {"convolution", "convolution_site", "rewrite"}
+    assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
+    assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
+    up = ["aten::slow_conv_transpose2d"]
+    transposed = asked_by_operators(["aten::_convolution"], up, parts)
+    assert transposed == {*convolution, "transposed"}
+    packed = asked_by_operators(["prepacked::linear_clamp_run"], [], parts)
+    assert packed == {"linear", "prepacked_linear", "rewrite"}
+    both = ["aten::_convolution", "prepacked::linear_clamp_run"]
+    assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
+    assert asked_by_operators(both, up, ["gemm"]) == frozenset()
+    assert {one.part or one.name for one in load_features()} > set(parts)
     cpu = "aten/src/ATen/native/cpu/"
     assert asked_by_units() == {
         f"{cpu}BlasKernel.cpp": "gemm",
@@ -207,6 +219,17 @@ def test_features() -> None:
     assert all((NATIVE / one.source).is_file() for one in load_features())
     names = {one.name for one in load_features()}
     assert all(set(one.beside) <= names for one in load_features())
+
+
+def test_units_of_ours() -> None:
+    """They are no variant's features, and all that they call is what PyTorch defines."""
+    (unit,) = own_units(VERSION)
+    assert unit.source == "kernels/prepacked.cpp"
+    assert "prepacked::conv2d_clamp_run" in unit.operators
+    assert any(symbol.startswith("_ZN2at4_ops6linear4call") for symbol in unit.symbols)
+    assert asked_by_operators(unit.operators, (), get_args(KernelPart)).isdisjoint({"prepacked"})
+    assert library_symbols([load_entries(VERSION)["prepacked"]]) == frozenset()
+    assert own_units("0.0.0") == ()
 
 
 def test_the_shipped_symbols() -> None:

@@ -1,8 +1,9 @@
 // Linear layers through XNNPACK: `linear` with a weight [out, in], `addmm` with a weight [in, out];
 // with the clamp that follows.
-#include "module_sites.h"
+#include "linear.h"
 #include "xnnpack_operator.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace lta {
@@ -13,41 +14,38 @@ using c10::IValue;
 
 struct PackedLayer : Packed {
   Operator op;
+  bool matrix = false; // the input must be one
   int64_t in = 0, out = 0, rows = -1;
 };
 
-bool is_one(const IValue& value) {
-  return value.isNone() || (value.isInt() && value.toInt() == 1) ||
-      (value.isDouble() && value.toDouble() == 1);
-}
-
 class LinearSite : public Site {
  public:
-  LinearSite(std::vector<Step> steps, bool is_addmm)
-      : Site(std::move(steps), is_addmm ? 1 : 0), is_addmm_(is_addmm) {}
+  LinearSite(std::vector<Step> steps, size_t input, ReadLinear read)
+      : Site(std::move(steps), input), read_(read) {}
 
  protected:
   std::unique_ptr<Packed> pack(const Given& given) const override {
-    // linear(input, weight, bias), addmm(bias, input, weight, beta, alpha)
-    const Arguments& main = given.main;
-    Tensor weight, bias;
-    if (!read_tensor(main[is_addmm_ ? 2 : 1], &weight) || !weight.defined() ||
-        !read_tensor(main[is_addmm_ ? 0 : 2], &bias) || weight.dim() != 2 ||
-        !weight.is_contiguous() || (is_addmm_ && !(is_one(main[3]) && is_one(main[4])))) {
+    LinearLayer of;
+    if (!read_(given.main, &of) || of.weight.dim() != 2 || !of.weight.is_contiguous()) {
       return nullptr;
     }
-    const int64_t in = weight.size(is_addmm_ ? 0 : 1), out = weight.size(is_addmm_ ? 1 : 0);
+    const int64_t in = of.weight.size(of.transposed ? 0 : 1);
+    const int64_t out = of.weight.size(of.transposed ? 1 : 0);
+    // those of its own clamp, and then of the one that follows
+    const float least = std::min(std::max(of.least, given.least), given.most);
+    const float most = std::min(std::max(of.most, given.least), given.most);
     xnn_operator* made = nullptr;
-    if (!is_vector(bias, out) ||
+    if (!is_vector(of.bias, out) || !(least < most) ||
         xnn_create_fully_connected_nc_f32(
-            size_t(in), size_t(out), size_t(in), size_t(out), data_of(weight),
-            bias.defined() ? data_of(bias) : nullptr, given.least, given.most,
-            is_addmm_ ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, /*code_cache=*/nullptr,
+            size_t(in), size_t(out), size_t(in), size_t(out), data_of(of.weight),
+            of.bias.defined() ? data_of(of.bias) : nullptr, least, most,
+            of.transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, /*code_cache=*/nullptr,
             /*weights_cache=*/nullptr, &made) != xnn_status_success) {
       return nullptr;
     }
     auto packed = std::make_unique<PackedLayer>();
     packed->op.reset(made);
+    packed->matrix = of.transposed;
     packed->in = in;
     packed->out = out;
     return packed;
@@ -55,7 +53,7 @@ class LinearSite : public Site {
 
   Tensor compute(Packed& of, const Tensor& input) const override {
     auto& packed = static_cast<PackedLayer&>(of);
-    if ((is_addmm_ ? input.dim() != 2 : input.dim() < 1) || !input.is_contiguous() ||
+    if ((packed.matrix ? input.dim() != 2 : input.dim() < 1) || !input.is_contiguous() ||
         input.sizes().back() != packed.in) {
       return Tensor();
     }
@@ -90,21 +88,46 @@ class LinearSite : public Site {
   }
 
  private:
-  const bool is_addmm_;
+  const ReadLinear read_;
 };
 
-std::unique_ptr<Site> make_linear(std::vector<Step> steps) {
-  return std::make_unique<LinearSite>(std::move(steps), false);
+// ---- What calls say ----
+
+// linear(input, weight, bias)
+bool read_linear(const Arguments& given, LinearLayer* found) {
+  return read_tensor(given[1], &found->weight) && found->weight.defined() &&
+      read_tensor(given[2], &found->bias);
+}
+
+bool is_one(const IValue& value) {
+  return value.isNone() || (value.isInt() && value.toInt() == 1) ||
+      (value.isDouble() && value.toDouble() == 1);
+}
+
+// addmm(bias, input, weight, beta, alpha)
+bool read_addmm(const Arguments& given, LinearLayer* found) {
+  found->transposed = true;
+  return read_tensor(given[2], &found->weight) && found->weight.defined() &&
+      read_tensor(given[0], &found->bias) && is_one(given[3]) && is_one(given[4]);
+}
+
+std::unique_ptr<Site> make_plain(std::vector<Step> steps) {
+  return make_linear(std::move(steps), 0, read_linear);
 }
 std::unique_ptr<Site> make_addmm(std::vector<Step> steps) {
-  return std::make_unique<LinearSite>(std::move(steps), true);
+  return make_linear(std::move(steps), 1, read_addmm);
 }
 
 SiteKind kinds[] = {
-    {"aten::linear", 1, false, make_linear, nullptr},
+    {"aten::linear", 1, false, make_plain, nullptr},
     {"aten::addmm", 2, false, make_addmm, nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1])};
 
 } // namespace
+
+std::unique_ptr<Site> make_linear(std::vector<Step> steps, size_t input, ReadLinear read) {
+  return std::make_unique<LinearSite>(std::move(steps), input, read);
+}
+
 } // namespace lta

@@ -90,6 +90,9 @@ bool is_same(const c10::IValue& one, const c10::IValue& other) {
   if (one.isBool()) {
     return other.isBool() && one.toBool() == other.toBool();
   }
+  if (one.isObject()) {
+    return other.isObject() && &one.toObjectRef() == &other.toObjectRef();
+  }
   if (one.isIntList() && other.isIntList()) {
     const auto left = one.toListRef(), right = other.toListRef();
     return left.size() == right.size() &&
@@ -255,7 +258,8 @@ const char* const kElementwise[] = {
     "div_",    "relu",       "relu_",   "relu6",    "relu6_",    "hardtanh",   "hardtanh_",
     "clamp",   "clamp_",     "sigmoid", "sigmoid_", "hardswish", "hardswish_", "hardsigmoid",
     "silu",    "silu_",      "tanh",    "tanh_",    "leaky_relu", "leaky_relu_", "elu",
-    "hardsigmoid_", "neg",   "exp",     "abs",      "sqrt",      "dropout",    "dropout_"};
+    "hardsigmoid_", "neg",   "exp",     "abs",      "sqrt",      "dropout",    "dropout_",
+    "_add_relu", "_add_relu_"};
 // Operators that ask a tensor for its sizes or its kind only.
 const char* const kAsking[] = {"size", "dim", "numel", "len", "is_floating_point", "__is__", "__isnot__"};
 

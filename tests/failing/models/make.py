@@ -191,7 +191,7 @@ def cases() -> dict[str, bytes]:
         "foreign_operator": naming(small, "aten::relu", "torchvision::nms"),
         "git_lfs_pointer": b"version https://git-lfs.github.com/spec/v1\nsize 445543\n",
         "inflates_too_far": claiming(pack(small, zipfile.ZIP_DEFLATED), 2**30),
-        "mobile_optimised": naming(small, "aten::relu", "prepacked::linear_clamp_run"),
+        "mobile_optimised": naming(small, "aten::relu", "vulkan_prepack::run_linear_context"),
         "named_tuple": pack(lite(ReturnsNamedTuple(), inputs)),
         "no_inputs": pack(lite(Small())),
         "no_version": pack({path: data for path, data in small.items() if path != "version"}),

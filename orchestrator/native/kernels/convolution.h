@@ -1,0 +1,70 @@
+// Convolutions as XNNPACK takes them, read from the arguments of whatever operator a model has.
+//
+// convolution_site.cpp has what all share; each of XNNPACK's two operators is an engine, in a source of
+// its own: convolution.cpp, transposed.cpp.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "module_sites.h"
+#include "xnnpack_operator.h"
+
+namespace lta {
+
+struct Convolution {
+  at::Tensor weight, bias; // [out, in / groups, ...]; transposed: [in, out / groups, ...]
+  int64_t dims = 0;        // one or two
+  uint32_t stride[2] = {1, 1}, padding[2] = {0, 0}, output_padding[2] = {0, 0}, dilation[2] = {1, 1};
+  int64_t groups = 1;
+  bool transposed = false;
+  // of a clamp that is part of it
+  float least = -std::numeric_limits<float>::infinity();
+  float most = std::numeric_limits<float>::infinity();
+
+  // All channels, and the kernel's size.
+  int64_t in() const { return transposed ? weight.size(0) : weight.size(1) * groups; }
+  int64_t out() const { return transposed ? weight.size(1) * groups : weight.size(0); }
+  uint32_t height() const { return dims == 2 ? uint32_t(weight.size(2)) : 1; }
+  uint32_t width() const { return uint32_t(weight.size(-1)); }
+};
+
+struct PackedConvolution : Packed {
+  Operator op;
+  Convolution of;
+  // What it was last shaped for, and what comes out.
+  int64_t batch = -1, height = -1, width = -1;
+  size_t out_height = 0, out_width = 0;
+  std::vector<char> workspace;
+  size_t workspace_alignment = 1;
+};
+
+// One of XNNPACK's operators. Null, or false, where it cannot.
+struct ConvolutionEngine {
+  // kernel: an output channel of a group after the other, its input channels last
+  xnn_operator* (*create)(const Convolution& of, const float* kernel, const float* bias,
+                          float least, float most);
+  bool (*reshape)(PackedConvolution& packed, size_t* workspace);
+  bool (*setup)(PackedConvolution& packed, char* workspace, const float* from, float* to);
+};
+
+// The engines that this library has: for convolutions, and for transposed ones.
+extern const ConvolutionEngine* convolution_engines[2];
+
+struct ListedEngine {
+  ListedEngine(const ConvolutionEngine* engine, bool transposed) {
+    convolution_engines[transposed] = engine;
+  }
+};
+
+// Reads the weights and numbers of a call. False where they are not for XNNPACK.
+using ReadConvolution = bool (*)(const Arguments& given, Convolution* found);
+
+std::unique_ptr<Site> make_convolution(std::vector<Step> steps, ReadConvolution read);
+
+// One or two numbers of a list, or a number for both: `[1, 1]`, `[1]`, `1`. False for what is out of
+// bounds.
+bool read_pair(const c10::IValue& value, int64_t otherwise, int64_t dims, uint32_t (&pair)[2]);
+
+} // namespace lta

@@ -1,0 +1,26 @@
+// Linear layers as XNNPACK takes them, read from the arguments of whatever operator a model has.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "module_sites.h"
+
+namespace lta {
+
+struct LinearLayer {
+  at::Tensor weight, bias;
+  bool transposed = false; // the weight is [in, out], and the input a matrix
+  // of a clamp that is part of it
+  float least = -std::numeric_limits<float>::infinity();
+  float most = std::numeric_limits<float>::infinity();
+};
+
+// Reads the weights of a call. False where they are not for XNNPACK.
+using ReadLinear = bool (*)(const Arguments& given, LinearLayer* found);
+
+// input: which argument is not packed
+std::unique_ptr<Site> make_linear(std::vector<Step> steps, size_t input, ReadLinear read);
+
+} // namespace lta

@@ -1,0 +1,34 @@
+// XNNPACK's transposed convolution: grouped, dilated, strided.
+#include "convolution.h"
+
+namespace lta {
+namespace {
+
+xnn_operator* create(const Convolution& of, const float* kernel, const float* bias, float least,
+                     float most) {
+  xnn_operator* made = nullptr;
+  const auto in = size_t(of.in()), out = size_t(of.out()), groups = size_t(of.groups);
+  xnn_create_deconvolution2d_nhwc_f32(
+      of.padding[0], of.padding[1], of.padding[0], of.padding[1], of.height(), of.width(),
+      of.stride[0], of.stride[1], of.dilation[0], of.dilation[1], uint32_t(groups), in / groups,
+      out / groups, in, out, kernel, bias, least, most, /*flags=*/0, /*code_cache=*/nullptr,
+      /*weights_cache=*/nullptr, &made);
+  return made;
+}
+
+bool reshape(PackedConvolution& packed, size_t*) {
+  return xnn_reshape_deconvolution2d_nhwc_f32(
+             packed.op.get(), size_t(packed.batch), size_t(packed.height), size_t(packed.width),
+             packed.of.output_padding[0], packed.of.output_padding[1], &packed.out_height,
+             &packed.out_width, /*threadpool=*/nullptr) == xnn_status_success;
+}
+
+bool setup(PackedConvolution& packed, char*, const float* from, float* to) {
+  return xnn_setup_deconvolution2d_nhwc_f32(packed.op.get(), from, to) == xnn_status_success;
+}
+
+const ConvolutionEngine engine = {create, reshape, setup};
+const ListedEngine listed(&engine, /*transposed=*/true);
+
+} // namespace
+} // namespace lta
