@@ -107,7 +107,9 @@ class Layers(nn.Module):
         return [self.dequantise(one) for one in found]
 
     def fused(self) -> nn.Module:
-        groups = [[f"{name}.{i}" for i in range(3)] for name in ("first", "depthwise", "chain_first")]
+        groups = [
+            [f"{name}.{i}" for i in range(3)] for name in ("first", "depthwise", "chain_first")
+        ]
         return fuse_modules(self, [*groups, ["dense_relu.0", "dense_relu.1"]])
 
 
