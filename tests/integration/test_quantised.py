@@ -1,7 +1,7 @@
 """Int8 models run, on QNNPACK: static and dynamic ones, whichever engine they were packed for.
 
-`apps/quantised/export.py` beside this file writes the models, and what stock PyTorch gives for their
-inputs (`expected.json`).
+`apps/quantised/export.py` beside this file writes the models, and what stock PyTorch gives for
+their inputs (`expected.json`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def outputs(workspace: Path, model: str) -> list[list[dict[str, Any]]]:
 def quantum(values: list[float]) -> float:
     """The least distance between two of some dequantised numbers, which is a multiple of theirs."""
     found = sorted(set(values))
-    return min(b - a for a, b in zip(found, found[1:], strict=False))
+    return min(b - a for a, b in pairwise(found))
 
 
 def test_every_model_is_verified(workspace: Path) -> None:

@@ -1,7 +1,7 @@
-"""Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for each
-output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose inputs are
-quantised when they run. What stock PyTorch computes with the engine that a model was packed for is
-written beside the models: `expected.json`.
+"""Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
+each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
+inputs are quantised when they run. What stock PyTorch computes with the engine that a model was
+packed for is written beside the models: `expected.json`.
 
 Run `PYTHONPATH=apps python tests/integration/apps/quantised/export.py` with the optional dependency
 group `export`.
@@ -24,8 +24,10 @@ from torch.ao.quantization import (
     default_dynamic_qconfig,
     fuse_modules,
     get_default_qconfig,
-    prepare as observe,
     quantize_dynamic,
+)
+from torch.ao.quantization import (
+    prepare as observe,
 )
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
