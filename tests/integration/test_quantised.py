@@ -38,7 +38,9 @@ def outputs(workspace: Path, model: str) -> list[list[dict[str, Any]]]:
     argv = [str(workspace / ".orchestrator/variants/quantised/linux-x86_64/driver")]
     argv += ["--model", str(APP / f"models/{model}.ptl"), "--output", str(written)]
     library = workspace / "dist/quantised/linux-x86_64/lib"
-    subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=True)
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+    ran = subprocess.run(argv, env=env, check=True, stderr=subprocess.PIPE, text=True)
+    assert ran.stderr == ""
     runs = json.loads(written.read_text())["runs"]
     return [run["output"]["list"] for run in runs]
 
