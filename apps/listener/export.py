@@ -35,7 +35,7 @@ def _layers(*conv: int, **options: object) -> list[nn.Module]:
 
 
 class Words(nn.Module):
-    """Features of a second of sound [1, 1, FEATURES, FRAMES] to a score for each word [1, WORDS]."""
+    """Features of a second of sound [1, 1, FEATURES, FRAMES] to a score a word [1, WORDS]."""
 
     def __init__(self) -> None:
         super().__init__()
