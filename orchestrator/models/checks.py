@@ -214,8 +214,9 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         place=info.place,
         expected=f"objects of {', '.join(sorted(usable))}, or none" if usable else "none",
         seen=_some(missing),
-        hint="these are weights packed for a quantised engine (QNNPACK or FBGEMM), and this runtime"
-        " is built without one: export the model in float32"
+        hint="these are weights packed for layers that QNNPACK, this runtime's quantised engine,"
+        " does not have, such as convolutions in three dimensions and sparse ones: export these"
+        " layers in float32"
         if packed
         else "they belong to a library that this runtime does not hold: export the model without"
         " them",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from orchestrator.libraries.features import headers_of_units, own_units
 from orchestrator.load.declared import Workspace
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import UnityRules
-from orchestrator.plan.variant import OWN, OwnHeader, RuntimeFacts
+from orchestrator.plan.variant import OWN, OwnFlags, OwnHeader, RuntimeFacts
 from orchestrator.runtime.configure import write_configured_headers
 from orchestrator.runtime.entry import Entry, load_entry, loader_symbols, recording_symbols
 from orchestrator.runtime.generated import generate_sources, generated_identity
@@ -25,6 +25,7 @@ from orchestrator.runtime.index import (
     with_own_units,
 )
 from orchestrator.runtime.source import FetchedRuntime, fetch_runtime
+from orchestrator.runtime.tree import TreeRules
 from orchestrator.runtime.units import runtime_units
 from orchestrator.runtime.versions import DATA, VersionData, load_version
 from orchestrator.toolchain.zig import zig_library
@@ -142,6 +143,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
         included=own_headers_of(version),
+        flagged=own_flags_of(version, [u.path for u in units]),
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
@@ -165,6 +167,20 @@ def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
         )
         for unit, (header, by_choice) in rules.items()
     }
+
+
+def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:
+    """unit -> flags that the version's data gives it; a unit takes the first rule that has it."""
+    found: dict[str, OwnFlags] = {}
+    paths = sorted(units)
+    for rule in version.flags:
+        texts = [text for name in rule.headers for text in header_texts(NATIVE / name)]
+        own = OwnFlags(rule.flags, text_digest("".join(texts)))
+        globs = TreeRules(rule.units)
+        for path in paths:
+            if globs.counts(path):
+                found.setdefault(path, own)
+    return found
 
 
 def header_texts(header: Path) -> tuple[str, ...]:

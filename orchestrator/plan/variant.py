@@ -51,6 +51,17 @@ class OwnHeader:
 
 
 @dataclass(frozen=True)
+class OwnFlags:
+    """Flags of a single unit, before all others.
+
+    digest  of the headers of ours that it finds by them
+    """
+
+    flags: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
 class RuntimeFacts:
     """What planning needs to know of a runtime besides its index.
 
@@ -61,6 +72,7 @@ class RuntimeFacts:
     unlike       units that cannot be compiled with the precompiled header
     making       units that make the results of nearly all operators: as hot as any kernel
     included     unit -> header of ours that it is compiled with
+    flagged      unit -> flags of its own
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
@@ -75,6 +87,7 @@ class RuntimeFacts:
     unlike: frozenset[str] = frozenset()
     making: frozenset[str] = frozenset()
     included: Mapping[str, OwnHeader] = field(default_factory=dict)
+    flagged: Mapping[str, OwnFlags] = field(default_factory=dict)
     pch: str = ""
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
@@ -235,11 +248,12 @@ def compilation(
         spec, unit=unit.path, language=language, kernel=kernel, hot=hot, computes=computes
     )
     included = facts.included_in(unit.path, spec.lean)
+    flagged = facts.flagged.get(unit.path)
     pch = None
     if (
         unit.path.startswith(_PRECOMPILED)
         and language == "c++"
-        and not (unit.features or included or reads(unit.path))
+        and not (unit.features or included or flagged or reads(unit.path))
         and unit.path not in facts.unlike
     ):
         pch = precompile(facts, spec, flags)
@@ -250,6 +264,9 @@ def compilation(
         "flags": flags,
         "pch": None if pch is None else pch.identity,
     }
+    if flagged is not None:
+        flags = (*flagged.flags, *flags)
+        of |= {"flags": flags, "flagged": flagged.digest}
     if included is not None:
         flags = (*flags, "-include", f"$native/{included.path}")
         of |= {"flags": flags, "included": included.digest}

@@ -116,6 +116,16 @@ class IncludeRule(_Data):
     unless: Strings = ()
 
 
+class FlagsRule(_Data):
+    """Flags that some units have before all others, the headers of ours, under native/, that they
+    find by them, and why. `units` are globs."""
+
+    units: Strings
+    flags: Strings
+    headers: Strings
+    why: str
+
+
 class FallbackRule(_Data):
     """A unit that registers a dispatch key's fallback, and the operators whose results carry it."""
 
@@ -211,6 +221,7 @@ class VersionData(_Data):
     without_pch: Strings
     making: Strings
     include: Annotated[tuple[IncludeRule, ...], Strict(False)]
+    flags: Annotated[tuple[FlagsRule, ...], Strict(False)]
     fallbacks: Annotated[tuple[FallbackRule, ...], Strict(False)]
     unity: UnityData
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]

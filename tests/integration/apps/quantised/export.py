@@ -1,0 +1,180 @@
+"""Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
+each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
+inputs are quantised when they run. What stock PyTorch computes with the engine that a model was
+packed for is written beside the models: `expected.json`.
+
+Run `PYTHONPATH=apps python tests/integration/apps/quantised/export.py` with the optional dependency
+group `export`.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import torch
+from export_support.saving import canonical, prepare
+from torch import Tensor, nn
+from torch.ao.nn.quantized import FloatFunctional
+from torch.ao.quantization import (
+    DeQuantStub,
+    QuantStub,
+    convert,
+    default_dynamic_qconfig,
+    fuse_modules,
+    get_default_qconfig,
+    quantize_dynamic,
+)
+from torch.ao.quantization import (
+    prepare as observe,
+)
+from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+FOLDER = Path(__file__).resolve().parent / "models"
+
+
+def _normalised(*conv: int, **options: int) -> nn.Sequential:
+    layer = nn.Conv2d(*conv, **options)
+    norm = nn.BatchNorm2d(layer.out_channels)
+    nn.init.normal_(norm.running_mean)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    nn.init.normal_(norm.weight)
+    return nn.Sequential(layer, norm, nn.ReLU())
+
+
+class Layers(nn.Module):
+    """The result of each layer alone, and of a chain of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quantise = QuantStub()
+        self.quantise_sound = QuantStub()
+        self.dequantise = DeQuantStub()
+        self.first = _normalised(8, 12, 3, padding=1, stride=2)
+        self.plain = nn.Conv2d(8, 5, 3, padding=1)
+        self.dilated = nn.Conv2d(8, 8, 3, padding=2, dilation=2, bias=False)
+        self.grouped = nn.Conv2d(8, 12, 3, groups=2)
+        self.depthwise = _normalised(8, 8, 3, padding=1, groups=8)
+        self.wide_depthwise = nn.Conv2d(8, 8, 5, padding=2, groups=8)
+        self.pointwise = nn.Conv2d(8, 9, 1)
+        self.sound = nn.Conv1d(6, 7, 5, stride=2, padding=2)
+        self.sum = FloatFunctional()
+        self.sum_relu = FloatFunctional()
+        self.product = FloatFunctional()
+        self.joined = FloatFunctional()
+        self.dense = nn.Linear(7, 6)
+        self.dense_relu = nn.Sequential(nn.Linear(7, 10, bias=False), nn.ReLU())
+        self.sigmoid = nn.Sigmoid()
+        self.hardswish = nn.Hardswish()
+        self.relu6 = nn.ReLU6()
+        self.leaky = nn.LeakyReLU(0.1)
+        self.average = nn.AvgPool2d(2)
+        self.global_average = nn.AdaptiveAvgPool2d(1)
+        self.largest = nn.MaxPool2d(3, stride=2, padding=1)
+        self.chain_first = _normalised(8, 8, 3, padding=1)
+        self.chain_second = nn.Conv2d(8, 8, 1)
+        self.chain_sum = FloatFunctional()
+        self.chain_out = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor, sound: Tensor) -> list[Tensor]:
+        x = self.quantise(x)
+        sound = self.quantise_sound(sound)
+        y = self.depthwise(x)
+        found = [
+            self.first(x),
+            self.plain(x),
+            self.dilated(x),
+            self.grouped(x),
+            y,
+            self.wide_depthwise(x),
+            self.pointwise(x),
+            self.sound(sound),
+            self.sum.add(x, y),
+            self.sum_relu.add_relu(x, y),
+            self.product.mul(x, y),
+            self.joined.cat([x, y], 1),
+            self.dense(x),
+            self.dense_relu(x),
+            self.sigmoid(x),
+            self.hardswish(x),
+            self.relu6(x),
+            self.leaky(x),
+            self.average(x),
+            self.global_average(x),
+            self.largest(x),
+        ]
+        z = self.chain_sum.add(self.chain_second(self.chain_first(x)), x)
+        found.append(self.chain_out(self.global_average(z).flatten(1)))
+        return [self.dequantise(one) for one in found]
+
+    def fused(self) -> nn.Module:
+        groups = [
+            [f"{name}.{i}" for i in range(3)] for name in ("first", "depthwise", "chain_first")
+        ]
+        return fuse_modules(self, [*groups, ["dense_relu.0", "dense_relu.1"]])
+
+
+class Dynamic(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(10, 12)
+        self.lean = nn.Linear(10, 5, bias=False)
+        self.lstm = nn.LSTM(10, 6, batch_first=True)
+        self.layers = nn.LSTM(10, 5, num_layers=2, bidirectional=True)
+        self.gru = nn.GRU(10, 7)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        steps, (_, cell) = self.lstm(x)
+        both = self.layers(x)[0]
+        return [self.dense(x), self.lean(x), steps, cell, both, self.gru(x)[0]]
+
+
+def _static(engine: str, inputs: list[tuple[Tensor, ...]]) -> nn.Module:
+    torch.backends.quantized.engine = engine
+    model = Layers().requires_grad_(False).eval().fused()
+    model.qconfig = get_default_qconfig(engine)
+    observe(model, inplace=True)
+    for row in inputs:
+        model(*row)
+    return convert(model)
+
+
+def _dynamic(engine: str) -> nn.Module:
+    torch.backends.quantized.engine = engine
+    kinds = {nn.Linear, nn.LSTM, nn.GRU}
+    spec = dict.fromkeys(kinds, default_dynamic_qconfig)
+    return quantize_dynamic(Dynamic().requires_grad_(False).eval(), spec)
+
+
+def write(name: str, model: nn.Module, inputs: list[tuple[Tensor, ...]]) -> list[list[object]]:
+    """Save a model; what it gives for its inputs now: shape and values of each tensor."""
+    compiled = torch.jit.script(model)
+    methods = {compiled.forward: [tuple(InflatableArg(v, "{}") for v in row) for row in inputs]}
+    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
+    (FOLDER / f"{name}.ptl").write_bytes(canonical(saved, name))
+    return [[[list(y.shape), _rounded(y)] for y in model(*row)] for row in inputs]
+
+
+def _rounded(y: Tensor) -> list[float]:
+    return [round(value, 6) for value in y.flatten().tolist()]
+
+
+def main() -> None:
+    prepare()
+    # quantised tensors are resized, which torch does not call deterministic
+    torch.use_deterministic_algorithms(False)
+    warnings.filterwarnings("ignore")
+    rows = [(torch.randn(1, 8, 6, 7), torch.randn(1, 6, 9)) for _ in range(2)]
+    rows.append((torch.randn(2, 8, 5, 7), torch.randn(2, 6, 8)))
+    steps = [(torch.randn(3, 4, 10),), (torch.randn(1, 1, 10),)]
+    expected = {
+        "channels": write("channels", _static("fbgemm", rows), rows),
+        "tensors": write("tensors", _static("qnnpack", rows), rows),
+        "dynamic": write("dynamic", _dynamic("qnnpack"), steps),
+    }
+    (FOLDER / "expected.json").write_text(json.dumps(expected, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
