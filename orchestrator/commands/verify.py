@@ -45,6 +45,8 @@ def _verify(session: Session, label: Label) -> None:
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:
             detail += f", also at CPU level {', '.join(result.levels)}"
+        if result.threads:
+            detail += f", with {' and '.join(map(str, result.threads))} threads"
         print(f"{label} {result.model}: {result.status}{detail}")
         if result.uncompared:
             print(f"  compared by kind and shape only: {visible(', '.join(result.uncompared))}")

@@ -281,6 +281,7 @@ def _load_app(
         place=_place(root, file),
         optimize=config.optimize or workspace.defaults.optimize,
         kernels=config.kernels or workspace.defaults.kernels,
+        threads=workspace.defaults.threads if config.threads is None else config.threads,
         selection=config.selection or workspace.defaults.selection,
         package_name=config.package_name or default_package_name(name),
         places=places,

@@ -70,6 +70,7 @@ def plan_variants(
                 cut=session.cut_units(roots[label.app]),
                 app=label.app,
                 features=session.asked_features(abi_of(label), label.app, roots[label.app]),
+                threads=session.workspace.apps[label.app].threads,
                 self_relocation=session.workspace.apps[label.app].config.self_relocation,
             )
             for label in labels

@@ -32,6 +32,8 @@ from orchestrator.plan.graph import (
     registration_compiles,
     relocation_compile,
     runtime_library_compiles,
+    tasks_compile,
+    threads_compile,
 )
 from orchestrator.plan.libraries import library_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec
@@ -55,6 +57,8 @@ TRACER_SOURCES = (
     "tracer/recorder.cpp",
     "tracer/setup.cpp",
 )
+# The library's own idea of a pool, in the caller's thread.
+_WITHOUT_THREADS = "pthreadpool/src/shim.c"
 # Parts of the C++ library, without what PyTorch does not use of them: 330 KB less.
 RUNTIME_LIBRARY_SOURCES = tuple(
     f"runtime_library/{part}.cpp"
@@ -72,6 +76,7 @@ class Wanted:
     app is whose release variant it is: on Android its library carries the app's Java methods.
     self_relocation: whether the app lets its shared library relocate itself.
     features: the kernels that call a library which its operators ask for; None: none at all.
+    threads: how many it uses by default, as `app.yaml` has them.
     """
 
     label: str
@@ -86,6 +91,7 @@ class Wanted:
     app: str | None = None
     self_relocation: bool = True
     features: frozenset[str] | None = None
+    threads: int = 1
 
 
 def plan_all(
@@ -109,6 +115,7 @@ def plan_all(
         if generate
         else planned_registrations(requests, tree, cache)
     )
+    threads = {one.label: one.threads for one in wanted}
     planned = {
         label: VariantObjects(
             plan,
@@ -121,7 +128,10 @@ def plan_all(
                 ),
                 session.context.cache,
             ),
-            native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
+            (
+                *native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
+                threads_compile(plan.spec, threads[label], runtime.native),
+            ),
             runtime_library(session, plan.spec),
             _java(session, plan.spec, apps[label]),
             _kernels(session, plan.spec),
@@ -150,8 +160,12 @@ def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], 
     entries = load_entries(session.runtime.version.version)
     needs = index.needs(library_symbols(entries[name] for name in spec.features))
     units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
-    compiles = library_compiles(session.library.facts, spec, (units[u] for u in needs.units))
-    return compiles, needs.bytes
+    facts, wanted = session.library.facts, needs.units
+    if not spec.threaded or _WITHOUT_THREADS not in wanted:
+        return library_compiles(facts, spec, (units[u] for u in wanted)), needs.bytes
+    others = (units[u] for u in wanted if u != _WITHOUT_THREADS)
+    threads = tasks_compile(spec, facts, session.runtime.native)
+    return (*library_compiles(facts, spec, others), threads), needs.bytes
 
 
 def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
@@ -243,6 +257,7 @@ def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
         unity=session.workspace.config.unity_shards,
         lto=_lto(wanted, toolchain),
         self_relocation=wanted.self_relocation,
+        threaded=wanted.threads != 1,
         hardening=HARDENING - toolchain.driver.hardens,
     )
 

@@ -66,6 +66,8 @@ struct PackedConvolution : Packed {
   // What it was last shaped for, and what comes out.
   int64_t batch = -1, height = -1, width = -1;
   size_t out_height = 0, out_width = 0;
+  size_t threads = 0;
+  int64_t area = 0, strides = 1; // multiplications for one number of the result; see `compute`
   std::vector<char> workspace;
   size_t workspace_alignment = 1;
 };
@@ -193,6 +195,9 @@ class ConvolutionSite : public Site {
     packed->op.reset(made);
     packed->in = in * g.groups;
     packed->out = out;
+    // each is written, too, which takes as long as some
+    packed->area = in * height * width + 16;
+    packed->strides = int64_t(g.stride[0]) * g.stride[1];
     return packed;
   }
 
@@ -205,7 +210,10 @@ class ConvolutionSite : public Site {
     const int64_t batch = input.size(0), width = input.size(-1), out = packed.out;
     const int64_t height = flat ? 1 : input.size(2);
     const Tensor images = channels_last_of(input, batch, packed.in, height * width);
-    if (!images.defined() || !shape(packed, batch, height, width)) {
+    // about so many places come out
+    const double places = double(batch * height * width) / packed.strides;
+    const pthreadpool_t pool = pool_for(places * double(out * packed.area));
+    if (!images.defined() || !shape(packed, batch, height, width, pool)) {
       return Tensor();
     }
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
@@ -223,7 +231,7 @@ class ConvolutionSite : public Site {
     space += (alignment - uintptr_t(space) % alignment) % alignment;
     if (xnn_setup_convolution2d_nhwc_f32(packed.op.get(), space, data_of(images),
                                          data_of(result)) != xnn_status_success ||
-        xnn_run_operator(packed.op.get(), nullptr) != xnn_status_success) {
+        xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return Tensor();
     }
     if (channels_last) {
@@ -241,8 +249,11 @@ class ConvolutionSite : public Site {
   }
 
  private:
-  static bool shape(PackedConvolution& packed, int64_t batch, int64_t height, int64_t width) {
-    if (packed.batch == batch && packed.height == height && packed.width == width) {
+  static bool shape(PackedConvolution& packed, int64_t batch, int64_t height, int64_t width,
+                    pthreadpool_t pool) {
+    const size_t threads = pthreadpool_get_threads_count(pool);
+    if (packed.batch == batch && packed.height == height && packed.width == width &&
+        packed.threads == threads) {
       return true;
     }
     packed.batch = -1;
@@ -250,7 +261,7 @@ class ConvolutionSite : public Site {
     if (xnn_reshape_convolution2d_nhwc_f32(
             packed.op.get(), size_t(batch), size_t(height), size_t(width), &workspace,
             &packed.workspace_alignment, &packed.out_height, &packed.out_width,
-            /*threadpool=*/nullptr) != xnn_status_success ||
+            pool) != xnn_status_success ||
         packed.out_height == 0 || packed.out_width == 0) {
       return false;
     }
@@ -258,6 +269,7 @@ class ConvolutionSite : public Site {
     packed.batch = batch;
     packed.height = height;
     packed.width = width;
+    packed.threads = threads;
     return true;
   }
 
