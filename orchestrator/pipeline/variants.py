@@ -25,6 +25,7 @@ from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.plan.flags import HARDENING, Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
     VariantObjects,
+    bare_compile,
     cxx_library_compiles,
     java_compiles,
     kernel_compiles,
@@ -65,6 +66,7 @@ RUNTIME_LIBRARY_SOURCES = tuple(
     for part in ("demangle", "ios", "iostream", "locale", "streams", "string")
 )
 SELF_RELOCATION = "runtime_library/relocate.cpp"
+THREAD_EXIT = "runtime_library/thread_exit.cpp"
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,8 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     native = session.runtime.native
     own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.brings_cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
+    if spec.threaded and spec.system == "linux":
+        parts = (*parts, bare_compile(spec, THREAD_EXIT, native))
     if not (toolchain.relocates_itself and spec.self_relocation):
         return parts
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))

@@ -182,15 +182,20 @@ def _native_compiles(
     return tuple(map(compile_one, sources))
 
 
+def bare_compile(spec: VariantSpec, source: str, native: str) -> Compile:
+    """The compilation of a source of ours that needs nothing of C++'s own library."""
+    flags = (*spec.flags_before(), *BARE_FLAGS)
+    return _native(spec, source, flags, {"native": native}, _THREADS_COST)
+
+
 def threads_compile(spec: VariantSpec, threads: int, native: str) -> Compile:
     """The compilation of a library's threads: of the toolchain alone, not of PyTorch.
 
     threads  how many it uses by default: of no part where it has none
     """
-    flags = (*spec.flags_before(), *BARE_FLAGS)
     if not spec.threaded:
-        return _native(spec, "threads/one.cpp", flags, {"native": native}, _THREADS_COST)
-    flags = (*flags, f"-DLTA_THREADS={threads}")
+        return bare_compile(spec, "threads/one.cpp", native)
+    flags = (*spec.flags_before(), *BARE_FLAGS, f"-DLTA_THREADS={threads}")
     return _native(spec, "threads/pool.cpp", flags, {"native": native}, _THREADS_COST)
 
 

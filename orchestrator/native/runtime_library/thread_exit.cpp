@@ -1,0 +1,58 @@
+// Destructors of thread_local objects, for a shared library with threads of its own.
+//
+// Meaning: glibc keeps a library loaded as long as some living thread has such an object of it, and
+// PyTorch makes one in each thread that calls an operator (c10::impl::TorchDispatchModeTLS): after
+// dlclose() the library would stay, and its threads with it. Here the destructors hang on a key of the
+// library's own. They run when their thread ends; those of threads that outlive the library do not
+// run.
+//
+// In place of libc++abi's __cxa_thread_atexit, which asks glibc.
+#include <pthread.h>
+#include <stdlib.h>
+
+namespace {
+
+struct Object {
+  void (*destroy)(void*);
+  void* object;
+  Object* before;
+};
+
+pthread_key_t key;
+bool has_key;
+
+void destroy_all(void* last) {
+  auto* at = static_cast<Object*>(last);
+  while (at != nullptr) {
+    // a destructor may make another
+    pthread_setspecific(key, at->before);
+    at->destroy(at->object);
+    free(at);
+    at = static_cast<Object*>(pthread_getspecific(key));
+  }
+}
+
+__attribute__((constructor(101))) void make_key() {
+  has_key = pthread_key_create(&key, destroy_all) == 0;
+}
+
+__attribute__((destructor(101))) void forget_key() {
+  if (has_key) {
+    has_key = false;
+    pthread_key_delete(key);
+  }
+}
+
+} // namespace
+
+extern "C" int __cxa_thread_atexit(void (*destroy)(void*), void* object, void*) {
+  auto* made = has_key ? static_cast<Object*>(malloc(sizeof(Object))) : nullptr;
+  if (made == nullptr) {
+    return -1; // never destroyed
+  }
+  made->destroy = destroy;
+  made->object = object;
+  made->before = static_cast<Object*>(pthread_getspecific(key));
+  pthread_setspecific(key, made);
+  return 0;
+}
