@@ -1,6 +1,9 @@
-// Destructors of thread_local objects, for a shared library with threads of its own.
+// Lets a shared library with threads of its own be unloaded.
 //
-// Meaning: glibc keeps a library loaded as long as some living thread has such an object of it, and
+// Meaning: destructors of static objects are registered with the C library, for the library's handle.
+// What runs them when the library is unloaded is crtbeginS.o of gcc's, which zig's linker has not.
+//
+// And glibc keeps a library loaded as long as some living thread has such an object of it, and
 // PyTorch makes one in each thread that calls an operator (c10::impl::TorchDispatchModeTLS): after
 // dlclose() the library would stay, and its threads with it. Here the destructors hang on a key of the
 // library's own. They run when their thread ends; those of threads that outlive the library do not
@@ -45,7 +48,15 @@ __attribute__((destructor(101))) void forget_key() {
 
 } // namespace
 
-extern "C" int __cxa_thread_atexit(void (*destroy)(void*), void* object, void*) {
+extern "C" {
+
+void __cxa_finalize(void*);
+extern __attribute__((visibility("hidden"))) void* __dso_handle;
+
+// Before the key goes. Where somebody else has done it, nothing is left to do.
+__attribute__((destructor, visibility("hidden"))) void finalize_library(void) { __cxa_finalize(&__dso_handle); }
+
+int __cxa_thread_atexit(void (*destroy)(void*), void* object, void*) {
   auto* made = has_key ? static_cast<Object*>(malloc(sizeof(Object))) : nullptr;
   if (made == nullptr) {
     return -1; // never destroyed
@@ -56,3 +67,5 @@ extern "C" int __cxa_thread_atexit(void (*destroy)(void*), void* object, void*) 
   pthread_setspecific(key, made);
   return 0;
 }
+
+} // extern "C"
