@@ -126,9 +126,7 @@ class _Runner:
     env: Mapping[str, str]
 
     def run(self, *, level: str | None = None, threads: int | None = None) -> DriverRun:
-        return run_driver(
-            self.argv, self.file, self.model, self.env, level=level, threads=threads
-        )
+        return run_driver(self.argv, self.file, self.model, self.env, level=level, threads=threads)
 
 
 def verified_threads(app: App) -> int:

@@ -29,6 +29,7 @@ from orchestrator.load.yaml import (
     YamlUnsupportedError,
     load_located,
 )
+from orchestrator.values.config import CORES
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "failing" / "config"
@@ -144,7 +145,9 @@ def test_threads_that_are_none(root: Path, value: str) -> None:
         (root / file).write_text(before)
         first, expected = caught.value.render().splitlines()[:2]
         line = text.count("\n")
-        assert first == f"{file}:{line}:{place}: error: `threads` is refused: not a number of threads"
+        assert (
+            first == f"{file}:{line}:{place}: error: `threads` is refused: not a number of threads"
+        )
         assert expected == "  expected: a number from 1 to 1,024, or `cores`"
 
 
