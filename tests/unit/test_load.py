@@ -135,7 +135,7 @@ def test_an_apps_threads(root: Path, default: str, own: str, threads: int) -> No
 @pytest.mark.parametrize("value", ["0", "-1", "1025", "all", "2.0", "true", "[2]", "'2'"])
 def test_threads_that_are_none(root: Path, value: str) -> None:
     for file, text, place in (
-        ("WORKSPACE", WORKSPACE + f"defaults: {{threads: {value}}}\n", "20"),
+        ("WORKSPACE", WORKSPACE + f"defaults: {{threads: {value}}}\n", "21"),
         ("apps/camera/app.yaml", APP + f"threads: {value}\n", "10"),
     ):
         before = (root / file).read_text()
