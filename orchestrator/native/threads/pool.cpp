@@ -19,8 +19,8 @@
 namespace lta {
 namespace {
 
-// Between two layers of a model there is less than this.
-constexpr int64_t kSpinNanoseconds = 30 * 1000;
+// Between two shared layers of a model there is less than this: with 30 a worker was asleep for most.
+constexpr int64_t kSpinNanoseconds = 200 * 1000;
 // Kernels keep their rows in vectors of the heap; musl's own default is 128 kB.
 constexpr size_t kStackBytes = 1 << 20;
 

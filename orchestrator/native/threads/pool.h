@@ -7,7 +7,7 @@
 //   - No thread is started before the first region that has several slots.
 //   - One region runs on the workers at a time. Another caller's runs where it is called.
 //   - A region in a region runs where it is called.
-//   - Workers sleep. Before, they look for the next region for 30 microseconds at most.
+//   - Workers sleep. Before, they look for the next region for 200 microseconds at most.
 //   - After a fork the child has no workers, and starts its own when it needs them.
 //   - The workers end with the library: when it is unloaded, or when the process ends.
 #pragma once
