@@ -93,6 +93,8 @@ def _tell(label: Label, results: Sequence[VerifyResult], console: Console) -> No
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:
             detail += f", also at CPU level {', '.join(result.levels)}"
+        if result.threads:
+            detail += f", with {' and '.join(map(str, result.threads))} threads"
         console.print(
             Text.assemble(
                 f"{label} {result.model}: ", (result.status, _STYLES[result.status]), detail

@@ -36,6 +36,7 @@ class App:
     optimize: Optimize
     selection: SelectionPolicy
     kernels: KernelChoice
+    threads: int
     package_name: str
     places: PlaceIndex = field(compare=False, repr=False)
 

@@ -285,6 +285,7 @@ def _load_app(
         place=_place(root, file),
         optimize=part.optimize or workspace.defaults.optimize,
         kernels=part.kernels or workspace.defaults.kernels,
+        threads=workspace.defaults.threads if part.threads is None else part.threads,
         selection=part.selection or workspace.defaults.selection,
         package_name=part.package_name or default_package_name(name),
         places=places,

@@ -45,11 +45,13 @@ def run_driver(
     *,
     fill: int | None = None,
     level: str | None = None,
+    threads: int | None = None,
 ) -> DriverRun:
     """Run `argv` on a model's inputs; arguments are left out of the result.
 
     fill: a byte that all fresh memory is filled with, where the C library can do that.
     level: what it may take the processor for (native/libraries/cpuinfo.h); None: what it is.
+    threads: how many it may use (native/threads/pool.cpp); None: as many as it likes.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         output = Path(folder) / "result.json"
@@ -64,7 +66,7 @@ def run_driver(
             try:
                 code = subprocess.run(
                     [*argv, *arguments],
-                    env={**_reduced(env), **_filling(fill), **_level(level)},
+                    env={**_reduced(env), **_filling(fill), **_level(level), **_threads(threads)},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
@@ -103,6 +105,10 @@ def _filling(byte: int | None) -> dict[str, str]:
 
 def _level(level: str | None) -> dict[str, str]:
     return {} if level is None else {"LTA_CPU_LEVEL": level}
+
+
+def _threads(count: int | None) -> dict[str, str]:
+    return {} if count is None else {"LTA_THREADS": str(count)}
 
 
 def _limit() -> None:

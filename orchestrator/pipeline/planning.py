@@ -74,6 +74,7 @@ def plan_variants(
                     abi_of(label), label.app, roots[label.app], called[label.app]
                 ),
                 parts=session.kernel_parts(label.app),
+                threads=session.workspace.apps[label.app].threads,
                 self_relocation=session.workspace.apps[label.app].config.self_relocation,
             )
             for label in labels

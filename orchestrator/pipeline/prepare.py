@@ -144,6 +144,8 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         making=frozenset(version.making),
         included=own_headers_of(version),
         flagged=own_flags_of(version, [u.path for u in units]),
+        threading=own_header("threads/at_parallel.h"),
+        threads=own_header("threads/parallel_unit.h"),
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
@@ -159,14 +161,12 @@ def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
     """unit -> header of ours that the version's data gives it, or a kernel of ours."""
     rules = {rule.unit: (rule.header, bool(rule.unless)) for rule in version.include}
     rules |= {unit: (header, True) for unit, header in headers_of_units().items()}
-    return {
-        unit: OwnHeader(
-            path=header,
-            digest=text_digest("".join(header_texts(NATIVE / header))),
-            by_choice=by_choice,
-        )
-        for unit, (header, by_choice) in rules.items()
-    }
+    return {unit: own_header(header, by_choice) for unit, (header, by_choice) in rules.items()}
+
+
+def own_header(path: str, by_choice: bool = False) -> OwnHeader:
+    """A header of ours under native/."""
+    return OwnHeader(path, text_digest("".join(header_texts(NATIVE / path))), by_choice)
 
 
 def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:

@@ -25,6 +25,7 @@ from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.plan.flags import HARDENING, Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
     VariantObjects,
+    bare_compile,
     cxx_library_compiles,
     java_compiles,
     kernel_compiles,
@@ -32,6 +33,8 @@ from orchestrator.plan.graph import (
     registration_compiles,
     relocation_compile,
     runtime_library_compiles,
+    tasks_compile,
+    threads_compile,
 )
 from orchestrator.plan.libraries import library_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec
@@ -55,12 +58,15 @@ TRACER_SOURCES = (
     "tracer/recorder.cpp",
     "tracer/setup.cpp",
 )
+# The library's own idea of a pool, in the caller's thread.
+_WITHOUT_THREADS = "pthreadpool/src/shim.c"
 # Parts of the C++ library, without what PyTorch does not use of them: 330 KB less.
 RUNTIME_LIBRARY_SOURCES = tuple(
     f"runtime_library/{part}.cpp"
     for part in ("demangle", "ios", "iostream", "locale", "streams", "string")
 )
 SELF_RELOCATION = "runtime_library/relocate.cpp"
+THREAD_EXIT = "runtime_library/thread_exit.cpp"
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class Wanted:
     self_relocation: whether the app lets its shared library relocate itself.
     features: the kernels that call a library which its operators ask for; None: none at all.
     parts: what it wants such kernels for, where a unit of its plan asks for them.
+    threads: how many it uses by default, as `app.yaml` has them.
     """
 
     label: str
@@ -88,6 +95,7 @@ class Wanted:
     self_relocation: bool = True
     features: frozenset[str] | None = None
     parts: frozenset[KernelPart] = frozenset()
+    threads: int = 1
 
 
 def plan_all(
@@ -111,6 +119,7 @@ def plan_all(
         if generate
         else planned_registrations(requests, tree, cache)
     )
+    threads = {one.label: one.threads for one in wanted}
     planned = {
         label: VariantObjects(
             plan,
@@ -123,7 +132,10 @@ def plan_all(
                 ),
                 session.context.cache,
             ),
-            native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
+            (
+                *native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
+                threads_compile(plan.spec, threads[label], runtime.native),
+            ),
             runtime_library(session, plan.spec),
             _java(session, plan.spec, apps[label]),
             _kernels(session, plan.spec),
@@ -152,8 +164,12 @@ def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], 
     entries = load_entries(session.runtime.version.version)
     needs = index.needs(library_symbols(entries[name] for name in spec.features))
     units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
-    compiles = library_compiles(session.library.facts, spec, (units[u] for u in needs.units))
-    return compiles, needs.bytes
+    facts, wanted = session.library.facts, needs.units
+    if not spec.threaded or _WITHOUT_THREADS not in wanted:
+        return library_compiles(facts, spec, (units[u] for u in wanted)), needs.bytes
+    others = (units[u] for u in wanted if u != _WITHOUT_THREADS)
+    threads = tasks_compile(spec, facts, session.runtime.native)
+    return (*library_compiles(facts, spec, others), threads), needs.bytes
 
 
 def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
@@ -182,6 +198,8 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     native = session.runtime.native
     own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.brings_cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
+    if spec.threaded and spec.system == "linux":
+        parts = (*parts, bare_compile(spec, THREAD_EXIT, native))
     if not (toolchain.relocates_itself and spec.self_relocation):
         return parts
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
@@ -246,6 +264,7 @@ def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
         unity=session.workspace.config.unity_shards,
         lto=_lto(wanted, toolchain),
         self_relocation=wanted.self_relocation,
+        threaded=wanted.threads != 1,
         hardening=HARDENING - toolchain.driver.hardens,
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
@@ -11,8 +13,16 @@ from orchestrator.package.delivered import read_delivery
 from orchestrator.pipeline.driver import run_driver
 from orchestrator.pipeline.links import library_name
 from orchestrator.pipeline.session import Session
-from orchestrator.report.verify import VerifyResult, at_levels, not_run, verify
+from orchestrator.report.verify import (
+    DriverRun,
+    VerifyResult,
+    at_levels,
+    not_run,
+    verify,
+    with_threads,
+)
 from orchestrator.trace.lock import read_lock, read_runs
+from orchestrator.values.config import CORES, ModelConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace
 
@@ -93,7 +103,9 @@ def verify_library(
     levels: Iterable[str],
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs: with what
-    this processor has, and at the lower `levels` that the library can choose."""
+    this processor has, and at the lower `levels` that the library can choose; with one thread, and
+    with several where the app has them."""
+    threads = verified_threads(app)
     running = session.running(abi)
     results = []
     for model, trace in zip(app.config.models, traces, strict=True):
@@ -102,11 +114,38 @@ def verify_library(
             continue
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
-        argv, file = [*running.prefix, str(driver)], app.model_path(model)
-        here = verify(model.name, expected, run_driver(argv, file, model, env))
+        runner = _Runner([*running.prefix, str(driver)], app.model_path(model), model, env)
+        one = verify(model.name, expected, runner.run(threads=1))
         others = {
-            level: verify(model.name, expected, run_driver(argv, file, model, env, level=level))
+            level: verify(model.name, expected, runner.run(level=level, threads=1))
             for level in levels
         }
-        results.append(at_levels(here, others))
+        result = at_levels(one, others)
+        if threads > 1:
+            several = verify(model.name, expected, runner.run(threads=threads))
+            result = with_threads(result, threads, several)
+        results.append(result)
     return tuple(results)
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """The driver with one model."""
+
+    argv: Sequence[str]
+    file: Path
+    model: ModelConfig
+    env: Mapping[str, str]
+
+    def run(self, *, level: str | None = None, threads: int | None = None) -> DriverRun:
+        return run_driver(self.argv, self.file, self.model, self.env, level=level, threads=threads)
+
+
+def verified_threads(app: App) -> int:
+    """With how many threads an app's models are run besides one: its own number, or 2 where this
+    machine has fewer cores than that."""
+    if app.threads == 1:
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    wanted = cores if app.threads == CORES else app.threads
+    return wanted if 2 <= wanted <= cores else 2

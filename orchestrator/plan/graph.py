@@ -34,6 +34,7 @@ _RUNTIME_LIBRARY_COST = 2.0
 _RELOCATION_COST = 0.2
 _CXX_LIBRARY_COST = 0.5
 _JAVA_COST = 0.3
+_THREADS_COST = 0.3
 # Of our own sources what reads most of ATen; the others are quicker without.
 _PRECOMPILED = frozenset({"capi/capi.cpp"})
 _JAVA_FLAGS = (*BARE_FLAGS, "-I$native/capi")
@@ -179,6 +180,30 @@ def _native_compiles(
         return _native(spec, source, flags, of, _NATIVE_COST, pch=own)
 
     return tuple(map(compile_one, sources))
+
+
+def bare_compile(spec: VariantSpec, source: str, native: str) -> Compile:
+    """The compilation of a source of ours that needs nothing of C++'s own library."""
+    flags = (*spec.flags_before(), *BARE_FLAGS)
+    return _native(spec, source, flags, {"native": native}, _THREADS_COST)
+
+
+def threads_compile(spec: VariantSpec, threads: int, native: str) -> Compile:
+    """The compilation of a library's threads: of the toolchain alone, not of PyTorch.
+
+    threads  how many it uses by default: of no part where it has none
+    """
+    if not spec.threaded:
+        return bare_compile(spec, "threads/one.cpp", native)
+    flags = (*spec.flags_before(), *BARE_FLAGS, f"-DLTA_THREADS={threads}")
+    return _native(spec, "threads/pool.cpp", flags, {"native": native}, _THREADS_COST)
+
+
+def tasks_compile(spec: VariantSpec, library: LibraryFacts, native: str) -> Compile:
+    """The compilation of what gives a library of kernels the variant's threads."""
+    flags = (*spec.flags_before(), *BARE_FLAGS, *library.options, *library.include)
+    of = {"native": native, "library": library.digest}
+    return _native(spec, "threads/pthreadpool.cpp", flags, of, _THREADS_COST)
 
 
 def runtime_library_compiles(

@@ -12,16 +12,17 @@ and asks it of plans, by another walk than theirs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
 
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
-from orchestrator.plan.fingerprint import text_digest
+from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import can_share, shard_compile, shards
 from orchestrator.plan.variant import (
+    THREADS,
     RegistrationRequest,
     RuntimeFacts,
     VariantPlan,
@@ -47,6 +48,13 @@ _REGISTERING = (
     "_ZN5torch11CppFunctionD",
     "_ZN5torch3jit11parseSchema",
     "_ZN5torch3jit17parseSchemaOrName",
+)
+# What parallel code asks of PyTorch: ATen/Parallel.h, Parallel-inl.h.
+_ASKING = (
+    "_ZN2at14get_thread_numEv",
+    "_ZN2at15get_num_threadsEv",
+    "_ZN2at18in_parallel_regionEv",
+    "_ZN2at8internal14set_thread_numEi",
 )
 # Not a dispatch key with a Register<key>.cpp of its own.
 _WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
@@ -111,7 +119,8 @@ class Planner:
         app = self._app(kernels, selection, spec)
         level = spec.level
         if level not in self._units:
-            self._units[level] = _Units(self.index, self.facts, level)
+            parallel = self._parallel if level.threaded else frozenset[int]()
+            self._units[level] = _Units(self.index, self.facts, level, parallel)
         units = self._units[level]
         hot, lean = (
             {self._numbers[path] for path in paths if path in self._numbers}
@@ -175,11 +184,19 @@ class Planner:
             found = self._least(operators, spec) - taken
             taken |= found
             members = (n for n in sorted(found) if can_share(rules, self.index.units[n]))
-            for shard in shards(rules, (units.compile(n, None) for n in members)):
+            for shard in shards(rules, (units.serial(n) for n in members)):
                 folder = shard[0].unit.partition("/")[0]
                 made[folder] += 1
-                inside = frozenset(self._numbers[member.unit] for member in shard)
-                yield _Shard(inside, shard_compile(rules, shard, f"{folder}-{made[folder]}"))
+                # what says how to compute in parallel reads a header of its own
+                alone = {THREADS} if spec.threaded else frozenset[str]()
+                members_of = [member for member in shard if member.unit not in alone]
+                inside = frozenset(self._numbers[member.unit] for member in members_of)
+                yield _Shard(inside, units.shard(members_of, inside, f"{folder}-{made[folder]}"))
+
+    @cached_property
+    def _parallel(self) -> frozenset[int]:
+        """The units that compute in parallel, where there are threads."""
+        return parallel_units(self.index)
 
     @cached_property
     def _host_kernels(self) -> Registry:
@@ -255,10 +272,17 @@ class Planner:
 class _Units:
     """Compilations of units at one level: a specification without what is an app's own."""
 
-    def __init__(self, index: RuntimeIndex, facts: RuntimeFacts, level: VariantSpec) -> None:
+    def __init__(
+        self,
+        index: RuntimeIndex,
+        facts: RuntimeFacts,
+        level: VariantSpec,
+        parallel: frozenset[int],
+    ) -> None:
         self.index = index
         self.facts = facts
         self.level = level
+        self.parallel = parallel
         self._compilations: dict[tuple[int, bool, bool], Callable[[str | None], Compile]] = {}
         self._compiles: dict[tuple[int, bool, bool, str | None], Compile] = {}
 
@@ -272,13 +296,59 @@ class _Units:
             self._compiles[number, hot, lean, projection] = found
         return found
 
+    def serial(self, number: int) -> Compile:
+        """A unit without a projection, as variants without threads have it."""
+        return compilation(self.facts, self.level, self.index.units[number])(None)
+
+    def shard(self, members: Sequence[Compile], inside: frozenset[int], name: str) -> Compile:
+        """The compilation of a shard: all its members compute with the variant's threads where one
+        does, so that shards have the same members with threads and without."""
+        header = self.facts.threading
+        if header is not None and not self.parallel.isdisjoint(inside):
+            flags = (*members[0].flags, "-include", f"$native/{header.path}")
+            members = [
+                replace(
+                    one,
+                    flags=flags,
+                    fingerprint=fingerprint({"serial": one.fingerprint, "header": header.digest}),
+                )
+                for one in members
+            ]
+        return shard_compile(self.facts.unity, members, name)
+
     def _compilation(self, number: int, hot: bool, lean: bool) -> Callable[[str | None], Compile]:
         if (number, hot, lean) not in self._compilations:
             unit = self.index.units[number]
             own, none = frozenset({unit.path}), frozenset[str]()
             spec = replace(self.level, hot=own if hot else none, lean=own if lean else none)
-            self._compilations[number, hot, lean] = compilation(self.facts, spec, unit)
+            self._compilations[number, hot, lean] = compilation(
+                self.facts, spec, unit, parallel=number in self.parallel
+            )
         return self._compilations[number, hot, lean]
+
+
+def parallel_units(index: RuntimeIndex) -> frozenset[int]:
+    """The units whose code asks for threads: itself, or in functions that several units have.
+
+    They are what `at::parallel_for` was made in, which asks even without threads.
+    """
+    wanted = {name: index.by_name.get(f"{name}@{THREADS}") for name in _ASKING}
+    asking = {node for node in wanted.values() if node is not None}
+    callers: dict[int, list[int]] = {}
+    for node in range(len(index.names)):
+        for target in index.targets(node):
+            callers.setdefault(target, []).append(node)
+    found, waiting = set[int](), list(asking)
+    while waiting:
+        for node in callers.get(waiting.pop(), ()):
+            owner = index.owners[node]
+            if owner >= 0:
+                found.add(owner)
+            elif node not in asking:
+                asking.add(node)
+                waiting.append(node)
+    units = {n for n, unit in enumerate(index.units) if unit.path == THREADS}
+    return frozenset(found | units)
 
 
 def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:

@@ -32,6 +32,8 @@ _COMPUTING = (
     "c10/core/",
     "caffe2/perfkernels/",
 )
+# Where PyTorch says how many threads there are (with `AT_PARALLEL_OPENMP`).
+THREADS = "aten/src/ATen/ParallelOpenMP.cpp"
 # Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
 _PRECOMPILED = ("aten/", "torch/", "generated/")
 
@@ -73,6 +75,8 @@ class RuntimeFacts:
     making       units that make the results of nearly all operators: as hot as any kernel
     included     unit -> header of ours that it is compiled with
     flagged      unit -> flags of its own
+    threading    what units read first that compute in parallel, in a variant with threads
+    threads      what the unit reads first that says how: see `THREADS`
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
@@ -88,6 +92,8 @@ class RuntimeFacts:
     making: frozenset[str] = frozenset()
     included: Mapping[str, OwnHeader] = field(default_factory=dict)
     flagged: Mapping[str, OwnFlags] = field(default_factory=dict)
+    threading: OwnHeader | None = None
+    threads: OwnHeader | None = None
     pch: str = ""
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
@@ -101,6 +107,10 @@ class RuntimeFacts:
         """The header that a unit of a variant is compiled with; `lean`: the variant's own."""
         header = self.included.get(unit)
         return None if header is not None and header.by_choice and unit not in lean else header
+
+    def threading_of(self, unit: str) -> OwnHeader | None:
+        """What a unit that computes in parallel reads first."""
+        return self.threads if unit == THREADS else self.threading
 
     def always_for(self, purpose: Purpose) -> frozenset[str]:
         """The units that a variant of this purpose cannot do without."""
@@ -123,6 +133,7 @@ class VariantSpec:
     system  the toolchain's: its C library decides on some flags
     self_relocation  whether its shared library may relocate itself
     hardening  how errors in memory are found when it runs, as far as the compiler must be told
+    threaded  whether it has threads of its own
     """
 
     abi: str
@@ -142,6 +153,7 @@ class VariantSpec:
     features: tuple[str, ...] = ()
     kernel_entry: frozenset[str] = frozenset()
     hardening: frozenset[Hardening] = HARDENING
+    threaded: bool = False
 
     def flags_before(self, unit: str = "", *, kernel: bool = False) -> tuple[str, ...]:
         """What stands before the flags of a unit's kind."""
@@ -235,11 +247,12 @@ def index_unit(facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts) -> Compi
 
 
 def compilation(
-    facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts
+    facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts, *, parallel: bool = False
 ) -> Callable[[str | None], Compile]:
     """The compilation of one unit, as a function of its projection's digest.
 
-    Of `spec`, what is wanted of the whole variant or of other units has no part.
+    Of `spec`, what is wanted of the whole variant or of other units has no part.  parallel: it
+    computes with the variant's threads.
     """
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
@@ -272,6 +285,10 @@ def compilation(
         of |= {"flags": flags, "included": included.digest}
     if unit.path in facts.own:
         of |= {"own": facts.own[unit.path]}
+    threading = facts.threading_of(unit.path) if parallel else None
+    if threading is not None:
+        flags = (*flags, "-include", f"$native/{threading.path}")
+        of |= {"flags": flags, "threading": threading.digest}
     fingerprint_with = fingerprint_but(of, "projection")
     source = _source_of(facts, unit.path)
 

@@ -64,6 +64,7 @@ class VerifyResult:
 
     `uncompared` are the places in their outputs that only had to be there (`report/steady.py`).
     `levels` are those of the processor at which all runs were made again.
+    `threads` are the numbers of threads that all runs were made with; none: it has none of its own.
     """
 
     model: str
@@ -73,6 +74,7 @@ class VerifyResult:
     reason: str = ""
     uncompared: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
+    threads: tuple[int, ...] = ()
 
 
 def not_run(model: str, reason: str) -> VerifyResult:
@@ -107,13 +109,23 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
 
 def at_levels(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
     """The verdict on a model that ran with all that this processor has, and at lower levels."""
+    named = {f"at CPU level {level}": result for level, result in others.items()}
+    return replace(_together(here, named), levels=tuple(others))
+
+
+def with_threads(one: VerifyResult, count: int, several: VerifyResult) -> VerifyResult:
+    """The verdict on a model that ran with one thread, and with `count`."""
+    return replace(_together(one, {f"with {count} threads": several}), threads=(1, count))
+
+
+def _together(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
     failures = [
-        replace(failure, run=f"{failure.run} at CPU level {level}".lstrip())
-        for level, result in others.items()
+        replace(failure, run=f"{failure.run} {how}".lstrip())
+        for how, result in others.items()
         for failure in result.failures
     ]
     status: Status = "failed" if failures else here.status
-    return replace(here, status=status, failures=(*here.failures, *failures), levels=tuple(others))
+    return replace(here, status=status, failures=(*here.failures, *failures))
 
 
 def require_verified(label: str, results: Iterable[VerifyResult]) -> None:

@@ -82,6 +82,10 @@ PATTERN_WORDS: Final[Mapping[str, str]] = {
 MOST_ELEMENTS: Final = 2**25
 MOST_DIMENSIONS: Final = 64
 
+# `threads: cores`, as a number; and the most that a library takes (native/threads/pool.h).
+CORES: Final = 0
+MOST_THREADS: Final = 1024
+
 _LONGEST_NAME: Final = 255
 _UNITS: Final = {
     "B": 1,
@@ -109,6 +113,22 @@ def parse_size(text: object) -> int:
         "size",
         "not a size",
         {"expected": "a number of bytes, or a number and a unit: B, kB, MB, GB, KiB, MiB or GiB"},
+    )
+
+
+def parse_threads(value: object) -> int:
+    """How many threads a library may use by default; `CORES` for as many as the machine has cores.
+
+    Raises `PydanticCustomError` for anything else.
+    """
+    if value == "cores":
+        return CORES
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_THREADS:
+        return value
+    raise PydanticCustomError(
+        "threads",
+        "not a number of threads",
+        {"expected": f"a number from 1 to {MOST_THREADS:,}, or `cores`"},
     )
 
 
@@ -183,6 +203,13 @@ Size = Annotated[
     int,
     BeforeValidator(parse_size),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": SIZE}, {"type": "integer"}]}),
+]
+Threads = Annotated[
+    int,
+    BeforeValidator(parse_threads),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_THREADS}, {"const": "cores"}]}
+    ),
 ]
 
 
@@ -315,6 +342,14 @@ class Defaults(Declared):
         description=(
             "`auto`: a library's kernels where `runtime: libraries:` has one for what the models"
             " compute. `native`: PyTorch's own alone. A list: the library's for these parts alone."
+        ),
+    )
+    threads: Threads = Field(
+        1,
+        description=(
+            "Threads that a library uses for one model, unless it is told another number when it"
+            " runs. `cores`: as many as the machine has. 1: it has none of its own, nor code for"
+            " them."
         ),
     )
     backends: Tuple[Identifier] = Field(
@@ -527,6 +562,7 @@ class AppConfig(Declared):
         None, description="Instead of the workspace's default."
     )
     kernels: KernelChoice | None = Field(None, description="Instead of the workspace's default.")
+    threads: Threads | None = Field(None, description="Instead of the workspace's default.")
     budgets: Mapping[str, Size] = Field(
         default_factory=dict,
         description="Most bytes of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",

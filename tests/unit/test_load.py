@@ -29,6 +29,7 @@ from orchestrator.load.yaml import (
     YamlUnsupportedError,
     load_located,
 )
+from orchestrator.values.config import CORES
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "failing" / "config"
@@ -109,6 +110,45 @@ def test_an_app_overrides_the_defaults(root: Path) -> None:
     app = load_workspace(root, {}).apps["camera"]
     assert (app.optimize, app.selection, app.package_name) == ("speed", "traced", "lens")
     assert app.kernels == "native"
+
+
+@pytest.mark.parametrize(
+    ("default", "own", "threads"),
+    [
+        ("", "", 1),
+        ("4", "", 4),
+        ("4", "2", 2),
+        ("4", "1", 1),
+        ("cores", "", CORES),
+        ("", "cores", CORES),
+        ("", "1024", 1024),
+    ],
+)
+def test_an_apps_threads(root: Path, default: str, own: str, threads: int) -> None:
+    if default:
+        (root / "WORKSPACE").write_text(WORKSPACE + f"defaults: {{threads: {default}}}\n")
+    if own:
+        (root / "apps" / "camera" / "app.yaml").write_text(APP + f"threads: {own}\n")
+    assert load_workspace(root, {}).apps["camera"].threads == threads
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1025", "all", "2.0", "true", "[2]", "'2'"])
+def test_threads_that_are_none(root: Path, value: str) -> None:
+    for file, text, place in (
+        ("WORKSPACE", WORKSPACE + f"defaults: {{threads: {value}}}\n", "21"),
+        ("apps/camera/app.yaml", APP + f"threads: {value}\n", "10"),
+    ):
+        before = (root / file).read_text()
+        (root / file).write_text(text)
+        with pytest.raises(OrchestratorError) as caught:
+            load_workspace(root, {})
+        (root / file).write_text(before)
+        first, expected = caught.value.render().splitlines()[:2]
+        line = text.count("\n")
+        assert (
+            first == f"{file}:{line}:{place}: error: `threads` is refused: not a number of threads"
+        )
+        assert expected == "  expected: a number from 1 to 1,024, or `cores`"
 
 
 def test_apps_are_sorted_and_other_folders_are_not_apps(root: Path) -> None:

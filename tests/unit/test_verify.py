@@ -12,6 +12,7 @@ from orchestrator.report.verify import (
     not_run,
     require_verified,
     verify,
+    with_threads,
 )
 
 
@@ -50,6 +51,17 @@ def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
     assert (found.status, *map(str, found.failures)) == (
         "failed",
         "m, at CPU level baseline: the driver was ended by SIGILL",
+    )
+
+
+def test_a_model_that_differs_with_several_threads_fails() -> None:
+    one = verify("m", result(1, 2), DriverRun(0, result(1, 2)))
+    assert with_threads(one, 4, one) == VerifyResult("m", "ok", 2, threads=(1, 4))
+    found = with_threads(one, 2, verify("m", result(1, 2), DriverRun(-11, None)))
+    assert (found.status, found.threads, *map(str, found.failures)) == (
+        "failed",
+        (1, 2),
+        "m, with 2 threads: the driver was ended by SIGSEGV",
     )
 
 

@@ -38,6 +38,7 @@
 
 #include "handles.h"
 #include "prepare_module.h"
+#include "../threads/pool.h"
 
 // In import.cpp, and in no header: what all public loaders end in. The public one for a reader of
 // our own copies the whole model first, and reads the copy without checking bounds.
@@ -195,6 +196,13 @@ lta_value* guarded_value(Body body) noexcept {
     return nullptr;
   }
 }
+
+// Around what a model runs.
+struct Run {
+  Run() { lta::begin_run(); }
+  ~Run() { lta::end_run(); }
+  Run(const Run&) = delete;
+};
 
 void require(bool condition, const char* text) {
   if (!condition) {
@@ -645,6 +653,17 @@ const char* lta_version(void) {
   return "PyTorch 1.13.1, bytecode 4 to 9";
 }
 
+int lta_threads(void) { return lta::wanted_threads(); }
+
+lta_status lta_set_threads(int count) {
+  return guarded(LTA_INVALID_ARGUMENT, [&] {
+    require(count >= 1 && count <= lta::kMostThreads,
+            "the number of threads is not one from 1 to 1024");
+    require(lta::set_wanted_threads(count),
+            "this library has no threads: its app.yaml says `threads: 1`");
+  });
+}
+
 int lta_has_operator(const char* name) {
   bool found = false;
   guarded(LTA_INTERNAL, [&] {
@@ -713,6 +732,7 @@ lta_status lta_module_run(lta_module* module, const char* method,
       require(arguments[i] != nullptr, "an argument is NULL");
       stack.push_back(arguments[i]->value);
     }
+    const Run run;
     *result = new lta_value{method_of(*module, method)(std::move(stack))};
   });
 }

@@ -110,6 +110,24 @@ LTA_API const char *lta_version(void);
 /* 1 if an operator such as "aten::add.Tensor" can be called in this library, else 0. */
 LTA_API int lta_has_operator(const char *name);
 
+/* ---- Threads ---- */
+
+/* How many threads a model may use, the caller's own among them: `threads` of the app.yaml that the
+ * library was made for, or what lta_set_threads() said. */
+LTA_API int lta_threads(void);
+/* Sets it for this library in this process, for all modules and all callers: 1 to 1024. Runs that go
+ * on keep what they began with. With a lower number than before, threads that are no longer wanted
+ * have ended when this returns; it waits for what they compute just now.
+ * LTA_INVALID_ARGUMENT for other numbers, and for more than 1 where the library was made with
+ * `threads: 1` (the default): it has no code for them.
+ *
+ * The library starts its threads when a model first has work for them. They sleep between runs, and
+ * end when the library is unloaded; they get no signals. One run at a time uses them: others that go
+ * on at once each compute on their caller's thread. How the work is cut depends on this number alone,
+ * so equal runs give equal results, and another number may give others in the last digits. A child
+ * of fork starts threads of its own. */
+LTA_API lta_status lta_set_threads(int count);
+
 /* ---- Errors ---- */
 
 /* What the last failure on this thread was; "" if there was none. */

@@ -188,6 +188,12 @@ Boolean has_operator(Env* env, Class self, ByteArray name) {
   return text.valid() && lta_has_operator(text_of(text)) ? 1 : 0;
 }
 
+Int threads(Env*, Class) { return lta_threads(); }
+
+void set_threads(Env* env, Class self, Int count) {
+  check(env, self, lta_set_threads(count));
+}
+
 // ---- Modules ----
 
 Long load(Env* env, Class self, ByteArray path) {
@@ -508,6 +514,8 @@ bool lta_jni_register(Env* env, Class natives) {
   const jni::NativeMethod methods_of_native[] = {
       {"version", "()[B", address_of(version)},
       {"hasOperator", "([B)Z", address_of(has_operator)},
+      {"threads", "()I", address_of(threads)},
+      {"setThreads", "(I)V", address_of(set_threads)},
       {"load", "([B)J", address_of(load)},
       {"loadBytes", "([B)J", address_of(load_bytes)},
       {"loadBuffer", "(Ljava/nio/ByteBuffer;JJ)J", address_of(load_buffer)},

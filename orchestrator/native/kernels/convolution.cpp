@@ -16,11 +16,11 @@ xnn_operator* create(const Convolution& of, const float* kernel, const float* bi
   return made;
 }
 
-bool reshape(PackedConvolution& packed, size_t* workspace) {
+bool reshape(PackedConvolution& packed, size_t* workspace, pthreadpool_t pool) {
   return xnn_reshape_convolution2d_nhwc_f32(
              packed.op.get(), size_t(packed.batch), size_t(packed.height), size_t(packed.width),
              workspace, &packed.workspace_alignment, &packed.out_height, &packed.out_width,
-             /*threadpool=*/nullptr) == xnn_status_success;
+             pool) == xnn_status_success;
 }
 
 bool setup(PackedConvolution& packed, char* workspace, const float* from, float* to) {

@@ -28,6 +28,12 @@ struct Convolution {
   int64_t out() const { return transposed ? weight.size(1) * groups : weight.size(0); }
   uint32_t height() const { return dims == 2 ? uint32_t(weight.size(2)) : 1; }
   uint32_t width() const { return uint32_t(weight.size(-1)); }
+
+  // Multiplications for an input of so many places, about. To write a result takes as long as some.
+  double work(double places) const {
+    const double each = double(weight.numel()) + 16 * double(out());
+    return places * each / (transposed ? 1 : double(stride[0]) * stride[1]);
+  }
 };
 
 struct PackedConvolution : Packed {
@@ -36,6 +42,7 @@ struct PackedConvolution : Packed {
   // What it was last shaped for, and what comes out.
   int64_t batch = -1, height = -1, width = -1;
   size_t out_height = 0, out_width = 0;
+  size_t threads = 0;
   std::vector<char> workspace;
   size_t workspace_alignment = 1;
 };
@@ -45,7 +52,7 @@ struct ConvolutionEngine {
   // kernel: an output channel of a group after the other, its input channels last
   xnn_operator* (*create)(const Convolution& of, const float* kernel, const float* bias,
                           float least, float most);
-  bool (*reshape)(PackedConvolution& packed, size_t* workspace);
+  bool (*reshape)(PackedConvolution& packed, size_t* workspace, pthreadpool_t pool);
   bool (*setup)(PackedConvolution& packed, char* workspace, const float* from, float* to);
 };
 

@@ -191,7 +191,8 @@ class ConvolutionSite : public Site {
     const int64_t batch = input.size(0), width = input.size(-1), out = packed.of.out();
     const int64_t height = flat ? 1 : input.size(2);
     const Tensor images = channels_last_of(input, batch, packed.of.in(), height * width);
-    if (!images.defined() || !shape(packed, batch, height, width)) {
+    const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(height * width)));
+    if (!images.defined() || !shape(packed, batch, height, width, pool)) {
       return Tensor();
     }
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
@@ -209,7 +210,7 @@ class ConvolutionSite : public Site {
     space += (alignment - uintptr_t(space) % alignment) % alignment;
     if (!convolution_engines[packed.of.transposed]->setup(packed, space, data_of(images),
                                                        data_of(result)) ||
-        xnn_run_operator(packed.op.get(), nullptr) != xnn_status_success) {
+        xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return Tensor();
     }
     if (channels_last) {
@@ -227,8 +228,11 @@ class ConvolutionSite : public Site {
   }
 
  private:
-  static bool shape(PackedConvolution& packed, int64_t batch, int64_t height, int64_t width) {
-    if (packed.batch == batch && packed.height == height && packed.width == width) {
+  static bool shape(PackedConvolution& packed, int64_t batch, int64_t height, int64_t width,
+                    pthreadpool_t pool) {
+    const size_t threads = pthreadpool_get_threads_count(pool);
+    if (packed.batch == batch && packed.height == height && packed.width == width &&
+        packed.threads == threads) {
       return true;
     }
     packed.batch = -1;
@@ -238,8 +242,9 @@ class ConvolutionSite : public Site {
     packed.batch = batch;
     packed.height = height;
     packed.width = width;
+    packed.threads = threads;
     size_t workspace = 0;
-    if (!convolution_engines[packed.of.transposed]->reshape(packed, &workspace) ||
+    if (!convolution_engines[packed.of.transposed]->reshape(packed, &workspace, pool) ||
         packed.out_height == 0 || packed.out_width == 0) {
       packed.batch = -1;
       return false;

@@ -16,6 +16,7 @@ struct PackedLayer : Packed {
   Operator op;
   bool matrix = false; // the input must be one
   int64_t in = 0, out = 0, rows = -1;
+  size_t threads = 0;
 };
 
 class LinearSite : public Site {
@@ -58,13 +59,16 @@ class LinearSite : public Site {
       return Tensor();
     }
     const int64_t rows = input.numel() / packed.in;
-    if (packed.rows != rows) {
+    const pthreadpool_t pool = pool_for(double(input.numel()) * double(packed.out));
+    const size_t threads = pthreadpool_get_threads_count(pool);
+    if (packed.rows != rows || packed.threads != threads) {
       packed.rows = -1;
-      if (xnn_reshape_fully_connected_nc_f32(packed.op.get(), size_t(rows), nullptr) !=
+      if (xnn_reshape_fully_connected_nc_f32(packed.op.get(), size_t(rows), pool) !=
           xnn_status_success) {
         return Tensor();
       }
       packed.rows = rows;
+      packed.threads = threads;
     }
     Tensor source = input;
     if (!has_room_behind(input)) {
@@ -81,7 +85,7 @@ class LinearSite : public Site {
     Tensor result = empty_float(sizes, strides);
     if (xnn_setup_fully_connected_nc_f32(packed.op.get(), data_of(source), data_of(result)) !=
             xnn_status_success ||
-        xnn_run_operator(packed.op.get(), nullptr) != xnn_status_success) {
+        xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return Tensor();
     }
     return result;

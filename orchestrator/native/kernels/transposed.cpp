@@ -16,11 +16,11 @@ xnn_operator* create(const Convolution& of, const float* kernel, const float* bi
   return made;
 }
 
-bool reshape(PackedConvolution& packed, size_t*) {
+bool reshape(PackedConvolution& packed, size_t*, pthreadpool_t pool) {
   return xnn_reshape_deconvolution2d_nhwc_f32(
              packed.op.get(), size_t(packed.batch), size_t(packed.height), size_t(packed.width),
              packed.of.output_padding[0], packed.of.output_padding[1], &packed.out_height,
-             &packed.out_width, /*threadpool=*/nullptr) == xnn_status_success;
+             &packed.out_width, pool) == xnn_status_success;
 }
 
 bool setup(PackedConvolution& packed, char*, const float* from, float* to) {

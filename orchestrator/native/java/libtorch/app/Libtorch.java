@@ -22,4 +22,23 @@ public final class Libtorch {
   public static boolean hasOperator(String name) {
     return Native.hasOperator(Native.bytes(name));
   }
+
+  /**
+   * How many threads a model may use, the caller's own among them.
+   *
+   * @return {@code threads} of the app.yaml that the library was made for, or what was set
+   */
+  public static int threads() {
+    return Native.threads();
+  }
+
+  /**
+   * Sets how many threads a model may use, for all modules and all callers. Runs that go on keep what they began with.
+   *
+   * @param count from 1 to 1024
+   * @throws LibtorchException for other numbers, and for more than 1 where the library was made with {@code threads: 1}
+   */
+  public static void setThreads(int count) {
+    Native.setThreads(count);
+  }
 }

@@ -35,6 +35,10 @@ final class Native {
 
   static native boolean hasOperator(byte[] name);
 
+  static native int threads();
+
+  static native void setThreads(int count);
+
   static native long load(byte[] path);
 
   static native long loadBytes(byte[] data);

@@ -84,6 +84,17 @@ public final class Checks {
     require(Libtorch.version().startsWith("PyTorch 1.13.1"), Libtorch.version());
     require(Libtorch.hasOperator("aten::conv2d"), "conv2d");
     require(!Libtorch.hasOperator("aten::no_such"), "no_such");
+    require(Libtorch.threads() == 1, "threads");
+    Libtorch.setThreads(1);
+    for (int count : new int[] {0, 2, 1025}) {
+      boolean refused = false;
+      try {
+        Libtorch.setThreads(count);
+      } catch (LibtorchException error) {
+        refused = error.status() == Status.INVALID_ARGUMENT;
+      }
+      require(refused, "threads: " + count);
+    }
   }
 
   private static void loading() throws Exception {
