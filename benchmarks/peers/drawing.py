@@ -1,0 +1,68 @@
+"""What the picture says and how it fits its page; values and text only, without matplotlib."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.peers.report import Point
+
+# stands for the page's colour of text; nothing else in a picture has it
+INK: Final = "#010203"
+_LIGHT: Final = "#1f2328"
+_DARK: Final = "#e6edf3"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A dot's text, how far from it in points, and on which side."""
+
+    text: str
+    offset: tuple[float, float] = (8, -3)
+    align: str = "left"
+
+
+# Between dots that lie close, labels go to different sides.
+LABELS: Final[Mapping[str, Label]] = {
+    "ours": Label("ours", (0, 9), "center"),
+    "ours-native": Label("ours, native", (0, 9), "center"),
+    "onnxruntime": Label("ONNX Runtime"),
+    "litert": Label("LiteRT"),
+    "ncnn": Label("ncnn"),
+    "executorch": Label("ExecuTorch"),
+    "mnn": Label("MNN"),
+    "openvino": Label("OpenVINO"),
+}
+# Readable on white and on black.
+COLOURS: Final[Mapping[str, str]] = {
+    "ours": "#d1242f",
+    "ours-native": "#e27d83",
+    **dict.fromkeys(("onnxruntime", "litert", "ncnn"), "#4a90d9"),
+    **dict.fromkeys(("executorch", "mnn", "openvino"), "#4a90d9"),
+}
+
+
+def description(points: Sequence[Point]) -> str:
+    """The picture in words, exact enough to tell whether it is that of some results."""
+    told = [
+        f"{one.model}, {one.runtime}: {one.megabytes:.3f} MB, {one.milliseconds:.3f} ms"
+        for one in points
+    ]
+    return "; ".join(told)
+
+
+def adapted(svg: str, points: Sequence[Point]) -> str:
+    """An SVG of matplotlib's with the page's colours and a description."""
+    style = (
+        f"<style>svg {{ color: {_LIGHT}; font-family: system-ui, sans-serif }}"
+        f" @media (prefers-color-scheme: dark) {{ svg {{ color: {_DARK} }} }}</style>\n"
+    )
+    head = (
+        "<title>Bytes of the library against CPU time of a run</title>\n"
+        f"<desc>{description(points)}</desc>\n{style}"
+    )
+    svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
+    svg = svg.replace(INK, "currentColor")
+    return re.sub(r"(<svg [^>]*>\n)", lambda found: found[1] + head, svg, count=1)
