@@ -20,7 +20,7 @@ from typing import Any, Final
 from benchmarks.machine import machine_facts
 from benchmarks.peers.building import build, library_of, write_workspace
 from benchmarks.peers.catalogue import MODELS, RUNTIMES, THREADS
-from benchmarks.peers.measuring import Bench, Key, converted, measured, once
+from benchmarks.peers.measuring import Bench, Key, converted, measured, once, ran_with
 from benchmarks.peers.report import render
 from benchmarks.peers.setting_up import peers_python
 from benchmarks.peers.sizes import sizes
@@ -121,6 +121,7 @@ def carry_out(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
         "versions": facts["versions"],
         "rounds": chosen.rounds,
         "cases": cases,
+        "ran_with": ran_with(bench, chosen.models),
         "libraries": library_sizes(bench, facts, chosen.runtimes, chosen.models),
     }
 

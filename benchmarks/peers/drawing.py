@@ -17,30 +17,26 @@ _DARK: Final = "#e6edf3"
 
 @dataclass(frozen=True)
 class Label:
-    """A dot's text, how far from it in points, and on which side."""
+    """A dot's text, and on which side of it."""
 
     text: str
-    offset: tuple[float, float] = (8, -3)
-    align: str = "left"
+    above: bool = True
 
 
 # Between dots that lie close, labels go to different sides.
 LABELS: Final[Mapping[str, Label]] = {
-    "ours": Label("ours", (0, 9), "center"),
-    "ours-native": Label("ours, native", (0, 9), "center"),
+    "ours": Label("ours"),
     "onnxruntime": Label("ONNX Runtime"),
     "litert": Label("LiteRT"),
-    "ncnn": Label("ncnn"),
-    "executorch": Label("ExecuTorch"),
+    "ncnn": Label("ncnn", above=False),
+    "executorch": Label("ExecuTorch", above=False),
     "mnn": Label("MNN"),
-    "openvino": Label("OpenVINO"),
+    "openvino": Label("OpenVINO", above=False),
 }
 # Readable on white and on black.
 COLOURS: Final[Mapping[str, str]] = {
     "ours": "#d1242f",
-    "ours-native": "#e27d83",
-    **dict.fromkeys(("onnxruntime", "litert", "ncnn"), "#4a90d9"),
-    **dict.fromkeys(("executorch", "mnn", "openvino"), "#4a90d9"),
+    **dict.fromkeys(("onnxruntime", "litert", "ncnn", "executorch", "mnn", "openvino"), "#4a90d9"),
 }
 
 

@@ -17,7 +17,6 @@ from benchmarks.processes import Finished, run
 
 # A result that is further from eager torch's than this is wrong, not rounded.
 TOLERANCE: Final = 1e-3
-RUNNER: Final = "executorch-runner"
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Bench:
         folder = self.folder / key.model
         if key.runtime == "executorch":
             given = json.loads((folder / "input.json").read_text())
-            argv = [str(self.folder / RUNNER), str(folder / "model.pte")]
+            argv = [str(folder / "runner"), str(folder / "model.pte")]
             argv += [str(folder / "input.bin"), str(output), str(key.threads)]
             argv += [str(SECONDS), str(LEAST), str(MOST), str(WARM), given["dtype"]]
             return run([*argv, *map(str, given["shape"])], env=os.environ, cwd=self.folder)
@@ -73,6 +72,17 @@ def converted(bench: Bench, runtimes: Sequence[str], models: Sequence[str]) -> d
             if done.code:
                 failed[f"{runtime}/{model}"] = f"not converted: {reason(done)}"
     return failed
+
+
+def ran_with(bench: Bench, models: Sequence[str]) -> dict[str, str]:
+    """The libraries that a model ran with, by `<runtime>/<model>`, where a runtime has several sets
+    and not the first is meant."""
+    found = {}
+    for model in models:
+        told = bench.folder / model / "runner.txt"
+        if told.is_file():
+            found[f"executorch/{model}"] = told.read_text()
+    return found
 
 
 def reason(done: Finished) -> str:

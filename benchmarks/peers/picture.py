@@ -18,6 +18,7 @@ import matplotlib
 
 matplotlib.use("svg")
 from matplotlib import pyplot
+from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.peers.catalogue import MODELS
 from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted
@@ -50,13 +51,16 @@ def draw(results: object, output: Path) -> None:
                 at = (point.megabytes, point.milliseconds)
                 part.plot(*at, "o", markersize=8, color=COLOURS[point.runtime])
                 label = LABELS[point.runtime]
-                part.annotate(
-                    label.text, at, label.offset, textcoords="offset points", ha=label.align
-                )
-            part.margins(x=0.28, y=0.18)
+                side = (0, 8 if label.above else -17)
+                part.annotate(label.text, at, side, textcoords="offset points", ha="center")
+            times = [one.milliseconds for one in found if one.model == model]
+            # a factor of 4 at least, or small differences would look large
+            part.set_ylim(min(times, default=1) / 2, 2 * max(times, default=1))
+            part.margins(x=0.15)
             for axis in (part.xaxis, part.yaxis):
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axis.set_minor_locator(NullLocator())
                 axis.set_major_formatter("{x:g}")
-                axis.set_minor_formatter("")
         parts[0].set_ylabel("one run, ms of CPU time")
         figure.tight_layout()
         figure.savefig(output, format="svg", transparent=True, metadata={"Date": None})

@@ -18,6 +18,8 @@ Values = Mapping[str, Any]
 
 # The models of the picture, in the order of its parts.
 PICTURED: Final = ("mobilenet", "camera")
+# Ours without the kernels that we ship by default is no runtime that one would pick.
+LABELLED: Final = tuple(name for name in RUNTIMES if name != "ours-native")
 _NONE: Final = "-"
 
 
@@ -35,7 +37,7 @@ def points(results: Values) -> tuple[Point, ...]:
     """The picture's dots, one thread."""
     found = []
     for model in PICTURED:
-        for runtime in RUNTIMES:
+        for runtime in LABELLED:
             case = _case(results, runtime, model, 1)
             library = shipped(results, runtime, model)
             if case and library:
@@ -47,9 +49,14 @@ def points(results: Values) -> tuple[Point, ...]:
 
 
 def shipped(results: Values, runtime: str, model: str) -> Values | None:
-    """The library that ran: ours of the model, or the first that the peer names."""
+    """The library that ran: ours of the model; a peer's first, or the set that is told."""
+    told = results["ran_with"].get(f"{runtime}/{model}")
     for row in results["libraries"]:
-        if row["runtime"] == runtime and row["model"] in (model, None):
+        if (
+            row["runtime"] == runtime
+            and row["model"] in (model, None)
+            and told in (None, row["what"])
+        ):
             chosen: Values = row
             return chosen
     return None
@@ -76,10 +83,12 @@ def render(results: Values) -> str:
         "CPU time of the process, microseconds: least of all runs / least of the medians of the"
         " rounds.\n",
         _by_model(results, 1, lambda case: _both(case["cpu"])),
-        "How many times our least CPU time (`kernels: auto`) is this runtime's: above 1, it is"
-        " faster than we are.\n",
+        "How many times our CPU time (`kernels: auto`) is this runtime's, by the least / by the"
+        " medians: above 1, it is faster than we are.\n",
         _by_model(results, 1, _Ratio(results)),
-        "Wall time, microseconds, likewise. It holds the time that other processes took.\n",
+        "Wall time, microseconds, likewise. It holds the time that other processes took. Where its"
+        " least is above the least CPU time by more than a microsecond, the CPU clock told too"
+        " little in a run: the medians are better there.\n",
         _by_model(results, 1, lambda case: _both(case["wall"])),
     ]
     for threads in THREADS[1:]:
@@ -147,8 +156,8 @@ class _Ratio:
         ours = _case(self.results, "ours", case["model"], case["threads"])
         if ours is None:
             return _NONE
-        ratio: float = ours["cpu"]["least"] / case["cpu"]["least"]
-        return f"{ratio:.2f}"
+        ratios = [ours["cpu"][kind] / case["cpu"][kind] for kind in ("least", "median")]
+        return " / ".join(f"{ratio:.2f}" for ratio in ratios)
 
 
 def _both(times: Values) -> str:
@@ -182,27 +191,40 @@ def _sizes(results: Values) -> str:
     return "\n".join(
         [
             "## Bytes of the libraries\n",
-            "As delivered, after `strip`, and that after `gzip -9`. The first row of a peer is what"
-            " ran. Peers' are those of their wheels, which hold every operator and, for ncnn and"
-            " MNN, a Python module: a build of theirs for one model, from source, is smaller and"
-            " was not made here.\n",
+            "As delivered, after `strip`, and that after `gzip -9`. What a peer ran with is its"
+            " first row, or told below. Peers' are those of their wheels, which hold every operator"
+            " and, for ncnn and MNN, a Python module: a build of theirs for one model, from source,"
+            " is smaller and was not made here.\n",
             _table(("runtime", "what", "delivered", "stripped", "gzip -9"), rows),
+            *_ran_with(results),
         ]
     )
 
 
+def _ran_with(results: Values) -> list[str]:
+    models: dict[tuple[str, str], list[str]] = {}
+    for case, what in results["ran_with"].items():
+        runtime, _, model = case.partition("/")
+        models.setdefault((runtime, what), []).append(model)
+    lines = [
+        f"- {RUNTIMES[runtime].title} ran {', '.join(names)} with: {what}\n"
+        for (runtime, what), names in models.items()
+    ]
+    return ["".join(lines)] if lines else []
+
+
 def _missing(results: Values) -> str:
-    reasons: dict[tuple[str, str, str], list[int]] = {}
+    reasons: dict[tuple[str, int, str], list[str]] = {}
     for case in results["cases"]:
         if "not_measured" in case:
-            key = (case["runtime"], case["model"], case["not_measured"])
-            reasons.setdefault(key, []).append(case["threads"])
+            key = (case["runtime"], case["threads"], case["not_measured"])
+            reasons.setdefault(key, []).append(case["model"])
     if not reasons:
         return ""
     lines = []
-    for (runtime, model, why), threads in reasons.items():
-        told = "threads: " + ", ".join(map(str, threads))
-        lines.append(f"- {RUNTIMES[runtime].title}, {model}, {told}: {_plain(why)}\n")
+    for (runtime, threads, why), models in reasons.items():
+        told = f"threads: {threads}: {', '.join(models)}"
+        lines.append(f"- {RUNTIMES[runtime].title}, {told}: {_plain(why)}\n")
     return "\n".join(["## Not measured\n", "".join(lines)])
 
 
