@@ -51,8 +51,8 @@ def draw(results: object, output: Path) -> None:
                 at = (point.megabytes, point.milliseconds)
                 part.plot(*at, "o", markersize=8, color=COLOURS[point.runtime])
                 label = LABELS[point.runtime]
-                side = (0, 8 if label.above else -17)
-                part.annotate(label.text, at, side, textcoords="offset points", ha="center")
+                offset = (0, 8 if label.above else -17)
+                part.annotate(label.text, at, offset, textcoords="offset points", ha="center")
             times = [one.milliseconds for one in found if one.model == model]
             # a factor of 4 at least, or small differences would look large
             part.set_ylim(min(times, default=1) / 2, 2 * max(times, default=1))
