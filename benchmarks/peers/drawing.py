@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.peers.report import Point
@@ -15,29 +14,32 @@ _LIGHT: Final = "#1f2328"
 _DARK: Final = "#e6edf3"
 
 
-@dataclass(frozen=True)
-class Label:
-    """A dot's text, and on which side of it."""
-
-    text: str
-    above: bool = True
-
-
-# Between dots that lie close, labels go to different sides.
-LABELS: Final[Mapping[str, Label]] = {
-    "ours": Label("ours"),
-    "onnxruntime": Label("ONNX Runtime"),
-    "litert": Label("LiteRT"),
-    "ncnn": Label("ncnn", above=False),
-    "executorch": Label("ExecuTorch", above=False),
-    "mnn": Label("MNN"),
-    "openvino": Label("OpenVINO", above=False),
+LABELS: Final[Mapping[str, str]] = {
+    "ours": "ours",
+    "onnxruntime": "ONNX Runtime",
+    "litert": "LiteRT",
+    "ncnn": "ncnn",
+    "executorch": "ExecuTorch",
+    "mnn": "MNN",
+    "openvino": "OpenVINO",
 }
+# Dots whose sizes differ by less than this factor stand over each other.
+_NEAR: Final = 1.5
 # Readable on white and on black.
 COLOURS: Final[Mapping[str, str]] = {
     "ours": "#d1242f",
     **dict.fromkeys(("onnxruntime", "litert", "ncnn", "executorch", "mnn", "openvino"), "#4a90d9"),
 }
+
+
+def label_above(point: Point, points: Sequence[Point]) -> bool:
+    """Whether a dot's label goes above it: where no other dot of its model is there."""
+    return not any(
+        other.model == point.model
+        and 1 / _NEAR < other.megabytes / point.megabytes < _NEAR
+        and (other.milliseconds, other.runtime) > (point.milliseconds, point.runtime)
+        for other in points
+    )
 
 
 def description(points: Sequence[Point]) -> str:

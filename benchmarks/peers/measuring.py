@@ -112,8 +112,8 @@ def once(bench: Bench, key: Key) -> Mapping[str, Any]:
     expected = (bench.folder / key.model / "expected.bin").read_bytes()
     gap = difference(expected, output.read_bytes())
     if gap is None or gap > TOLERANCE:
-        far = "has another shape" if gap is None else f"differs by {gap:.2g}"
-        return {"not_measured": f"its result {far} from eager torch's"}
+        far = "has another size than" if gap is None else f"differs by {gap:.2g} from"
+        return {"not_measured": f"its result {far} eager torch's"}
     return {**told, "difference": gap}
 
 

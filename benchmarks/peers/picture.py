@@ -21,7 +21,7 @@ from matplotlib import pyplot
 from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.peers.catalogue import MODELS
-from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted
+from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, label_above
 from benchmarks.peers.report import PICTURED, points
 
 _SETTINGS: Final = {
@@ -38,21 +38,21 @@ def draw(results: object, output: Path) -> None:
     """Write the picture."""
     found = points(results)  # type: ignore[arg-type]
     with matplotlib.rc_context(_SETTINGS):
-        figure, parts = pyplot.subplots(1, len(PICTURED), figsize=(9.6, 4.2))
+        figure, parts = pyplot.subplots(len(PICTURED), 1, figsize=(8, 5.6))
         for part, model in zip(parts, PICTURED, strict=True):
             part.set_title(MODELS[model].title.partition(",")[0])
             part.set_xscale("log")
             part.set_yscale("log")
-            part.set_xlabel("library, stripped, MB")
+            part.set_ylabel("one run, ms of CPU time")
             part.grid(visible=True, which="major", alpha=0.25)
             for side in ("top", "right"):
                 part.spines[side].set_visible(False)
             for point in (one for one in found if one.model == model):
                 at = (point.megabytes, point.milliseconds)
                 part.plot(*at, "o", markersize=8, color=COLOURS[point.runtime])
+                offset = (0, 8 if label_above(point, found) else -17)
                 label = LABELS[point.runtime]
-                offset = (0, 8 if label.above else -17)
-                part.annotate(label.text, at, offset, textcoords="offset points", ha="center")
+                part.annotate(label, at, offset, textcoords="offset points", ha="center")
             times = [one.milliseconds for one in found if one.model == model]
             # a factor of 4 at least, or small differences would look large
             part.set_ylim(min(times, default=1) / 2, 2 * max(times, default=1))
@@ -61,7 +61,7 @@ def draw(results: object, output: Path) -> None:
                 axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axis.set_minor_locator(NullLocator())
                 axis.set_major_formatter("{x:g}")
-        parts[0].set_ylabel("one run, ms of CPU time")
+        parts[-1].set_xlabel("library, stripped, MB")
         figure.tight_layout()
         figure.savefig(output, format="svg", transparent=True, metadata={"Date": None})
         pyplot.close(figure)

@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 from benchmarks.peers import catalogue, runtimes
 from benchmarks.peers.__main__ import names
 from benchmarks.peers.building import library_of, write_workspace
-from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, description
-from benchmarks.peers.measuring import Key, difference, measured, reason
+from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, description, label_above
+from benchmarks.peers.measuring import Bench, Key, difference, measured, once, reason
 from benchmarks.peers.report import Point, points, render, shipped
 from benchmarks.peers.sampling import summary
 from benchmarks.peers.setting_up import pins
@@ -87,6 +87,43 @@ class TestWhatIsParsed:
             "added": 40,
             "level": None,
         }
+
+
+class FakeBench(Bench):
+    """Every case prints a sample and gives two floats, of which the second is 1."""
+
+    def case(self, key: Key, output: Path) -> Finished:
+        output.write_bytes(floats(0, 1) if key.threads == 1 else floats(0))
+        return finished('noise\n{"wall": [1]}\n', code=0 if key.model == "camera" else 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected", "found"),
+    [
+        (
+            Key("ncnn", "camera", 1),
+            1.0005,
+            {"wall": [1], "difference": pytest.approx(0.0005, 0.01)},
+        ),
+        (
+            Key("ncnn", "camera", 1),
+            1.25,
+            {"not_measured": "its result differs by 0.25 from eager torch's"},
+        ),
+        (
+            Key("ncnn", "camera", 2),
+            1.0,
+            {"not_measured": "its result has another size than eager torch's"},
+        ),
+        (Key("ncnn", "reader", 1), 1.0, {"not_measured": '{"wall": [1]}'}),
+    ],
+)
+def test_a_wrong_result_is_no_measurement(
+    key: Key, expected: float, found: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / key.model).mkdir()
+    (tmp_path / key.model / "expected.bin").write_bytes(floats(0, expected))
+    assert once(FakeBench(ROOT, tmp_path, Path("python")), key) == found
 
 
 SAMPLE = {"wall": [1], "cpu": [1], "load": 1, "load_cpu": 1, "first": 1, "first_cpu": 1}
@@ -254,6 +291,15 @@ class TestPicture:
         results["cases"][1] = {**results["cases"][4], "runtime": "executorch", "threads": 1}
         del results["libraries"][-1]
         assert points(results) == POINTS[:1]
+
+    def test_labels_of_dots_over_each_other_do_not_meet(self) -> None:
+        dots = [
+            Point("camera", "litert", 14.2, 0.19),
+            Point("camera", "executorch", 14.1, 0.20),
+            Point("camera", "openvino", 91.0, 0.18),
+            Point("mobilenet", "ncnn", 14.2, 7.0),
+        ]
+        assert [label_above(dot, dots) for dot in dots] == [False, True, True, True]
 
     def test_it_fits_its_page(self) -> None:
         drawn = (
