@@ -1,0 +1,60 @@
+"""What is compared: models and runtimes by name. Values only: both Pythons read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+SEED: Final = 1131
+THREADS: Final = (1, 2)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: what it is, in words, and the committed file that ours runs (None: exported)."""
+
+    title: str
+    committed: str | None = None
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime: its name for readers, and the Python distributions that bring or convert for it.
+
+    `kernels` is set for ours: the value of `kernels` in the app's declaration. `level` says which
+    instructions it uses, where that is documented and the runtime itself does not tell.
+    """
+
+    title: str
+    distributions: tuple[str, ...] = ()
+    kernels: str | None = None
+    level: str | None = None
+
+
+MODELS: Final[Mapping[str, Model]] = {
+    "camera": Model(
+        "camera's classifier, 3x96x96, a thin MobileNetV2", "apps/camera/models/classifier.ptl"
+    ),
+    "mobilenet": Model("MobileNetV2 1.0, 3x224x224, 1,000 classes"),
+    "keyboard": Model("keyboard's LSTM, 4 words", "apps/keyboard/models/next_word.ptl"),
+    "reader": Model(
+        "reader's recogniser, a small transformer", "apps/reader/models/recogniser.ptl"
+    ),
+    "encoder": Model("transformer encoder, 4 layers, d = 256, 4 heads, ff = 1,024, 64 tokens"),
+}
+
+RUNTIMES: Final[Mapping[str, Runtime]] = {
+    "ours": Runtime(
+        "ours, `kernels: auto`",
+        kernels="auto",
+        level="FMA3 and AVX2 where the processor has them, else SSE2 (docs/guide/speed.md)",
+    ),
+    "ours-native": Runtime("ours, `kernels: native`", kernels="native", level="SSE2"),
+    "onnxruntime": Runtime("ONNX Runtime", ("onnxruntime", "onnx")),
+    "litert": Runtime("LiteRT", ("ai-edge-litert", "litert-torch", "litert-converter")),
+    "ncnn": Runtime("ncnn", ("ncnn", "pnnx")),
+    "executorch": Runtime("ExecuTorch, XNNPACK", ("executorch", "torchao")),
+    "mnn": Runtime("MNN", ("MNN",)),
+    "openvino": Runtime("OpenVINO", ("openvino", "onnx")),
+}
