@@ -71,5 +71,7 @@ def test_every_layer_gives_the_same_with_several_threads(tmp_path: Path) -> None
         "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline,"
         " with 1 and 2 threads\n"
         "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline,"
+        " with 1 and 2 threads\n"
+        "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline,"
         " with 1 and 2 threads\n",
     )
