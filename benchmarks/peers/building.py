@@ -7,12 +7,15 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import yaml
 
 from benchmarks.peers.catalogue import RUNTIMES
 from benchmarks.processes import run
-from orchestrator.pipeline.session import HOST
+
+# what the peers' wheels are for
+_ABI: Final = "linux-x86_64"
 
 
 def app_name(runtime: str, model: str) -> str:
@@ -23,7 +26,7 @@ def app_name(runtime: str, model: str) -> str:
 def library_of(workspace: Path, runtime: str, model: str) -> Path:
     """The shared library that a build delivers for it."""
     app = app_name(runtime, model)
-    return workspace / "dist" / app / HOST / "lib" / f"lib{app}_torch.so"
+    return workspace / "dist" / app / _ABI / "lib" / f"lib{app}_torch.so"
 
 
 def write_workspace(
@@ -36,7 +39,7 @@ def write_workspace(
     """
     (workspace / "toolchains").mkdir(parents=True, exist_ok=True)
     shutil.copy2(root / "WORKSPACE", workspace)
-    shutil.copy2(root / "toolchains" / f"{HOST}.yaml", workspace / "toolchains")
+    shutil.copy2(root / "toolchains" / f"{_ABI}.yaml", workspace / "toolchains")
     for runtime in runtimes:
         for model in models:
             folder = workspace / "apps" / app_name(runtime, model)
@@ -44,7 +47,7 @@ def write_workspace(
             shutil.copyfile(made / model / "model.ptl", folder / "model.ptl")
             declared = {
                 "models": [{"file": "model.ptl"}],
-                "targets": [HOST],
+                "targets": [_ABI],
                 "kernels": RUNTIMES[runtime].kernels,
             }
             (folder / "app.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
