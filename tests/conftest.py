@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import signal
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +15,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+ROOT = Path(__file__).parents[1]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much of the campaigns to run (tests/campaigns/harness.py)."""
+    """How much of the campaigns to run (tests/campaigns/harness.py); whether texts are renewed."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write expected texts that differ, and show how",
+    )
     group = parser.getgroup("campaigns")
     group.addoption("--campaigns", action="store_true", help="campaigns in full, not in short")
     group.addoption("--seed", type=int, default=1, help="of all random numbers (1)")
@@ -27,3 +38,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("full_only")]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compares a file of the tree with the text that it must have.
+
+    With `--update-golden` a file that differs is written, and the difference printed: for a change
+    that is meant, and to be read before it is committed.
+    """
+    update = request.config.getoption("--update-golden")
+    again = f"./check {request.path.relative_to(ROOT).as_posix()} --update-golden"
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def compare(file: Path, text: str) -> None:
+        before = file.read_text(encoding="utf-8") if file.is_file() else ""
+        name = file.relative_to(ROOT).as_posix()
+        lines = before.splitlines(keepends=True), text.splitlines(keepends=True)
+        difference = "".join(difflib.unified_diff(*lines, name, f"{name}, now"))
+        if not update:
+            assert before == text, f"{difference}\nmeant so? {again}"
+        elif before != text:
+            file.write_text(text, encoding="utf-8")
+            with capture.global_and_fixture_disabled():
+                print(f"\n{difference}", end="")
+
+    return compare

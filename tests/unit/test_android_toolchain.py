@@ -19,6 +19,7 @@ import ninja
 import package_toy
 import pytest
 from elftools.elf.elffile import ELFFile
+from golden_files import Golden
 
 from orchestrator.emit.ninja import RUN, ninja_text
 from orchestrator.errors import OrchestratorError, Place
@@ -51,23 +52,23 @@ def ndk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("abi", toy.ABIS)
-def test_an_ndks_command_lines(abi: str, ndk: Path, tmp_path: Path) -> None:
+def test_an_ndks_command_lines(abi: str, ndk: Path, tmp_path: Path, golden: Golden) -> None:
     tools = toy.with_ndk(ndk, tmp_path, abi)
     lines = [
         f"{verb}: {toy.shown(argv, {'ndk': ndk})}\n" for verb, argv in tools.driver.commands.items()
     ]
-    assert "".join(lines) == (toy.GOLDEN / f"ndk-{abi}.txt").read_text()
+    golden(toy.GOLDEN / f"ndk-{abi}.txt", "".join(lines))
 
 
 @pytest.mark.parametrize("abi", toy.ABIS)
-def test_the_stand_ins_command_lines(abi: str, tmp_path: Path) -> None:
+def test_the_stand_ins_command_lines(abi: str, tmp_path: Path, golden: Golden) -> None:
     tools = toy.stand_in(abi, tmp_path)
     places = {"zig": toy.ZIG, "package": toy.ZIG.parent, "cache": tmp_path, "ours": toy.ROOT}
     lines = [f"{verb}: {toy.shown(argv, places)}\n" for verb, argv in tools.driver.commands.items()]
     text = "".join(lines).replace(tools.identity[:12], "<identity>")
     # of zig's wheel too, which is another on another system
     text = re.sub(r"(android-stand-in-)[0-9a-f]{12}", r"\1<digest>", text)
-    assert text == (toy.GOLDEN / f"stand-in-{abi}.txt").read_text()
+    golden(toy.GOLDEN / f"stand-in-{abi}.txt", text)
 
 
 def test_an_ndks_facts(ndk: Path, tmp_path: Path) -> None:
@@ -173,11 +174,11 @@ def test_android_has_no_posix_shared_memory() -> None:
 
 
 @pytest.mark.parametrize("abi", toy.ABIS)
-def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path) -> None:
+def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path, golden: Golden) -> None:
     """Compiled, linked as variants are, delivered, held to Android's rules, packed as an AAR."""
     tools = toy.with_ndk(ndk, tmp_path / "cache", abi)
     library = build(tmp_path, tools)
-    assert called(ndk, tmp_path) == (toy.GOLDEN / f"build-{abi}.txt").read_text()
+    golden(toy.GOLDEN / f"build-{abi}.txt", called(ndk, tmp_path))
     with library.open("rb") as file:
         read = ELFFile(file)
         machine, loads = read["e_machine"], list(read.iter_segments("PT_LOAD"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 import pytest
 from core_toy import GOLDEN, session
+from golden_files import Golden
 
 import orchestrator.codegen.registrations as registrations
 from orchestrator.codegen.registrations import (
@@ -84,10 +85,12 @@ def test_an_undefined_name_is_an_error() -> None:
         render("registrations.cpp.j2", keys=["CPU"])
 
 
-def test_the_shared_unit_is_the_files_one_after_another(tree: Path, tmp_path: Path) -> None:
+def test_the_shared_unit_is_the_files_one_after_another(
+    tree: Path, tmp_path: Path, golden: Golden
+) -> None:
     units = generate_registrations([REQUEST], tree, tmp_path / "cache", os.environ)[REQUEST]
     shared = units[0]
-    assert shared.path.read_text() == (GOLDEN / "registrations.cpp").read_text()
+    golden(GOLDEN / "registrations.cpp", shared.path.read_text())
     assert {unit.name: unit.path.name for unit in units} == {
         "registrations": "registrations.cpp",
         "operators": "Operators.cpp",
@@ -132,14 +135,14 @@ def test_a_units_digest_is_of_all_text_that_it_includes(tree: Path, tmp_path: Pa
     assert {name for name in first if first[name] != called[name]} == {"operators"}
 
 
-def test_an_interrupted_write_is_written_again(tree: Path, tmp_path: Path) -> None:
+def test_an_interrupted_write_is_written_again(tree: Path, tmp_path: Path, golden: Golden) -> None:
     cache = tmp_path / "cache"
     (shared, *_) = generate_registrations([REQUEST], tree, cache, os.environ)[REQUEST]
     (shared.path.parent / "SHA256SUMS").unlink()
     shared.path.write_text("half of it")
     generate_registrations([REQUEST], tree, cache, os.environ)
     assert runs(tree) == 2
-    assert shared.path.read_text() == (GOLDEN / "registrations.cpp").read_text()
+    golden(GOLDEN / "registrations.cpp", shared.path.read_text())
 
 
 def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Path) -> None:
@@ -158,9 +161,9 @@ def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Pat
 STUBS = {"_ZN2at4nameEv", "_ZN2at11QTensorImplC2ENS_6TensorE"}
 
 
-def test_stubs_are_written_once_by_content(tmp_path: Path) -> None:
+def test_stubs_are_written_once_by_content(tmp_path: Path, golden: Golden) -> None:
     (unit,) = generate_stubs(STUBS, tmp_path)
-    assert unit.path.read_text() == (GOLDEN / "stubs.cpp").read_text()
+    golden(GOLDEN / "stubs.cpp", unit.path.read_text())
     assert unit.path == tmp_path / "stubs" / f"{unit.digest}.cpp"
     assert generate_stubs(sorted(STUBS, reverse=True), tmp_path) == (unit,)
     assert files(tmp_path) == [f"stubs/{unit.digest}.cpp"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from core_toy import ROOT
+from golden_files import Golden
 
 from orchestrator.execute.ninja import (
     ActionFailedError,
@@ -84,7 +85,7 @@ def test_targets_are_a_part_of_the_graph(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("case", sorted(p.name for p in CASES.iterdir()))
 def test_the_error_of_a_failed_action(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     """A case is a folder of sources and the whole error text."""
     sources = {p.name: p.read_text() for p in sorted((CASES / case).glob("*.c"))}
@@ -95,7 +96,7 @@ def test_the_error_of_a_failed_action(
     error = failure_error(result, names, result.actions, log)
     assert isinstance(error, ActionFailedError)
     seen = error.render().replace(str(tmp_path), "<folder>") + "\n"
-    assert seen == (CASES / case / "expected.txt").read_text()
+    golden(CASES / case / "expected.txt", seen)
     for name in result.failures:
         assert f"{name}\n./cc {name.removesuffix('.o')} {name}" in log.read_text()
 

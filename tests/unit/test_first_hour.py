@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from golden_files import Golden
 from test_load import TOOLCHAIN, WORKSPACE
 
 from orchestrator import cli
@@ -62,9 +63,11 @@ def answer(case: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
-def test_a_mistake(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = (CASES / case / "expected.txt").read_text(encoding="utf-8")
-    assert answer(CASES / case, tmp_path / "workspace", capsys) == expected
+def test_a_mistake(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    said = answer(CASES / case, tmp_path / "workspace", capsys)
+    golden(CASES / case / "expected.txt", said)
 
 
 def test_a_good_workspace_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from core_toy import GOLDEN
+from golden_files import Golden
 from shipped_index import shipped
 
 from orchestrator.plan.flags import (
@@ -48,7 +49,7 @@ def test_optimisation(
 
 @pytest.mark.parametrize("purpose", ["release", "tracer"])
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_the_exact_flags(language: str, purpose: str) -> None:
+def test_the_exact_flags(language: str, purpose: str, golden: Golden) -> None:
     flags = unit_flags(
         language=language,
         kernel=False,
@@ -57,7 +58,7 @@ def test_the_exact_flags(language: str, purpose: str) -> None:
         purpose=purpose,  # type: ignore[arg-type]
     )
     name = "c" if language == "c" else f"cxx-{purpose}"
-    assert "\n".join(flags) + "\n" == (GOLDEN / "flags" / f"{name}.txt").read_text()
+    golden(GOLDEN / "flags" / f"{name}.txt", "\n".join(flags) + "\n")
 
 
 def test_a_unit_that_is_optimised_at_the_link_has_code_and_bitcode() -> None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from golden_files import Golden
 from ios_toy import ABIS, GOLDEN, ROOT, ZIG, build, record_xcode, shown, toolchain
 
 from orchestrator.errors import OrchestratorError, Place
@@ -44,11 +45,11 @@ def refused(what: ToolchainConfig, cache: Path, env: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("abi", ABIS)
-def test_zigs_command_lines(abi: str, tmp_path: Path) -> None:
+def test_zigs_command_lines(abi: str, tmp_path: Path, golden: Golden) -> None:
     tools = toolchain(abi, tmp_path)
     places = {"zig": ZIG, "package": ZIG.parent}
     lines = [f"{verb}: {shown(argv, places)}\n" for verb, argv in tools.driver.commands.items()]
-    assert "".join(lines) == (GOLDEN / f"zig-{abi}.txt").read_text()
+    golden(GOLDEN / f"zig-{abi}.txt", "".join(lines))
 
 
 def test_zigs_identity_holds_no_path(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_zig_builds_what_the_platform_wants(abi: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("abi", ABIS)
-def test_xcodes_command_lines(abi: str, tmp_path: Path) -> None:
+def test_xcodes_command_lines(abi: str, tmp_path: Path, golden: Golden) -> None:
     """Everything that Xcode's programs are asked to do for a variant, in order."""
     env = record_xcode(tmp_path / "xcode")
     tools = toolchain(abi, tmp_path / "tools", env)
@@ -88,7 +89,7 @@ def test_xcodes_command_lines(abi: str, tmp_path: Path) -> None:
     }
     log = (tmp_path / "xcode/log").read_text().splitlines()
     lines = [shown(ast.literal_eval(line), places) for line in log]
-    assert "\n".join(lines) + "\n" == (GOLDEN / f"xcode-{abi}.txt").read_text()
+    golden(GOLDEN / f"xcode-{abi}.txt", "\n".join(lines) + "\n")
 
 
 def test_xcodes_identity_is_its_build_not_its_place(tmp_path: Path) -> None:

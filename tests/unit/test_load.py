@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from golden_files import Golden
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.validate import MOST_ERRORS, DeclarationErrors
@@ -77,14 +78,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
-def test_bad_input(case: str, tmp_path: Path) -> None:
+def test_bad_input(case: str, tmp_path: Path, golden: Golden) -> None:
     root = tmp_path / "workspace"
     shutil.copytree(CASES / case, root)
     _complete(root)
     with pytest.raises(OrchestratorError) as caught:
         load_workspace(root, {"HOME": "/home/me"})
-    expected = (CASES / case / "expected.txt").read_text(encoding="utf-8")
-    assert caught.value.render() + "\n" == expected
+    golden(CASES / case / "expected.txt", caught.value.render() + "\n")
 
 
 def test_a_good_workspace(root: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 import zstandard
 from core_toy import GOLDEN, ROOT, session
+from golden_files import Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_index import VERSION, shipped
@@ -84,8 +85,8 @@ def refused(app: Path, identity: TraceIdentity = IDENTITY) -> OrchestratorError:
     return caught.value
 
 
-def test_the_exact_text() -> None:
-    assert lock_text(TRACE) == (GOLDEN / "classifier.yaml").read_text()
+def test_the_exact_text(golden: Golden) -> None:
+    golden(GOLDEN / "classifier.yaml", lock_text(TRACE))
 
 
 def test_what_is_written_is_read(app: Path) -> None:

@@ -23,6 +23,7 @@ from git_toy import (
     workspace,
     write,
 )
+from golden_files import Golden
 
 from orchestrator import cli
 from orchestrator.context import Context
@@ -376,9 +377,9 @@ MAKE: dict[str, Callable[[Path], tuple[Path, str, dict[str, str]]]] = {
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
-def test_bad_input(case: str, tmp_path: Path) -> None:
+def test_bad_input(case: str, tmp_path: Path, golden: Golden) -> None:
     root, revision, env = MAKE[case](tmp_path)
     with pytest.raises(OrchestratorError) as caught:
         matrix_since(context(root, env), revision)
     text = caught.value.render().replace(str(root), "<workspace>").replace(revision, "<revision>")
-    assert text + "\n" == (CASES / case / "expected.txt").read_text()
+    golden(CASES / case / "expected.txt", text + "\n")

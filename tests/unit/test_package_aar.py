@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import package_toy as toy
 import pytest
+from golden_files import Golden
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_workspace
@@ -113,7 +114,7 @@ def members(path: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path) -> None:
+def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path, golden: Golden) -> None:
     main, sources, symbols = packed(variants, tmp_path)
     assert [path.name for path in (main, sources, symbols)] == [
         "toy-libtorch-1.2.0.aar",
@@ -121,13 +122,13 @@ def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path) -> Non
         "toy-libtorch-1.2.0-native-debug-symbols.zip",
     ]
     held = members(main)
-    assert "".join(f"{name}\n" for name in held) == (GOLDEN / "names.txt").read_text()
+    golden(GOLDEN / "names.txt", "".join(f"{name}\n" for name in held))
     for name in (
         "AndroidManifest.xml",
         "proguard.txt",
         "prefab/modules/toy_torch_core/include/toy_libtorch-static.cmake",
     ):
-        assert held[name].decode() == (GOLDEN / Path(name).name).read_text()
+        golden(GOLDEN / Path(name).name, held[name].decode())
     assert held["R.txt"] == b""
     dist = tmp_path / "dist/toy/android-arm64-v8a"
     assert held["jni/arm64-v8a/libtoy_torch.so"] == (dist / "lib/libtoy_torch.so").read_bytes()

@@ -12,6 +12,7 @@ import package_toy as toy
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from golden_files import Golden
 
 from orchestrator.package import render, sbom
 from orchestrator.package.manifest import (
@@ -105,8 +106,8 @@ def texts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", sorted(texts()))
-def test_text_is_golden(path: str) -> None:
-    assert texts()[path] == (TEXTS / path).read_text()
+def test_text_is_golden(path: str, golden: Golden) -> None:
+    golden(TEXTS / path, texts()[path])
 
 
 def test_every_golden_text_is_tested() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import package_toy as toy
 import pytest
+from golden_files import Golden
 
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError, Place
@@ -297,7 +298,7 @@ def in_the_way(case: str, workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
-def test_bad_input(case: str, tmp_path: Path, quick: DeliverInputs) -> None:
+def test_bad_input(case: str, tmp_path: Path, quick: DeliverInputs, golden: Golden) -> None:
     workspace = Workspace(tmp_path, quick, "linux-x86_64")
     workspace.deliver("linux-x86_64")
     in_the_way(case, workspace)
@@ -305,7 +306,7 @@ def test_bad_input(case: str, tmp_path: Path, quick: DeliverInputs) -> None:
     with pytest.raises(OrchestratorError) as caught:
         workspace.build("linux-x86_64")
     told = caught.value.render().replace(str(tmp_path), "$root")
-    assert told + "\n" == (CASES / case / "expected.txt").read_text(encoding="utf-8")
+    golden(CASES / case / "expected.txt", told + "\n")
     after = snapshot(tmp_path)
     assert {path: after.get(path) for path in before} == before
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from golden_files import Golden
 
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
@@ -305,7 +306,7 @@ CASE_NAMES = sorted(file.parent.name for file in CASES.glob("*/pin.yaml"))
 
 
 @pytest.mark.parametrize("name", CASE_NAMES)
-def test_failing_cases(name: str, tmp_path: Path) -> None:
+def test_failing_cases(name: str, tmp_path: Path, golden: Golden) -> None:
     case = CASES / name
     pin = RuntimePin.model_validate(yaml.safe_load((case / "pin.yaml").read_text()))
     env = {"PATH": os.environ["PATH"]}
@@ -314,7 +315,7 @@ def test_failing_cases(name: str, tmp_path: Path) -> None:
     with pytest.raises(OrchestratorError) as caught:
         fetch_runtime(pin, context, lambda text: None, data=small_version(tmp_path))
     text = caught.value.render().replace(str(case), "<workspace>").replace(str(cache), "<cache>")
-    assert text + "\n" == (case / "expected.txt").read_text()
+    golden(case / "expected.txt", text + "\n")
     staging = cache / "staging"
     assert not staging.exists() or list(staging.iterdir()) == []
 

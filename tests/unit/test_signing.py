@@ -16,6 +16,7 @@ import package_toy as toy
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from golden_files import Golden
 from test_packaging import Workspace, checked
 
 from orchestrator.cli import main, make_context
@@ -219,12 +220,12 @@ def with_fault(case: str, workspace: Signed) -> None:
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
-def test_bad_key(case: str, workspace: Signed) -> None:
+def test_bad_key(case: str, workspace: Signed, golden: Golden) -> None:
     with_fault(case, workspace)
     with pytest.raises(OrchestratorError) as caught:
         workspace.build("linux-x86_64")
     told = caught.value.render().replace(str(workspace.root.parent), "$folder")
-    assert told + "\n" == (CASES / case / "expected.txt").read_text(encoding="utf-8")
+    golden(CASES / case / "expected.txt", told + "\n")
     assert SIGNATURE not in content(workspace)
     if case in ("changed", "no_password", "wrong_password"):
         signing.check_signing(workspace.session)  # only known once the key is used

@@ -16,6 +16,7 @@ from core_toy import GOLDEN, ROOT
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
+from golden_files import Golden
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
@@ -88,7 +89,7 @@ def run(tool: Path, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("verb", ["cxx", "cc", "ar"])
-def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path) -> None:
+def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path, golden: Golden) -> None:
     resolved = resolve(config(), tmp_path)
     text = getattr(resolved, verb).read_text()
     import ziglang
@@ -97,7 +98,7 @@ def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path) -> None:
     shown = text.replace(shlex.quote(str(zig)), "<zig>")
     relink = shlex.join([sys.executable, "-I", str(Path(zig_relink.__file__))])
     shown = shown.replace(relink, "<relink>")
-    assert shown == (GOLDEN / "wrappers" / f"{verb}.sh").read_text()
+    golden(GOLDEN / "wrappers" / f"{verb}.sh", shown)
 
 
 def test_wrappers_live_under_their_identity(tmp_path: Path) -> None:

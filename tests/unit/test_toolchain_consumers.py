@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from core_toy import GOLDEN, ROOT
+from golden_files import Golden
 
 from orchestrator import cli
 from orchestrator.errors import Place
@@ -60,12 +61,12 @@ def resolved(cache: Path, **changes: object) -> ResolvedToolchain:
     ],
 )
 def test_the_exact_text(
-    name: str, running: Running, changes: dict[str, object], tmp_path: Path
+    name: str, running: Running, changes: dict[str, object], tmp_path: Path, golden: Golden
 ) -> None:
     toolchain = resolved(tmp_path, **changes)
     path = write_toolchain_file(toolchain, running)
     assert path == toolchain.cc.with_name("toolchain.cmake")
-    assert path.read_text() == (GOLDEN / "wrappers" / f"{name}.cmake").read_text()
+    golden(GOLDEN / "wrappers" / f"{name}.cmake", path.read_text())
 
 
 @pytest.mark.parametrize("system", ["android", "ios"])

@@ -16,6 +16,7 @@ from pathlib import Path
 import cmake
 import ninja
 import pytest
+from golden_files import Golden
 from ios_toy import ABIS, GOLDEN, ZIG, Built, build, delivered, record_xcode, toolchain
 from package_toy import TOY
 
@@ -57,14 +58,14 @@ def unpacked(toys: dict[str, Built], tmp_path_factory: pytest.TempPathFactory) -
     return folder
 
 
-def test_the_files(unpacked: Path) -> None:
+def test_the_files(unpacked: Path, golden: Golden) -> None:
     files = [
         path.relative_to(unpacked).as_posix()
         for name in NAMES
         for path in sorted((unpacked / name).rglob("*"))
         if path.is_file()
     ]
-    assert "\n".join(files) + "\n" == (GOLDEN / "package/files.txt").read_text()
+    golden(GOLDEN / "package/files.txt", "\n".join(files) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -74,9 +75,9 @@ def test_the_files(unpacked: Path) -> None:
         "ios-arm64/Headers/ToyLibtorch/module.modulemap",
     ],
 )
-def test_the_texts(path: str, unpacked: Path) -> None:
+def test_the_texts(path: str, unpacked: Path, golden: Golden) -> None:
     text = (unpacked / NAMES[0] / "ToyLibtorch.xcframework" / path).read_text()
-    assert text == (GOLDEN / "package" / Path(path).name).read_text()
+    golden(GOLDEN / "package" / Path(path).name, text)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +85,9 @@ def test_the_texts(path: str, unpacked: Path) -> None:
     ["Package.swift", "Sources/ToyLibtorchSupport/Support.swift"],
     ids=["manifest", "source"],
 )
-def test_the_swift_package(path: str, unpacked: Path) -> None:
+def test_the_swift_package(path: str, unpacked: Path, golden: Golden) -> None:
     swift = unpacked / NAMES[1] / "ToyLibtorch"
-    assert (swift / path).read_text() == (GOLDEN / "package" / Path(path).name).read_text()
+    golden(GOLDEN / "package" / Path(path).name, (swift / path).read_text())
     one, other = (unpacked / NAMES[0], swift)
     same = subprocess.run(
         ["diff", "-r", one / "ToyLibtorch.xcframework", other / "ToyLibtorch.xcframework"],
