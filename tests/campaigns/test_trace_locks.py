@@ -74,7 +74,7 @@ def test_damaged_locks(campaign: Campaign, tmp_path: Path) -> None:
     known = vocabulary_of(load_index(index_path(VERSION)), load_version(VERSION))
     locks = sorted(ROOT.glob("apps/*/traces/*.yaml"))
     outcomes: set[str] = set()
-    for number, rng in campaign.tries(short=300, long=20_000):
+    for number, rng in campaign.tries(short=900, long=20_000):
         lock = rng.choice(locks)
         app, model = lock.parents[1].name, lock.stem
         path = lock_path(tmp_path / "apps" / app, model)
