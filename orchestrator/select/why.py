@@ -58,15 +58,12 @@ class Explainer:
         return lines
 
     def operators(self, names: Sequence[str], traces: Sequence[Trace]) -> list[str]:
-        """The same of several, of which those that are in the variant are named; of one, its
-        lines."""
-        if len(names) == 1:
-            return self.operator(names[0], traces)
-        lines = []
-        for name in names:
-            told = self.operator(name, traces)
-            lines += [name, *(f"  {line}" for line in told)] if told else []
-        return lines
+        """The same of several, of which those that are in the variant are named; the lines alone
+        where the first is in it and no other."""
+        told = {name: lines for name in names if (lines := self.operator(name, traces))}
+        if len(names) == 1 or [*told] == [names[0]]:
+            return told.get(names[0], [])
+        return [line for name, of in told.items() for line in (name, *(f"  {one}" for one in of))]
 
     def unit(self, path: str) -> list[str]:
         """What brings a unit; nothing where it is not in the variant."""

@@ -40,7 +40,7 @@ def recorded(app: str) -> dict[str, str]:
 
 
 def test_there_are_apps() -> None:
-    assert APPS == ["assistant", "camera", "keyboard", "reader", "scanner"]
+    assert APPS == ["assistant", "camera", "keyboard", "listener", "reader", "scanner"]
 
 
 @pytest.mark.parametrize("app", APPS)

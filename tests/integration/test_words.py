@@ -47,7 +47,7 @@ def test_random_outputs_are_told_and_never_just_ok(workspace: Path, report: dict
         ran = orchestrator("verify", "//apps/words", "--quiet", cwd=workspace)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out == (
-            "//apps/words:linux-x86_64 words: ok in part, 4 runs\n"
+            "//apps/words:linux-x86_64 words: ok in part, 4 runs, also at CPU level baseline\n"
             f"  compared by kind and shape only: {RANDOM}\n"
         )
 
