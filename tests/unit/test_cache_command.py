@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_clean import WORKSPACE
 
 from orchestrator import cli
 from orchestrator.execute.folders import ensure_folder
@@ -25,10 +26,6 @@ from orchestrator.system.staging import write_text
 
 ROOT = Path(__file__).parents[2]
 CAMPAIGNS = ROOT / "tests/campaigns"
-WORKSPACE = f"""\
-version: 1
-runtime: {{pytorch: 1.13.1, tree: "{"0" * 64}", sources: [path: here]}}
-"""
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import shtab
-from test_load import APP, TOOLCHAIN, WORKSPACE
+from test_load import good_workspace
 
 from orchestrator import cli
 from orchestrator.commands import COMMANDS
@@ -16,13 +16,7 @@ from orchestrator.commands import COMMANDS
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "WORKSPACE").write_text(WORKSPACE)
-    (tmp_path / "toolchains").mkdir()
-    (tmp_path / "toolchains/linux-x86_64.yaml").write_text(TOOLCHAIN)
-    (tmp_path / "apps/camera/models").mkdir(parents=True)
-    (tmp_path / "apps/camera/app.yaml").write_text(APP)
-    (tmp_path / "apps/camera/models/small.ptl").touch()
-    return tmp_path
+    return good_workspace(tmp_path)
 
 
 def completed(script: str, *words: str) -> list[str]:

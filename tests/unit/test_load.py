@@ -69,12 +69,17 @@ def _complete(root: Path) -> None:
         (app / "models" / "small.ptl").touch()
 
 
+def good_workspace(root: Path) -> Path:
+    """Make the folder a workspace with one app, camera, for one ABI; an empty file is its model."""
+    (root / "apps" / "camera").mkdir(parents=True)
+    (root / "apps" / "camera" / "app.yaml").write_text(APP)
+    _complete(root)
+    return root
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "apps" / "camera").mkdir(parents=True)
-    (tmp_path / "apps" / "camera" / "app.yaml").write_text(APP)
-    _complete(tmp_path)
-    return tmp_path
+    return good_workspace(tmp_path)
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from test_load import APP, TOOLCHAIN, WORKSPACE
+from test_load import good_workspace
 from test_report_plan import toy
 from test_report_table import PACKAGES, REPORT
 
@@ -41,13 +41,7 @@ def faults(form: str, text: str) -> list[str]:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    (tmp_path / "WORKSPACE").write_text(WORKSPACE)
-    (tmp_path / "toolchains").mkdir()
-    (tmp_path / "toolchains/linux-x86_64.yaml").write_text(TOOLCHAIN)
-    (tmp_path / "apps/camera/models").mkdir(parents=True)
-    (tmp_path / "apps/camera/app.yaml").write_text(APP)
-    (tmp_path / "apps/camera/models/small.ptl").touch()
-    return tmp_path
+    return good_workspace(tmp_path)
 
 
 def run(workspace: Path, *words: str) -> int:
