@@ -30,6 +30,8 @@ RECORD: Final = ".packages.json"
 EPOCH: Final = 1672531200
 # Most of a delivery's thousands of files: read at once, which takes half the time.
 _SMALL: Final = 1 << 20
+# Between the name of what is written and random characters: staged, not yet in its place.
+_NEW: Final = ".new-"
 _MARKER_TEXT: Final = "This folder is written, replaced and removed by the orchestrator.\n"
 
 
@@ -122,7 +124,7 @@ def replacing_folder(target: Path, files: Iterable[File]) -> Iterator[Path]:
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         tidy_folder(target)
-        stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
+        stage = Path(tempfile.mkdtemp(prefix=f".{target.name}{_NEW}", dir=target.parent))
     try:
         with writing(target):
             _fill(stage, ordered)
@@ -193,6 +195,8 @@ def write_package(
     record = target.parent / RECORD
     known = read_record(record)
     entry = known.get(target.name, {})
+    with writing(target):
+        _sweep_files(target.parent, {RECORD, target.name, *known})
     seen = None
     if target.exists() or target.is_symlink():
         seen = "a link" if target.is_symlink() else sha256_of(target)
@@ -250,7 +254,7 @@ def sha256_of(path: Path) -> str:
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
     """A file beside `target` to write, which takes its place at the end, or goes."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.new-", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}{_NEW}", dir=target.parent)
     os.close(handle)
     stage = Path(name)
     try:
@@ -266,6 +270,16 @@ def _sweep(target: Path) -> None:
     for kind in ("new", "old"):
         for left in target.parent.glob(f".{target.name}.{kind}-*"):
             _discard(left)
+
+
+def _sweep_files(folder: Path, names: Container[str]) -> None:
+    """Remove what writes of these files that were killed left in a folder; see `_replacing`."""
+    if not folder.is_dir():
+        return
+    for left in list(folder.iterdir()):
+        name, part, _ = left.name.removeprefix(".").rpartition(_NEW)
+        if part and left.name.startswith(".") and name in names and not left.is_dir():
+            left.unlink()
 
 
 def _discard(folder: Path) -> None:

@@ -242,6 +242,20 @@ def test_package_is_made_once_and_again_when_its_parts_change(tmp_path: Path) ->
     }
 
 
+def test_what_a_killed_package_left_is_removed_though_nothing_is_made_again(tmp_path: Path) -> None:
+    target = tmp_path / "p.tar"
+    write_package(target, "digest 1", lambda file: file.write(b"one"))
+    for left in (
+        ".p.tar.new-a1b2c3d4",
+        f".{RECORD}.new-a1b2c3d4",
+        ".mine.new-a1b2c3d4",
+        "p.tar.new-1",
+    ):
+        (tmp_path / left).write_bytes(b"half")
+    assert not write_package(target, "digest 1", lambda file: pytest.fail("made again"))
+    assert names(tmp_path) == [".mine.new-a1b2c3d4", RECORD, "p.tar", "p.tar.new-1"]
+
+
 @pytest.mark.parametrize("before", ["foreign", "changed"])
 def test_a_file_that_is_not_ours_is_left_alone(before: str, tmp_path: Path) -> None:
     target = tmp_path / "p.tar"
