@@ -21,23 +21,33 @@ _COLLECT = ("-Wl,--gc-sections",)
 _PROTECTED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 
 
-def executable_link(output: str, objects: VariantObjects) -> Link:
-    """Everything into one executable (the tracer)."""
-    return Link(
+def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
+    """Everything into one executable (the tracer), the first of these links."""
+    library = _cxx_library(f"{output}.libc++.a", objects)
+    executable = Link(
         output=output,
         kind="executable",
         abi=objects.plan.spec.abi,
         whole=objects.whole,
-        by_need=objects.by_need,
+        by_need=(*objects.by_need, *(one.output for one in library)),
         flags=(*_COLLECT, *SYSTEM_LIBRARIES[objects.plan.spec.system]),
     )
+    return (executable, *library)
+
+
+def _cxx_library(output: str, objects: VariantObjects) -> tuple[Link, ...]:
+    """The C++ library as an archive, so that a link has of it what it refers to; none where the
+    compiler brings one."""
+    members = tuple(c.object for c in objects.cxx_library)
+    spec = objects.plan.spec
+    return (Link(output, "archive", spec.abi, members, ()),) if members else ()
 
 
 @dataclass(frozen=True)
 class VariantLinks:
     """The files that one variant is delivered from, and what builds its driver.
 
-    There is no driver where nothing here can run it.
+    There is no driver where nothing here can run it, and no C++ library where a compiler brings it.
     """
 
     shared: Link
@@ -45,11 +55,12 @@ class VariantLinks:
     core: Link
     driver: Link | None
     driver_compiles: tuple[Compile, ...]
+    cxx_library: tuple[Link, ...]
 
     @property
     def all(self) -> tuple[Link, ...]:
         driver = () if self.driver is None else (self.driver,)
-        return (self.shared, self.registrations, self.core, *driver)
+        return (self.shared, self.registrations, self.core, *driver, *self.cxx_library)
 
 
 def library_name(app: str) -> str:
@@ -76,6 +87,8 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
     spec = objects.plan.spec
     folder = _folder(app, spec.abi)
     name = library_name(app)
+    library = _cxx_library(f"{folder}/libc++.a", objects)
+    of_library = tuple(one.output for one in library)
     exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
     shared = Link(
         output=f"{folder}/lib{name}.so",
@@ -83,7 +96,7 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
         abi=spec.abi,
         # first, so that the linker takes nothing of the same from libc++'s archive
         whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
-        by_need=objects.fastest_first,
+        by_need=(*objects.fastest_first, *of_library),
         flags=(
             *_COLLECT,
             f"-Wl,-soname,lib{name}.so",
@@ -115,11 +128,12 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             kind="executable",
             abi=spec.abi,
             whole=tuple(c.object for c in driver),
-            by_need=(shared.output,),
+            by_need=(shared.output, *of_library),
         )
         if driver
         else None,
         driver_compiles=driver,
+        cxx_library=library,
     )
 
 

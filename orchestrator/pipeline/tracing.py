@@ -17,7 +17,7 @@ from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.driver import MEMORY_LIMIT, run_driver
-from orchestrator.pipeline.links import executable_link
+from orchestrator.pipeline.links import executable_links
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import Wanted, plan_all
 from orchestrator.plan.graph import action_graph
@@ -87,10 +87,10 @@ def trace_apps(
     wanted = [_wanted(session, app, all_operators) for app in apps]
     variants = plan_all(session, wanted)
     links = {
-        label: executable_link(f"$state/tracers/{label}", objects)
+        label: executable_links(f"$state/tracers/{label}", objects)
         for label, objects in variants.items()
     }
-    graph = action_graph(variants.values(), links.values())
+    graph = action_graph(variants.values(), (link for one in links.values() for link in one))
     projections = {d: t for v in variants.values() for d, t in v.plan.projections.items()}
     carried = carry_out(
         session, graph, projections, name="trace", jobs=jobs, keep_going=False, view=view
@@ -106,7 +106,7 @@ def trace_apps(
     for app in apps:
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
-        tracer = session.fill(links[app.name].output)
+        tracer = session.fill(links[app.name][0].output)
         made = tuple(_trace_models(session, app, tracer, write))
         traces, places, misfits = zip(*made, strict=True)
         units = count_units(objects.compiles)

@@ -140,6 +140,7 @@ def plan_all(
             _java(session, plan.spec, apps[label]),
             _kernels(session, plan.spec),
             *_library(session, plan.spec),
+            cxx_library=_cxx_library(session, plan.spec),
         )
         for label, plan in plans.items()
     }
@@ -188,11 +189,11 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     and what relocates it, where its linker packs the table for that.
 
     zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
-    NDK brings no library, and gets all of it.
+    NDK gets all of it.
     """
     toolchain = session.toolchain(spec.abi)
-    if toolchain.driver.cxx_sources:
-        return cxx_library_compiles(spec, toolchain.driver.cxx_sources)
+    if toolchain.driver.links_cxx_whole:
+        return cxx_library_compiles(spec, toolchain.driver.cxx_sources, "-Oz")
     if spec.purpose != "release" or not toolchain.links_shared:
         return ()
     native = session.runtime.native
@@ -203,6 +204,16 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     if not (toolchain.relocates_itself and spec.self_relocation):
         return parts
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
+
+
+def _cxx_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+    """The C++ library that is linked as an archive, where a toolchain brings its sources."""
+    driver = session.toolchain(spec.abi).driver
+    if driver.links_cxx_whole:
+        return ()
+    # a tracer takes the one that most libraries have
+    small = spec.optimize == "size" and spec.purpose == "release"
+    return cxx_library_compiles(spec, driver.cxx_sources, "-Oz" if small else "-Os")
 
 
 def _java(session: Session, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:

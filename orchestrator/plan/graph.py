@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.fingerprint import fingerprint
@@ -49,6 +50,7 @@ class VariantObjects:
     java             the methods behind the Java API, for Android's shared library alone
     kernels          kernels of ours that call a library: they register themselves
     library          that library's units
+    cxx_library      the C++ library, where links bring none: linked as an archive
     library_bytes    size of the sections of them that are needed, as its index has it
     """
 
@@ -60,6 +62,7 @@ class VariantObjects:
     kernels: tuple[Compile, ...] = ()
     library: tuple[Compile, ...] = ()
     library_bytes: int = 0
+    cxx_library: tuple[Compile, ...] = ()
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -97,6 +100,7 @@ class VariantObjects:
             *self.registrations,
             *self.plan.compiles,
             *self.library,
+            *self.cxx_library,
         )
 
 
@@ -242,19 +246,23 @@ def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile
     )
 
 
-def cxx_library_compiles(spec: VariantSpec, sources: Iterable[CxxSource]) -> tuple[Compile, ...]:
+def cxx_library_compiles(
+    spec: VariantSpec, sources: Iterable[CxxSource], optimisation: Literal["-Os", "-Oz"]
+) -> tuple[Compile, ...]:
     """The compilations of a toolchain's whole C++ library, where its linker has none."""
-    return _cxx_library_compiles(spec.level, tuple(sources))
+    return _cxx_library_compiles(spec.level, tuple(sources), optimisation)
 
 
 @cache
-def _cxx_library_compiles(spec: VariantSpec, sources: tuple[CxxSource, ...]) -> tuple[Compile, ...]:
+def _cxx_library_compiles(
+    spec: VariantSpec, sources: tuple[CxxSource, ...], optimisation: str
+) -> tuple[Compile, ...]:
     return tuple(
         _compile(
             spec,
             source.unit,
             f"$zig/{source.unit}",
-            source.flags,
+            (optimisation, *source.flags),
             {"unit": source.unit},
             _CXX_LIBRARY_COST,
             language=source.language,

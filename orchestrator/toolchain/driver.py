@@ -120,7 +120,8 @@ class Driver:
     lto_flags    flags of a link that optimises all its objects together
     brings_cxx_sources  whether `<../src/...>` finds the C++ library's own sources
     link_flags   flags of every link, besides those that its commands carry
-    cxx_sources  the C++ library where a link does not bring one: compiled with every variant
+    cxx_sources  the C++ library where a link does not bring one: compiled as all else
+    links_cxx_whole  whether it is linked as objects, without our parts of it
     beside       libraries that belong beside the shared one
     android      where it compiles for Android
     archiver     what the `ar` command is: an `ar`, or Apple's libtool
@@ -143,6 +144,7 @@ class Driver:
     kind: str = ""
     link_flags: tuple[str, ...] = ()
     cxx_sources: tuple[CxxSource, ...] = ()
+    links_cxx_whole: bool = False
     beside: tuple[Path, ...] = ()
     android: AndroidFacts | None = None
     archiver: Literal["ar", "libtool"] = "ar"

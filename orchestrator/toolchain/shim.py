@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.toolchain.driver import AndroidFacts, CxxSource, Driver
+from orchestrator.toolchain.driver import AndroidFacts, Driver
 from orchestrator.toolchain.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, installed_zig
+from orchestrator.toolchain.zig_cxx import LINK_FLAGS, NO_CXX_LIBRARY, cxx_sources
 from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.values.config import NdkCompiler, Processor
 
@@ -90,37 +91,15 @@ _FLAGS: Final = (
     # linker folds none
     *("-fPIC", "-faddrsig"),
 )
-# The C++ library comes with the objects: zig's own has another namespace.
-_LINK: Final = ("-nostdlib++",)
 # In musl, and in no bionic: what refers to them must not link here either.
 _NOT_BIONIC: Final = (
     *("shm_open", "shm_unlink", "pthread_cancel", "pthread_setcancelstate"),
     *("pthread_setcanceltype", "pthread_testcancel", "mq_open", "mq_unlink", "wordexp"),
 )
-_DYNAMIC: Final = ("dlopen", "dlsym", "dlclose", "dlerror", "dladdr", "dl_iterate_phdr")
-_LOG: Final = ("__android_log_write", "__android_log_print")
-
-_BUILT: Final = ("-Oz", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden")
-_CXX: Final = (
-    *(*_BUILT, "-fvisibility-inlines-hidden", "-w", "-DNDEBUG", "-std=c++23"),
-    "-D_LIBCPP_BUILDING_LIBRARY",
-)
-# Folder of zig's package -> how its sources are compiled (zig's src/libs/libcxx.zig, and others).
-_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "libcxx/src": (
-        *_CXX,
-        *("-DLIBCXX_BUILDING_LIBCXXABI", "-I$zig/libcxx/src", "-I$zig/libcxx/libc"),
-    ),
-    "libcxx/src/ryu": (*_CXX, "-I$zig/libcxx/src"),
-    "libcxxabi/src": (*_CXX, "-D_LIBCXXABI_BUILDING_LIBRARY", "-I$zig/libcxx/src"),
-    "libunwind/src": (
-        *(*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY", "-I$zig/libunwind/include"),
-    ),
-}
 # libunwind's own <unwind.h> in place of clang's, which stands before it and knows no ARM.
 _UNWIND: Final = ("-D__CLANG_UNWIND_H", "-include", "$zig/libunwind/include/unwind.h")
-# For a C++ library without exceptions.
-_LEFT_OUT: Final = ("libcxxabi/src/cxa_noexception.cpp",)
+_DYNAMIC: Final = ("dlopen", "dlsym", "dlclose", "dlerror", "dladdr", "dl_iterate_phdr")
+_LOG: Final = ("__android_log_write", "__android_log_print")
 
 
 def find_shim(
@@ -134,7 +113,7 @@ def find_shim(
     flags = ("-target", target, *ZIG_FLAGS, *machine.flags, *_FLAGS)
     identity = {
         "shim": wheel.identity,
-        "flags": [flags, _LINK],
+        "flags": [flags, NO_CXX_LIBRARY],
         "smallest": ZIG_SMALLEST,
         "headers": _headers_digest(),
     }
@@ -153,8 +132,9 @@ def find_shim(
         zig=zig,
         smallest=ZIG_SMALLEST,
         lto_flags=ZIG_LTO,
-        cxx_sources=_cxx_sources(library),
-        link_flags=_LINK,
+        cxx_sources=cxx_sources(library, _UNWIND),
+        links_cxx_whole=True,
+        link_flags=LINK_FLAGS,
         android=AndroidFacts(declared.api, None, "c++_static"),
         for_release=False,
         linked=zig_parts(zig, target),
@@ -179,20 +159,6 @@ class _Compiler:
             *("-include", str(_NULL)),
             f"-L{self.sysroot}",
         )
-
-
-def _cxx_sources(library: Path) -> tuple[CxxSource, ...]:
-    """The C++ library, its ABI library and the unwinder."""
-    return tuple(
-        CxxSource(
-            unit=f"{part}/{path.name}",
-            language="c++" if path.suffix == ".cpp" else "c",
-            flags=(*flags, *(_UNWIND if part == "libunwind/src" and path.suffix != ".S" else ())),
-        )
-        for part, flags in _PARTS.items()
-        for path in sorted((library / part).iterdir())
-        if path.suffix in (".cpp", ".c", ".S") and f"{part}/{path.name}" not in _LEFT_OUT
-    )
 
 
 def _headers_digest() -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from orchestrator.errors import Place
 from orchestrator.system.staging import write_bytes
 from orchestrator.toolchain.driver import LTO_LINK, CompilerMissingError, Driver
+from orchestrator.toolchain.zig_cxx import LINK_FLAGS, cxx_sources
 from orchestrator.toolchain.zig_parts import zig_parts
 from orchestrator.toolchain.zig_wheel import Wheel, wheel_of
 from orchestrator.values.config import ZigCompiler
@@ -60,6 +61,8 @@ def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
         smallest=ZIG_SMALLEST,
         lto_flags=ZIG_LTO,
         brings_cxx_sources=True,
+        cxx_sources=cxx_sources(Path(zig).parent / "lib"),
+        link_flags=LINK_FLAGS,
         linked=zig_parts(zig, declared.target),
     )
 
