@@ -52,7 +52,7 @@ _WHAT: Final = {
     "runtime": "verified source trees",
     "staging": "leftovers of what was interrupted",
     "toolchains": "compiler wrappers",
-    "zig": "libc and libc++, built by zig",
+    "zig": "start files and compiler-rt, built by zig",
 }
 _SECONDS: Final = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 

@@ -197,7 +197,7 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     if spec.purpose != "release" or not toolchain.links_shared:
         return ()
     native = session.runtime.native
-    own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.brings_cxx_sources else ()
+    own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
     if spec.threaded and spec.system == "linux":
         parts = (*parts, bare_compile(spec, THREAD_EXIT, native))

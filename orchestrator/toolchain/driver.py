@@ -118,9 +118,9 @@ class Driver:
     c_library    on Linux: the C library that binaries need
     links_cxx_library  whether binaries hold the C++ library; else they need the machine's
     lto_flags    flags of a link that optimises all its objects together
-    brings_cxx_sources  whether `<../src/...>` finds the C++ library's own sources
     link_flags   flags of every link, besides those that its commands carry
-    cxx_sources  the C++ library where a link does not bring one: compiled as all else
+    cxx_sources  the C++ library where a link does not bring one: compiled as all else is, and
+                 found by `#include <../src/...>`
     links_cxx_whole  whether it is linked as objects, without our parts of it
     beside       libraries that belong beside the shared one
     android      where it compiles for Android
@@ -140,7 +140,6 @@ class Driver:
     zig: str | None = None
     smallest: tuple[str, ...] = ()
     lto_flags: tuple[str, ...] = ("-flto", "-ffat-lto-objects", *LTO_LINK)
-    brings_cxx_sources: bool = False
     kind: str = ""
     link_flags: tuple[str, ...] = ()
     cxx_sources: tuple[CxxSource, ...] = ()

@@ -60,7 +60,6 @@ def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
         zig=zig,
         smallest=ZIG_SMALLEST,
         lto_flags=ZIG_LTO,
-        brings_cxx_sources=True,
         cxx_sources=cxx_sources(Path(zig).parent / "lib"),
         link_flags=LINK_FLAGS,
         linked=zig_parts(zig, declared.target),

@@ -231,6 +231,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
             by_need=(),
         ),
         runtime_library=(),
+        cxx_library=(),
         registrations=(compiles["registrations"],),
         native=(compiles["api"],),
         java=(entry,),

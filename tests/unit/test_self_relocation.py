@@ -80,7 +80,10 @@ def test_a_toolchain_can_decline_it(tmp_path: Path) -> None:
     assert not toolchain.abilities.self_relocate
 
 
-_OBJECTS = ("java", "kernels", "registrations", "native", "by_need", "fastest_first")
+_OBJECTS = (
+    *("java", "kernels", "registrations", "native", "by_need", "fastest_first"),
+    "cxx_library",
+)
 
 
 def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], tuple[str, ...]]:
