@@ -31,6 +31,7 @@
 #include <ATen/core/jit_type.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <c10/core/InferenceMode.h>
+#include <caffe2/serialize/inline_container.h>
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <caffe2/serialize/versions.h>
 #include <torch/csrc/jit/mobile/import.h>
@@ -38,6 +39,7 @@
 
 #include "handles.h"
 #include "prepare_module.h"
+#include "signature.h"
 #include "../threads/pool.h"
 
 // In import.cpp, and in no header: what all public loaders end in. The public one for a reader of
@@ -288,6 +290,27 @@ unsigned depth_over(const lta_value* const* items, size_t count) {
 // An item of a container.
 lta_value* new_item(const lta_value& container, const IValue& item) {
   return new lta_value{item, container.depth > 0 ? container.depth - 1 : 0};
+}
+
+// The item of a dict at a key.
+lta_value* found_item(const lta_value* value, const IValue& key) {
+  const auto dict = of_kind(value, LTA_KIND_DICT).toGenericDict();
+  const auto found = dict.find(key);
+  if (found != dict.end()) {
+    return new_item(*value, found->value());
+  }
+  std::string text("the dict has no key ");
+  lta::append_literal(text, key);
+  size_t told = 0;
+  for (const auto& entry : dict) {
+    text += told == 0 ? "; it has " : ", ";
+    if (++told > 20) {
+      text += "...";
+      break;
+    }
+    lta::append_literal(text, entry.key());
+  }
+  throw Failure{LTA_INVALID_ARGUMENT, std::move(text), std::string()};
 }
 
 // One type for all items: theirs if they agree, Optional of it if some are None, else Any.
@@ -583,6 +606,27 @@ void require_operators(const mobile::Module& module) {
   }
 }
 
+// What a file is that could not be loaded, where it is whole but of another format.
+void require_bytecode(const void* data, size_t size) {
+  bool scripted = false;
+  try {
+    caffe2::serialize::PyTorchStreamReader archive(std::make_unique<BytesReader>(data, size));
+    if (archive.hasRecord("bytecode.pkl")) {
+      return;
+    }
+    scripted = archive.hasRecord("constants.pkl");
+  } catch (const c10::Error&) { // no archive of PyTorch's, or damaged
+    return;
+  }
+  throw Failure{LTA_LOAD_FAILED,
+                scripted
+                    ? "this is TorchScript, saved with torch.jit.save: torch.jit.load it and write "
+                      "it with module._save_for_lite_interpreter(path)"
+                    : "this archive has no bytecode for the lite interpreter: torch.jit.script or "
+                      "trace the model and write it with module._save_for_lite_interpreter(path)",
+                std::string()};
+}
+
 std::unique_ptr<lta_module> load(const void* data, size_t size) {
   require(data != nullptr || size == 0, "the data are NULL");
   if (size < 8 || std::memcmp(data, "PK\3\4", 4) != 0) {
@@ -592,9 +636,14 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
   c10::InferenceMode guard;
   torch::jit::ExtraFilesMap extra_files;
   auto loaded = std::make_unique<lta_module>();
-  loaded->module = torch::jit::_load_for_mobile_impl(
-      std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
-      /*module_load_options=*/0);
+  try {
+    loaded->module = torch::jit::_load_for_mobile_impl(
+        std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
+        /*module_load_options=*/0);
+  } catch (const c10::Error&) {
+    require_bytecode(data, size);
+    throw;
+  }
   require_operators(loaded->module);
   if (lta::prepare_module) {
     lta::prepare_module(loaded->module);
@@ -619,7 +668,21 @@ mobile::Method method_of(const lta_module& module, const char* name) {
       return method;
     }
   }
-  throw Failure{LTA_NO_SUCH_METHOD, std::string("the model has no method ") + name, std::string()};
+  std::string text = std::string("the model has no method ") + name;
+  std::string names;
+  for (const std::string& other : module.methods) {
+    text += names.empty() ? "; it has " : ", ";
+    text += other;
+    names += other;
+    names += '\n';
+  }
+  throw Failure{LTA_NO_SUCH_METHOD, std::move(text), std::move(names)};
+}
+
+void require_fit(lta_status status, std::string fault) {
+  if (!fault.empty()) {
+    throw Failure{status, std::move(fault), std::string()};
+  }
 }
 
 struct DtypeRow {
@@ -719,6 +782,18 @@ int64_t lta_module_bytecode_version(const lta_module* module) {
   return module ? module->module.bytecode_version() : 0;
 }
 
+lta_status lta_module_schema(lta_module* module, const char* method, const char** schema) {
+  return guarded(LTA_INTERNAL, [&] {
+    require(module != nullptr && method != nullptr && schema != nullptr,
+            "module, method or schema is NULL");
+    std::string& text = module->schemas[method_of(*module, method).function().name()];
+    if (text.empty()) {
+      text = lta::schema_text(method_of(*module, method).function());
+    }
+    *schema = text.c_str();
+  });
+}
+
 lta_status lta_module_run(lta_module* module, const char* method,
                           const lta_value* const* arguments, size_t count, lta_value** result) {
   return guarded(LTA_RUN_FAILED, [&] {
@@ -732,8 +807,15 @@ lta_status lta_module_run(lta_module* module, const char* method,
       require(arguments[i] != nullptr, "an argument is NULL");
       stack.push_back(arguments[i]->value);
     }
+    const mobile::Method called = method_of(*module, method);
+    require_fit(LTA_INVALID_ARGUMENT, lta::wrong_count(called.function(), count));
     const Run run;
-    *result = new lta_value{method_of(*module, method)(std::move(stack))};
+    try {
+      *result = new lta_value{called(std::move(stack))};
+    } catch (const c10::Error&) {
+      require_fit(LTA_WRONG_KIND, lta::wrong_kind(called.function(), arguments, count));
+      throw;
+    }
   });
 }
 
@@ -867,6 +949,22 @@ lta_status lta_value_entry(const lta_value* value, size_t index, lta_value** key
     std::unique_ptr<lta_value> found(new_item(*value, entry->key()));
     *item = new_item(*value, entry->value());
     *key = found.release();
+  });
+}
+
+lta_status lta_value_find_string(const lta_value* value, const char* key, size_t size,
+                                 lta_value** item) {
+  return guarded(LTA_INTERNAL, [&] {
+    require(item != nullptr, "item is NULL");
+    require(key != nullptr || size == 0, "the key is NULL");
+    *item = found_item(value, size ? std::string(key, size) : std::string());
+  });
+}
+
+lta_status lta_value_find_int(const lta_value* value, int64_t key, lta_value** item) {
+  return guarded(LTA_INTERNAL, [&] {
+    require(item != nullptr, "item is NULL");
+    *item = found_item(value, key);
   });
 }
 

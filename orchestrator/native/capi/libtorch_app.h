@@ -54,8 +54,9 @@ typedef struct lta_value lta_value;   /* an argument or a result, of any kind */
 
 typedef enum lta_status {
   LTA_OK = 0,
-  LTA_INVALID_ARGUMENT = 1,  /* a NULL, an index out of range, sizes that do not fit */
-  LTA_WRONG_KIND = 2,        /* the value is of another kind than the function wants */
+  LTA_INVALID_ARGUMENT = 1,  /* a NULL, an index out of range, a key that is not there, sizes that
+                                do not fit, a number of arguments that the method does not take */
+  LTA_WRONG_KIND = 2,        /* the value is of another kind than the function, or the method, wants */
   LTA_LOAD_FAILED = 3,       /* not readable, not a lite-interpreter model, or damaged */
   LTA_UNSUPPORTED_MODEL = 4, /* a model of a bytecode version that this runtime does not read */
   LTA_MISSING_OPERATOR = 5,  /* an operator that was not selected into this library */
@@ -133,7 +134,8 @@ LTA_API lta_status lta_set_threads(int count);
 /* What the last failure on this thread was; "" if there was none. */
 LTA_API const char *lta_last_error(void);
 /* The names in the last failure, one a line: for LTA_MISSING_OPERATOR the operators, for
- * LTA_MISSING_DTYPE the kernel tag and then the dtype, else "". */
+ * LTA_MISSING_DTYPE the kernel tag and then the dtype, for LTA_NO_SUCH_METHOD the methods that there
+ * are, else "". */
 LTA_API const char *lta_last_error_names(void);
 /* "MISSING_OPERATOR" for LTA_MISSING_OPERATOR, and so on. */
 LTA_API const char *lta_status_name(lta_status status);
@@ -153,8 +155,15 @@ LTA_API size_t lta_module_method_count(const lta_module *module);
 LTA_API const char *lta_module_method_name(const lta_module *module, size_t index);
 LTA_API int64_t lta_module_bytecode_version(const lta_module *module);
 
+/* What a method takes and gives, such as "forward(Tensor image, float scale=0.5) -> Dict[str, Tensor]";
+ * what has a default may be left out of a call. Of a model of bytecode version 4, which does not tell
+ * it, "forward(?, ?)" or "forward(...)". The text lives as long as the module. */
+LTA_API lta_status lta_module_schema(lta_module *module, const char *method, const char **schema);
+
 /* Runs a method. `arguments` are the arguments without self, and may be NULL where there are none;
- * `result` is the caller's. */
+ * `result` is the caller's. Arguments are held against the method's schema before it begins: fails
+ * with LTA_INVALID_ARGUMENT if their number, and with LTA_WRONG_KIND if the kind of one does not
+ * fit, and tells which. Nothing is converted: an int is no float. */
 LTA_API lta_status lta_module_run(lta_module *module, const char *method,
                                   const lta_value *const *arguments, size_t count,
                                   lta_value **result);
@@ -192,6 +201,11 @@ LTA_API lta_status lta_value_item(const lta_value *value, size_t index, lta_valu
 /* An entry of a dict, in the order of insertion; steps through all entries before it. */
 LTA_API lta_status lta_value_entry(const lta_value *value, size_t index, lta_value **key,
                                    lta_value **item);
+/* The item of a dict at a key. LTA_INVALID_ARGUMENT, with a text that lists keys, where there is
+ * none. */
+LTA_API lta_status lta_value_find_string(const lta_value *value, const char *key, size_t size,
+                                         lta_value **item);
+LTA_API lta_status lta_value_find_int(const lta_value *value, int64_t key, lta_value **item);
 
 /* ---- Tensors ---- */
 
