@@ -31,7 +31,6 @@
 #include <ATen/core/jit_type.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <c10/core/InferenceMode.h>
-#include <caffe2/serialize/inline_container.h>
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <caffe2/serialize/versions.h>
 #include <torch/csrc/jit/mobile/import.h>
@@ -290,27 +289,6 @@ unsigned depth_over(const lta_value* const* items, size_t count) {
 // An item of a container.
 lta_value* new_item(const lta_value& container, const IValue& item) {
   return new lta_value{item, container.depth > 0 ? container.depth - 1 : 0};
-}
-
-// The item of a dict at a key.
-lta_value* found_item(const lta_value* value, const IValue& key) {
-  const auto dict = of_kind(value, LTA_KIND_DICT).toGenericDict();
-  const auto found = dict.find(key);
-  if (found != dict.end()) {
-    return new_item(*value, found->value());
-  }
-  std::string text("the dict has no key ");
-  lta::append_literal(text, key);
-  size_t told = 0;
-  for (const auto& entry : dict) {
-    text += told == 0 ? "; it has " : ", ";
-    if (++told > 20) {
-      text += "...";
-      break;
-    }
-    lta::append_literal(text, entry.key());
-  }
-  throw Failure{LTA_INVALID_ARGUMENT, std::move(text), std::string()};
 }
 
 // One type for all items: theirs if they agree, Optional of it if some are None, else Any.
@@ -606,24 +584,22 @@ void require_operators(const mobile::Module& module) {
   }
 }
 
-// What a file is that could not be loaded, where it is whole but of another format.
+// What an archive is that could not be loaded, if it is whole and of another format. Its end is one's
+// of a zip without a comment.
 void require_bytecode(const void* data, size_t size) {
-  bool scripted = false;
-  try {
-    caffe2::serialize::PyTorchStreamReader archive(std::make_unique<BytesReader>(data, size));
-    if (archive.hasRecord("bytecode.pkl")) {
-      return;
-    }
-    scripted = archive.hasRecord("constants.pkl");
-  } catch (const c10::Error&) { // no archive of PyTorch's, or damaged
+  const auto has = [&](const char* name) {
+    return ::memmem(data, size, name, std::strlen(name)) != nullptr;
+  };
+  const size_t end = 22;
+  if (size < end || std::memcmp(static_cast<const char*>(data) + size - end, "PK\5\6", 4) != 0 ||
+      has("/bytecode.pkl")) {
     return;
   }
   throw Failure{LTA_LOAD_FAILED,
-                scripted
-                    ? "this is TorchScript, saved with torch.jit.save: torch.jit.load it and write "
-                      "it with module._save_for_lite_interpreter(path)"
-                    : "this archive has no bytecode for the lite interpreter: torch.jit.script or "
-                      "trace the model and write it with module._save_for_lite_interpreter(path)",
+                has("/code/__torch__")
+                    ? "not a lite-interpreter model but TorchScript of torch.jit.save: write it with "
+                      "module._save_for_lite_interpreter(path)"
+                    : "not a lite-interpreter model: the archive has no bytecode.pkl",
                 std::string()};
 }
 
@@ -668,20 +644,24 @@ mobile::Method method_of(const lta_module& module, const char* name) {
       return method;
     }
   }
-  std::string text = std::string("the model has no method ") + name;
-  std::string names;
+  Failure failure{LTA_NO_SUCH_METHOD, "the model has no method ", std::string()};
+  failure.text += name;
   for (const std::string& other : module.methods) {
-    text += names.empty() ? "; it has " : ", ";
-    text += other;
-    names += other;
-    names += '\n';
+    failure.text += failure.names.empty() ? "; it has " : ", ";
+    failure.text += other;
+    failure.names += other;
+    failure.names += '\n';
   }
-  throw Failure{LTA_NO_SUCH_METHOD, std::move(text), std::move(names)};
+  throw failure;
 }
 
-void require_fit(lta_status status, std::string fault) {
-  if (!fault.empty()) {
-    throw Failure{status, std::move(fault), std::string()};
+// See signature.h.
+void require_fit(const mobile::Method& method, const lta_value* const* arguments, size_t count,
+                 bool kinds) {
+  Failure failure{kinds ? LTA_WRONG_KIND : LTA_INVALID_ARGUMENT, std::string(), std::string()};
+  lta::append_fault(failure.text, method.function(), arguments, count, kinds);
+  if (!failure.text.empty()) {
+    throw failure;
   }
 }
 
@@ -782,15 +762,12 @@ int64_t lta_module_bytecode_version(const lta_module* module) {
   return module ? module->module.bytecode_version() : 0;
 }
 
-lta_status lta_module_schema(lta_module* module, const char* method, const char** schema) {
-  return guarded(LTA_INTERNAL, [&] {
-    require(module != nullptr && method != nullptr && schema != nullptr,
-            "module, method or schema is NULL");
-    std::string& text = module->schemas[method_of(*module, method).function().name()];
-    if (text.empty()) {
-      text = lta::schema_text(method_of(*module, method).function());
-    }
-    *schema = text.c_str();
+lta_value* lta_module_schema(const lta_module* module, const char* method) {
+  return guarded_value([&] {
+    require(module != nullptr && method != nullptr, "module or method is NULL");
+    std::string text;
+    lta::append_schema(text, method_of(*module, method).function());
+    return text;
   });
 }
 
@@ -808,12 +785,12 @@ lta_status lta_module_run(lta_module* module, const char* method,
       stack.push_back(arguments[i]->value);
     }
     const mobile::Method called = method_of(*module, method);
-    require_fit(LTA_INVALID_ARGUMENT, lta::wrong_count(called.function(), count));
+    require_fit(called, arguments, count, /*kinds=*/false);
     const Run run;
     try {
       *result = new lta_value{called(std::move(stack))};
     } catch (const c10::Error&) {
-      require_fit(LTA_WRONG_KIND, lta::wrong_kind(called.function(), arguments, count));
+      require_fit(called, arguments, count, /*kinds=*/true);
       throw;
     }
   });
@@ -952,19 +929,13 @@ lta_status lta_value_entry(const lta_value* value, size_t index, lta_value** key
   });
 }
 
-lta_status lta_value_find_string(const lta_value* value, const char* key, size_t size,
-                                 lta_value** item) {
+lta_status lta_value_find(const lta_value* value, const lta_value* key, lta_value** item) {
   return guarded(LTA_INTERNAL, [&] {
-    require(item != nullptr, "item is NULL");
-    require(key != nullptr || size == 0, "the key is NULL");
-    *item = found_item(value, size ? std::string(key, size) : std::string());
-  });
-}
-
-lta_status lta_value_find_int(const lta_value* value, int64_t key, lta_value** item) {
-  return guarded(LTA_INTERNAL, [&] {
-    require(item != nullptr, "item is NULL");
-    *item = found_item(value, key);
+    require(key != nullptr && item != nullptr, "key or item is NULL");
+    const auto dict = of_kind(value, LTA_KIND_DICT).toGenericDict();
+    const auto found = dict.find(key->value);
+    require(found != dict.end(), "the dict has no such key");
+    *item = new_item(*value, found->value());
   });
 }
 

@@ -2,7 +2,6 @@
 // it is never delivered.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +20,4 @@ struct lta_module {
   torch::jit::mobile::Module module;
   // The methods of the model's own class, not those of its submodules.
   std::vector<std::string> methods;
-  // Method -> what lta_module_schema() gave out.
-  std::map<std::string, std::string> schemas;
 };

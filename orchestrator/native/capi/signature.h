@@ -6,10 +6,11 @@
 // nothing. What it does not check is asked before: an argument that is missing it takes for None,
 // as a file does not tell "no default" from "None by default", and a method without a schema (of
 // bytecode version 4) it runs with any number of arguments.
+//
+// Texts are appended to one string: a function without strings of its own needs no cleanup, which
+// is half of what such code costs.
 #pragma once
 
-#include <algorithm>
-#include <cstdio>
 #include <string>
 
 #include <ATen/core/dynamic_type.h>
@@ -22,82 +23,52 @@
 
 namespace lta {
 
+using c10::DynamicType;
 using torch::jit::mobile::Function;
 
-// Arrays, not pointers: a table of pointers is relocated when the library is loaded.
-struct TypeName {
-  c10::DynamicType::Tag tag;
-  char name[12];
-};
-const TypeName kTypeNames[] = {
-    {c10::DynamicType::Tag::Tensor, "Tensor"},     {c10::DynamicType::Tag::None, "None"},
-    {c10::DynamicType::Tag::Bool, "bool"},         {c10::DynamicType::Tag::Int, "int"},
-    {c10::DynamicType::Tag::Float, "float"},       {c10::DynamicType::Tag::Complex, "complex"},
-    {c10::DynamicType::Tag::Number, "number"},     {c10::DynamicType::Tag::String, "str"},
-    {c10::DynamicType::Tag::List, "List"},         {c10::DynamicType::Tag::Tuple, "Tuple"},
-    {c10::DynamicType::Tag::Dict, "Dict"},         {c10::DynamicType::Tag::Optional, "Optional"},
-    {c10::DynamicType::Tag::AnyList, "list"},      {c10::DynamicType::Tag::AnyTuple, "tuple"},
-    {c10::DynamicType::Tag::DeviceObj, "Device"},  {c10::DynamicType::Tag::Any, "Any"},
-};
+// The types of one bit, by that bit (FORALL_DYNAMIC_TYPES). Arrays: pointers would be relocated.
+const char kTypeNames[][9] = {"Tensor", "None", "bool",  "int",  "float",    "complex", "str",
+                              "List",   "Tuple", "Dict", "object", "Optional", "Device"};
+const uint32_t kTypeBits = (1u << 13) - 1;
 
 // As TorchScript writes it; of a class or a named tuple the last part of its name. `depth` bounds
 // what a file can nest.
 inline void append_type(std::string& text, c10::Type& type, unsigned depth = 0) {
-  const auto dynamic = c10::DynamicType::create(type);
+  const auto dynamic = DynamicType::create(type);
   if (dynamic->name()) {
     const std::string& name = *dynamic->name();
     text.append(name, name.rfind('.') + 1, std::string::npos);
     return;
   }
-  const char* found = "object";
-  for (const TypeName& row : kTypeNames) {
-    if (row.tag == dynamic->tag()) {
-      found = row.name;
-    }
+  const DynamicType::Tag tag = dynamic->tag();
+  const uint32_t bits = uint32_t(tag) & kTypeBits;
+  text += tag == DynamicType::Tag::Any ? "Any"
+      : tag == DynamicType::Tag::Number ? "number"
+                                        : kTypeNames[bits ? 31 - __builtin_clz(bits) : 10];
+  if (tag == DynamicType::Tag::Class) {
+    return; // it keeps something else in the arguments' place
   }
-  text += found;
-  if (dynamic->tag() == c10::DynamicType::Tag::Class || dynamic->arguments().elems.empty()) {
-    return; // a class keeps something else in the arguments' place
+  const auto& contained = dynamic->arguments().elems;
+  for (size_t i = 0; i < contained.size(); ++i) {
+    text += i == 0 ? "[" : ", ";
+    depth < 16 ? append_type(text, *contained[i].ty, depth + 1) : void(text += '?');
   }
-  const char* before = "[";
-  for (const auto& argument : dynamic->arguments().elems) {
-    text += before;
-    depth < 16 ? append_type(text, *argument.ty, depth + 1) : void(text += "...");
-    before = ", ";
-  }
-  text += ']';
+  text += contained.empty() ? "" : "]";
 }
 
-// A default, or a key of a dict, as Python writes it.
-inline void append_literal(std::string& text, const c10::IValue& value) {
-  if (value.isNone()) {
-    text += "None";
-  } else if (value.isBool()) {
-    text += value.toBool() ? "True" : "False";
-  } else if (value.isInt()) {
-    text += std::to_string(value.toInt());
-  } else if (value.isDouble()) {
-    char number[32];
-    std::snprintf(number, sizeof number, "%g", value.toDouble());
-    for (char& letter : number) {
-      letter = letter == ',' ? '.' : letter; // the locale's
-    }
-    text += number;
-  } else if (value.isString()) {
-    text += '"';
-    text += value.toStringRef();
-    text += '"';
-  } else {
-    text += "...";
+inline void append_number(std::string& text, size_t number) {
+  if (number > 9) {
+    append_number(text, number / 10);
   }
+  text += char('0' + number % 10);
 }
 
 // None without a default of its own: only where the type takes it.
 inline bool may_be_left_out(const c10::Argument& argument) {
   const auto& value = argument.default_value();
+  const auto* type = argument.type()->castRaw<DynamicType>();
   return value &&
-      (!value->isNone() || (uint32_t(c10::DynamicType::create(*argument.type())->tag()) &
-                            c10::kDynamicNoneTypeBit) != 0);
+      (!value->isNone() || (type && (uint32_t(type->tag()) & c10::kDynamicNoneTypeBit) != 0));
 }
 
 // Without a schema: how many arguments, self among them, the first instruction stores; 0 if it tells
@@ -107,97 +78,88 @@ inline size_t stored_arguments(const Function& function) {
   return !instructions.empty() && instructions[0].op == torch::jit::STOREN ? instructions[0].N : 0;
 }
 
-// "forward(Tensor image, float scale=0.5)": without self, and "?" for what nothing is known of.
-inline std::string called(const Function& function) {
-  std::string text = function.name();
-  text += '(';
-  const char* before = "";
-  if (function.hasSchema()) {
-    const auto& arguments = function.getSchema().arguments();
-    for (size_t i = 1; i < arguments.size(); ++i) {
-      text += before;
-      append_type(text, *arguments[i].type());
-      text += ' ';
-      text += arguments[i].name();
-      if (may_be_left_out(arguments[i])) {
-        text += '=';
-        append_literal(text, *arguments[i].default_value());
-      }
-      before = ", ";
-    }
-  } else {
-    const size_t count = stored_arguments(function);
-    text += count == 0 ? "..." : "";
-    for (size_t i = 1; i < count; ++i) {
-      text += before;
+// "forward(Tensor image, float scale=...)": without self, and "?" for what nothing is known of.
+inline void append_called(std::string& text, const Function& function) {
+  text += function.qualname().name();
+  const bool known = function.hasSchema();
+  const size_t count =
+      known ? function.getSchema().arguments().size() : stored_arguments(function);
+  const char* before = "(";
+  for (size_t i = 1; i < count; ++i) {
+    text += before;
+    before = ", ";
+    if (!known) {
       text += '?';
-      before = ", ";
+      continue;
+    }
+    const c10::Argument& argument = function.getSchema().arguments()[i];
+    append_type(text, *argument.type());
+    text += ' ';
+    text += argument.name();
+    if (may_be_left_out(argument)) {
+      text += "=...";
     }
   }
-  text += ')';
-  return text;
+  text += count > 1 ? ")" : count || known ? "()" : "(...)";
 }
 
 // The same and what it returns.
-inline std::string schema_text(const Function& function) {
-  std::string text = called(function);
+inline void append_schema(std::string& text, const Function& function) {
+  append_called(text, function);
   if (function.hasSchema() && function.getSchema().returns().size() == 1) {
     text += " -> ";
     append_type(text, *function.getSchema().returns()[0].type());
   }
-  return text;
 }
 
-inline std::string at_argument(const Function& function, size_t index) {
-  std::string text = called(function);
-  text += ": argument ";
-  text += std::to_string(index);
-  text += ", ";
-  text += function.getSchema().arguments()[index].name();
-  return text;
-}
-
-// What is wrong with a number of arguments (without self), or "".
-inline std::string wrong_count(const Function& function, size_t count) {
-  size_t wanted = 0;
-  if (function.hasSchema()) {
-    const auto& arguments = function.getSchema().arguments();
-    for (size_t i = count + 1; i < arguments.size(); ++i) {
-      if (!may_be_left_out(arguments[i])) {
-        return at_argument(function, i) + ", is missing";
+// What is wrong with the arguments of a call (without self), or nothing: with their number or, where
+// that is right, with their kinds.
+inline void append_fault(std::string& text, const Function& function,
+                         const lta_value* const* values, size_t count, bool kinds) {
+  const auto* arguments = function.hasSchema() ? &function.getSchema().arguments() : nullptr;
+  const size_t most = arguments ? arguments->size() : stored_arguments(function);
+  const char* fault = " is missing";
+  size_t i = 1;
+  c10::TypePtr given;
+  if (kinds) {
+    for (; arguments && i <= count; ++i) {
+      given = values[i - 1]->value.type<DynamicType>();
+      if (!given->isSubtypeOf(*(*arguments)[i].type())) {
+        break;
       }
     }
-    wanted = arguments.size() > count ? count + 1 : arguments.size();
+    if (!arguments || i > count) {
+      return;
+    }
+    fault = " is ";
+  } else if (count >= most) {
+    i = most;
+    fault = " is too many";
   } else {
-    wanted = stored_arguments(function);
-  }
-  if (wanted == 0 || wanted == count + 1) {
-    return std::string();
-  }
-  std::string text = called(function);
-  text += " takes ";
-  text += std::to_string(wanted - 1);
-  text += wanted == 2 ? " argument, not " : " arguments, not ";
-  text += std::to_string(count);
-  return text;
-}
-
-// What is wrong with the kind of an argument, or "".
-inline std::string wrong_kind(const Function& function, const lta_value* const* values,
-                              size_t count) {
-  for (size_t i = 0; function.hasSchema() && i < count; ++i) {
-    const auto& wanted = function.getSchema().arguments()[i + 1].type();
-    const auto given = values[i]->value.type<c10::DynamicType>();
-    if (!given->isSubtypeOf(*wanted)) {
-      std::string text = at_argument(function, i + 1);
-      text += ", is ";
-      append_type(text, *given);
-      text += ", not ";
-      append_type(text, *wanted);
-      return text;
+    for (i = count + 1; arguments && i < most && may_be_left_out((*arguments)[i]);) {
+      ++i;
+    }
+    if (i >= most) {
+      return;
     }
   }
-  return std::string();
+  if (most == 0) {
+    return; // nothing is known
+  }
+  append_called(text, function);
+  text += ": argument ";
+  append_number(text, i);
+  if (arguments && i < most) {
+    text += ", ";
+    text += (*arguments)[i].name();
+    text += ',';
+  }
+  text += fault;
+  if (kinds) {
+    append_type(text, *given);
+    text += ", not ";
+    append_type(text, *(*arguments)[i].type());
+  }
 }
 
 } // namespace lta
