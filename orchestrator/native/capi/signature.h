@@ -36,8 +36,7 @@ const uint32_t kTypeBits = (1u << 13) - 1;
 inline void append_type(std::string& text, c10::Type& type, unsigned depth = 0) {
   const auto dynamic = DynamicType::create(type);
   if (dynamic->name()) {
-    const std::string& name = *dynamic->name();
-    text.append(name, name.rfind('.') + 1, std::string::npos);
+    text += dynamic->name()->c_str() + dynamic->name()->rfind('.') + 1;
     return;
   }
   const DynamicType::Tag tag = dynamic->tag();
@@ -79,7 +78,8 @@ inline size_t stored_arguments(const Function& function) {
 }
 
 // "forward(Tensor image, float scale=...)": without self, and "?" for what nothing is known of.
-inline void append_called(std::string& text, const Function& function) {
+// With the result: " -> Tensor" behind it.
+inline void append_schema(std::string& text, const Function& function, bool with_result) {
   text += function.qualname().name();
   const bool known = function.hasSchema();
   const size_t count =
@@ -101,12 +101,7 @@ inline void append_called(std::string& text, const Function& function) {
     }
   }
   text += count > 1 ? ")" : count || known ? "()" : "(...)";
-}
-
-// The same and what it returns.
-inline void append_schema(std::string& text, const Function& function) {
-  append_called(text, function);
-  if (function.hasSchema() && function.getSchema().returns().size() == 1) {
+  if (with_result && known && function.getSchema().returns().size() == 1) {
     text += " -> ";
     append_type(text, *function.getSchema().returns()[0].type());
   }
@@ -146,7 +141,7 @@ inline void append_fault(std::string& text, const Function& function,
   if (most == 0) {
     return; // nothing is known
   }
-  append_called(text, function);
+  append_schema(text, function, /*with_result=*/false);
   text += ": argument ";
   append_number(text, i);
   if (arguments && i < most) {
