@@ -77,6 +77,7 @@ def method(
     instructions: Sequence[Instruction],
     *,
     arguments: Sequence[bytes] = (),
+    own: Sequence[bytes] = (argument("self", "__torch__.M"),),
     result: str = "Any",
     version: int = 7,
     operators: Sequence[bytes] = (),
@@ -92,8 +93,7 @@ def method(
         types=row(*types),
         register_size=number(registers),
     )
-    given = (argument("self", "__torch__.M"), *arguments)
-    schema = named(arguments=row(*given), returns=row(argument("", result)))
+    schema = named(arguments=row(*own, *arguments), returns=row(argument("", result)))
     rows = (code, schema) if version > 4 else (code,)
     return pickled(row(number(version), row(text("__torch__.M.forward"), *rows)))
 

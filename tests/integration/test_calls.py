@@ -21,7 +21,7 @@ from real import orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
-INVALID_ARGUMENT, WRONG_KIND, LOAD_FAILED, NO_SUCH_METHOD = 1, 2, 3, 7
+LOAD_FAILED, NO_SUCH_METHOD, RUN_FAILED = 3, 7, 8
 INT, TENSOR = 2, 5
 HALF = b"G" + struct.pack(">d", 0.5)
 A_TENSOR = object()
@@ -38,7 +38,7 @@ class Api:
         self.lib.lta_double.argtypes = (ctypes.c_double,)
         self.lib.lta_int.argtypes = (ctypes.c_int64,)
         for name in ("none", "bool", "int", "double", "string", "list", "tuple", "dict"):
-            self.lib[f"lta_{name}"].restype = Handle
+            getattr(self.lib, f"lta_{name}").restype = Handle
         self.lib.lta_tensor_copy.restype = self.lib.lta_module_schema.restype = Handle
 
     def load(self, data: bytes) -> Handle | tuple[int, str]:
@@ -258,6 +258,16 @@ def test_a_model_without_schemas(api: Api) -> None:
     )
     assert api.schema(unknown) == "forward(...)"
     assert api.run(unknown, "forward", 1) == (0, "")
+
+
+def test_a_schema_without_self_is_not_read_beyond_its_end(api: Api) -> None:
+    """A file may say so; the interpreter refuses to run it."""
+    code = method([("STOREN", 1, 1), ("MOVE", 1, 0), ("RET", 0, 0)], own=())
+    none = loaded(api, model(code=code))
+    assert api.schema(none) == "forward() -> Any"
+    for values in ((), (1,), (1, 2)):
+        status, said = api.run(none, "forward", *values)
+        assert (status, said[:36]) == (RUN_FAILED, "inputs.size() <= arguments().size() ")
 
 
 def test_types_that_nest_deep_are_cut(api: Api) -> None:

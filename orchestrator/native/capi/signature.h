@@ -117,13 +117,13 @@ inline void append_fault(std::string& text, const Function& function,
   size_t i = 1;
   c10::TypePtr given;
   if (kinds) {
-    for (; arguments && i <= count; ++i) {
+    for (; arguments && i <= count && i < most; ++i) {
       given = values[i - 1]->value.type<DynamicType>();
       if (!given->isSubtypeOf(*(*arguments)[i].type())) {
         break;
       }
     }
-    if (!arguments || i > count) {
+    if (!arguments || i > count || i >= most) {
       return;
     }
     fault = " is ";
