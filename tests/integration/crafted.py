@@ -65,15 +65,27 @@ def module(attribute: bytes) -> bytes:
     return pickled(b"c__torch__\nM\n)\x81}(" + text("t") + attribute + b"ub")
 
 
+NONE = b"N"
+
+
+def argument(name: str, kind: str, default: bytes = NONE) -> bytes:
+    """A row of a schema. The exporter writes None where there is no default."""
+    return named(name=text(name), type=text(kind), default_value=default)
+
+
 def method(
     instructions: Sequence[Instruction],
     *,
+    arguments: Sequence[bytes] = (),
+    own: Sequence[bytes] = (argument("self", "__torch__.M"),),
+    result: str = "Any",
+    version: int = 7,
     operators: Sequence[bytes] = (),
     constants: Sequence[bytes] = (),
     types: Sequence[bytes] = (),
     registers: int = 1,
 ) -> bytes:
-    """The pickle of the bytecode of a method `forward(self)`."""
+    """The pickle of the bytecode of a method `forward`; below version 5 it has no schema."""
     code = named(
         instructions=row(*(row(text(op), number(x), number(n)) for op, x, n in instructions)),
         operators=row(*operators),
@@ -81,10 +93,9 @@ def method(
         types=row(*types),
         register_size=number(registers),
     )
-    given = named(name=text("self"), type=text("__torch__.M"), default_value=b"N")
-    result = named(name=text(""), type=text("Any"), default_value=b"N")
-    schema = named(arguments=row(given), returns=row(result))
-    return pickled(row(number(7), row(text("__torch__.M.forward"), code, schema)))
+    schema = named(arguments=row(*own, *arguments), returns=row(argument("", result)))
+    rows = (code, schema) if version > 4 else (code,)
+    return pickled(row(number(version), row(text("__torch__.M.forward"), *rows)))
 
 
 def operator(name: str, overload: str = "", arguments: int | None = None) -> bytes:

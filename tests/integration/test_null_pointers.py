@@ -52,6 +52,8 @@ VALUES = {
 OWN_VALUES = {
     ("lta_module_load", "path"): "path",
     ("lta_module_run", "method"): '"forward"',
+    ("lta_module_schema", "method"): '"forward"',
+    ("lta_value_find", "value"): "of_kind(LTA_KIND_DICT)",
     ("lta_module_free", "module"): "loaded()",
     ("lta_tensor_copy", "nbytes"): "4",
     ("lta_tensor_borrow", "nbytes"): "4",
@@ -167,7 +169,7 @@ def call(function: Function, without: str) -> str:
     given = []
     for kind, name in function.parameters:
         value = OWN_VALUES.get((function.name, name), VALUES[kind])
-        if kind == "const lta_value *":
+        if kind == "const lta_value *" and (function.name, name) not in OWN_VALUES:
             looked_at = "LTA_KIND_TENSOR" if "tensor" in function.name else "LTA_KIND_INT"
             value = f"of_kind({LOOKED_AT.get(function.name, looked_at)})"
         given.append("NULL" if name == without else value)

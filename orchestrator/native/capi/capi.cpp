@@ -38,6 +38,7 @@
 
 #include "handles.h"
 #include "prepare_module.h"
+#include "signature.h"
 #include "../threads/pool.h"
 
 // In import.cpp, and in no header: what all public loaders end in. The public one for a reader of
@@ -136,11 +137,11 @@ lta_status fail_with(const c10::Error& error, lta_status fallback) {
   if (contains(message, "DefaultCPUAllocator")) {
     return fail(LTA_OUT_OF_MEMORY, std::move(text));
   }
-  if (contains(message, "inline_container.cc") || contains(message, "PytorchStreamReader")) {
-    text.insert(0, "the archive is damaged, or was not saved by _save_for_lite_interpreter: ");
-  }
   // Where it was raised: all that tells one stripped message from another.
   const std::string place = between(error.backtrace(), "Exception raised from ", " (most recent");
+  if (contains(place, "inline_container.cc")) {
+    text.insert(0, "the archive is damaged: ");
+  }
   if (!place.empty()) {
     text += " (raised from ";
     text += place;
@@ -204,9 +205,17 @@ struct Run {
   Run(const Run&) = delete;
 };
 
+// Not inline: raising costs more code than whatever comes to it.
+[[noreturn]] __attribute__((noinline)) void refuse(lta_status status, const char* text,
+                                                   const char* more = "") {
+  Failure failure{status, text, std::string()};
+  failure.text += more;
+  throw failure;
+}
+
 void require(bool condition, const char* text) {
   if (!condition) {
-    throw Failure{LTA_INVALID_ARGUMENT, text, std::string()};
+    refuse(LTA_INVALID_ARGUMENT, text);
   }
 }
 
@@ -230,7 +239,7 @@ lta_kind kind_of(const IValue& value) {
 const IValue& of_kind(const lta_value* value, lta_kind kind) {
   require(value != nullptr, "the value is NULL");
   if (kind_of(value->value) != kind) {
-    throw Failure{LTA_WRONG_KIND, "the value is of another kind", std::string()};
+    refuse(LTA_WRONG_KIND, "the value is of another kind");
   }
   return value->value;
 }
@@ -288,6 +297,12 @@ unsigned depth_over(const lta_value* const* items, size_t count) {
 // An item of a container.
 lta_value* new_item(const lta_value& container, const IValue& item) {
   return new lta_value{item, container.depth > 0 ? container.depth - 1 : 0};
+}
+
+const IValue& as_key(const lta_value& value) {
+  const lta_kind kind = kind_of(value.value);
+  require(kind >= LTA_KIND_BOOL && kind <= LTA_KIND_TENSOR, "a key of this kind");
+  return value.value;
 }
 
 // One type for all items: theirs if they agree, Optional of it if some are None, else Any.
@@ -466,7 +481,7 @@ lta_tensor_info describe(const at::Tensor& tensor) {
 // The quantizer's fields are read without get_qtensorimpl(), which would pull in Quantizer.cpp.
 at::QuantizerPtr quantizer_of(const at::Tensor& tensor) {
   if (!tensor.is_quantized()) {
-    throw Failure{LTA_WRONG_KIND, "the tensor is not quantised", std::string()};
+    refuse(LTA_WRONG_KIND, "the tensor is not quantised");
   }
   return static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl())->quantizer();
 }
@@ -474,7 +489,7 @@ at::QuantizerPtr quantizer_of(const at::Tensor& tensor) {
 template <class Quantizer>
 Quantizer& quantizer_of_scheme(const at::QuantizerPtr& quantizer, c10::QScheme scheme) {
   if (quantizer->qscheme() != scheme) {
-    throw Failure{LTA_WRONG_KIND, "the tensor is quantised by another scheme", std::string()};
+    refuse(LTA_WRONG_KIND, "the tensor is quantised by another scheme");
   }
   return static_cast<Quantizer&>(*quantizer);
 }
@@ -507,19 +522,17 @@ class MappedFile {
     struct stat status {};
     if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
       const bool opened = file >= 0;
-      std::string text(opened ? "not a file: " : "cannot be opened: ");
-      text += path;
       if (opened) {
         ::close(file);
       }
-      throw Failure{LTA_LOAD_FAILED, std::move(text), std::string()};
+      refuse(LTA_LOAD_FAILED, opened ? "not a file: " : "cannot be opened: ", path);
     }
     size_ = size_t(status.st_size);
     // An empty file has no pages; the loader refuses it by its size.
     data_ = size_ ? ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
     ::close(file);
     if (data_ == MAP_FAILED) {
-      throw Failure{LTA_LOAD_FAILED, std::string("cannot be read: ") + path, std::string()};
+      refuse(LTA_LOAD_FAILED, "cannot be read: ", path);
     }
   }
   ~MappedFile() {
@@ -583,18 +596,39 @@ void require_operators(const mobile::Module& module) {
   }
 }
 
+// What an archive is that could not be loaded, if it is whole and of another format. Its end is one's
+// of a zip without a comment.
+void require_bytecode(const void* data, size_t size) {
+  const auto has = [&](const char* name) {
+    return ::memmem(data, size, name, std::strlen(name)) != nullptr;
+  };
+  const size_t end = 22;
+  if (size < end || std::memcmp(static_cast<const char*>(data) + size - end, "PK\5\6", 4) != 0 ||
+      has("/bytecode.pkl")) {
+    return;
+  }
+  refuse(LTA_LOAD_FAILED, "not a lite-interpreter model: ",
+         has("/code/__torch__") ? "it is TorchScript of torch.jit.save; write it with "
+                                  "module._save_for_lite_interpreter(path)"
+                                : "the archive has no bytecode.pkl");
+}
+
 std::unique_ptr<lta_module> load(const void* data, size_t size) {
   require(data != nullptr || size == 0, "the data are NULL");
   if (size < 8 || std::memcmp(data, "PK\3\4", 4) != 0) {
-    throw Failure{LTA_LOAD_FAILED, "not a lite-interpreter model: it is not a zip archive",
-                  std::string()};
+    refuse(LTA_LOAD_FAILED, "not a lite-interpreter model: it is not a zip archive");
   }
   c10::InferenceMode guard;
   torch::jit::ExtraFilesMap extra_files;
   auto loaded = std::make_unique<lta_module>();
-  loaded->module = torch::jit::_load_for_mobile_impl(
-      std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
-      /*module_load_options=*/0);
+  try {
+    loaded->module = torch::jit::_load_for_mobile_impl(
+        std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
+        /*module_load_options=*/0);
+  } catch (const c10::Error&) {
+    require_bytecode(data, size);
+    throw;
+  }
   require_operators(loaded->module);
   if (lta::prepare_module) {
     lta::prepare_module(loaded->module);
@@ -602,24 +636,37 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
   const auto class_name = loaded->module._ivalue()->type()->name();
   for (const auto& function : loaded->module.compilation_unit().methods()) {
     if (class_name && function->qualname().prefix() == class_name->qualifiedName()) {
-      loaded->methods.push_back(function->name());
+      loaded->methods.push_back(function.get());
     }
   }
   return loaded;
 }
 
-// The model's own method: find_method() alone would take a submodule's of that name, if it comes
-// first in the file.
-mobile::Method method_of(const lta_module& module, const char* name) {
-  const auto class_name = module.module._ivalue()->type()->name();
-  for (const auto& method : module.module.get_methods()) {
-    const auto& qualified = method.function().qualname();
-    if (qualified.name() == name && class_name &&
-        qualified.prefix() == class_name->qualifiedName()) {
-      return method;
+mobile::Function& method_of(const lta_module& module, const char* name) {
+  for (mobile::Function* method : module.methods) {
+    if (method->name() == name) {
+      return *method;
     }
   }
-  throw Failure{LTA_NO_SUCH_METHOD, std::string("the model has no method ") + name, std::string()};
+  Failure failure{LTA_NO_SUCH_METHOD, "the model has no method ", std::string()};
+  failure.text += name;
+  for (const mobile::Function* method : module.methods) {
+    failure.text += failure.names.empty() ? "; it has " : ", ";
+    failure.text += method->name();
+    failure.names += method->name();
+    failure.names += '\n';
+  }
+  throw failure;
+}
+
+// See signature.h.
+void require_fit(const mobile::Function& method, const lta_value* const* arguments, size_t count,
+                 bool kinds) {
+  Failure failure{kinds ? LTA_WRONG_KIND : LTA_INVALID_ARGUMENT, std::string(), std::string()};
+  lta::append_fault(failure.text, method, arguments, count, kinds);
+  if (!failure.text.empty()) {
+    throw failure;
+  }
 }
 
 struct DtypeRow {
@@ -712,11 +759,21 @@ size_t lta_module_method_count(const lta_module* module) {
 }
 
 const char* lta_module_method_name(const lta_module* module, size_t index) {
-  return module && index < module->methods.size() ? module->methods[index].c_str() : nullptr;
+  return module && index < module->methods.size() ? module->methods[index]->name().c_str()
+                                                   : nullptr;
 }
 
 int64_t lta_module_bytecode_version(const lta_module* module) {
   return module ? module->module.bytecode_version() : 0;
+}
+
+lta_value* lta_module_schema(const lta_module* module, const char* method) {
+  return guarded_value([&] {
+    require(module != nullptr && method != nullptr, "module or method is NULL");
+    std::string text;
+    lta::append_schema(text, method_of(*module, method), /*with_result=*/true);
+    return text;
+  });
 }
 
 lta_status lta_module_run(lta_module* module, const char* method,
@@ -732,8 +789,15 @@ lta_status lta_module_run(lta_module* module, const char* method,
       require(arguments[i] != nullptr, "an argument is NULL");
       stack.push_back(arguments[i]->value);
     }
+    mobile::Function& called = method_of(*module, method);
+    require_fit(called, arguments, count, /*kinds=*/false);
     const Run run;
-    *result = new lta_value{method_of(*module, method)(std::move(stack))};
+    try {
+      *result = new lta_value{mobile::Method(&module->module, &called)(std::move(stack))};
+    } catch (const c10::Error&) {
+      require_fit(called, arguments, count, /*kinds=*/true);
+      throw;
+    }
   });
 }
 
@@ -784,9 +848,7 @@ lta_value* lta_dict(lta_kind empty_key, lta_kind empty_value, const lta_value* c
     c10::impl::GenericDict dict(common_type(empty_key, keys, count),
                                 common_type(empty_value, values, count));
     for (size_t i = 0; i < count; ++i) {
-      const lta_kind kind = kind_of(keys[i]->value);
-      require(kind >= LTA_KIND_BOOL && kind <= LTA_KIND_TENSOR, "a key of this kind");
-      dict.insert_or_assign(keys[i]->value, values[i]->value);
+      dict.insert_or_assign(as_key(*keys[i]), values[i]->value);
     }
     return lta_value{IValue(dict), depth};
   });
@@ -867,6 +929,16 @@ lta_status lta_value_entry(const lta_value* value, size_t index, lta_value** key
     std::unique_ptr<lta_value> found(new_item(*value, entry->key()));
     *item = new_item(*value, entry->value());
     *key = found.release();
+  });
+}
+
+lta_status lta_value_find(const lta_value* value, const lta_value* key, lta_value** item) {
+  return guarded(LTA_INTERNAL, [&] {
+    require(key != nullptr && item != nullptr, "key or item is NULL");
+    const auto dict = of_kind(value, LTA_KIND_DICT).toGenericDict();
+    const auto found = dict.find(as_key(*key));
+    require(found != dict.end(), "the dict has no such key");
+    *item = new_item(*value, found->value());
   });
 }
 

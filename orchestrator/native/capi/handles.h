@@ -2,7 +2,6 @@
 // it is never delivered.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include <ATen/core/ivalue.h>
@@ -18,6 +17,6 @@ struct lta_value {
 
 struct lta_module {
   torch::jit::mobile::Module module;
-  // The methods of the model's own class, not those of its submodules.
-  std::vector<std::string> methods;
+  // The methods of the model's own class, not those of its submodules. The module owns them.
+  std::vector<torch::jit::mobile::Function*> methods;
 };

@@ -35,6 +35,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__GNUC__) || defined(__clang__)
 #define LTA_API __attribute__((visibility("default")))
@@ -54,8 +55,9 @@ typedef struct lta_value lta_value;   /* an argument or a result, of any kind */
 
 typedef enum lta_status {
   LTA_OK = 0,
-  LTA_INVALID_ARGUMENT = 1,  /* a NULL, an index out of range, sizes that do not fit */
-  LTA_WRONG_KIND = 2,        /* the value is of another kind than the function wants */
+  LTA_INVALID_ARGUMENT = 1,  /* a NULL, an index out of range, a key that is not there, sizes that
+                                do not fit, a number of arguments that the method does not take */
+  LTA_WRONG_KIND = 2,        /* the value is of another kind than the function, or the method, wants */
   LTA_LOAD_FAILED = 3,       /* not readable, not a lite-interpreter model, or damaged */
   LTA_UNSUPPORTED_MODEL = 4, /* a model of a bytecode version that this runtime does not read */
   LTA_MISSING_OPERATOR = 5,  /* an operator that was not selected into this library */
@@ -132,8 +134,11 @@ LTA_API lta_status lta_set_threads(int count);
 
 /* What the last failure on this thread was; "" if there was none. */
 LTA_API const char *lta_last_error(void);
+/* The status of the last failure on this thread, for functions that return a handle. */
+LTA_API lta_status lta_last_status(void);
 /* The names in the last failure, one a line: for LTA_MISSING_OPERATOR the operators, for
- * LTA_MISSING_DTYPE the kernel tag and then the dtype, else "". */
+ * LTA_MISSING_DTYPE the kernel tag and then the dtype, for LTA_NO_SUCH_METHOD the methods that there
+ * are, else "". */
 LTA_API const char *lta_last_error_names(void);
 /* "MISSING_OPERATOR" for LTA_MISSING_OPERATOR, and so on. */
 LTA_API const char *lta_status_name(lta_status status);
@@ -153,8 +158,15 @@ LTA_API size_t lta_module_method_count(const lta_module *module);
 LTA_API const char *lta_module_method_name(const lta_module *module, size_t index);
 LTA_API int64_t lta_module_bytecode_version(const lta_module *module);
 
+/* What a method takes and gives, as a string: "forward(Tensor image, float scale=...) -> Tensor". What
+ * has a default, or is optional, may be left out of a call. A model of bytecode version 4 may not
+ * tell it: "forward(?, ?)" where just the number is known, else "forward(...)". */
+LTA_API lta_value *lta_module_schema(const lta_module *module, const char *method);
+
 /* Runs a method. `arguments` are the arguments without self, and may be NULL where there are none;
- * `result` is the caller's. */
+ * `result` is the caller's. The arguments are held against the schema before the method begins: it
+ * fails with LTA_INVALID_ARGUMENT if their number does not fit, with LTA_WRONG_KIND if one's kind
+ * does not, and tells which. Nothing is converted: an int is no float. */
 LTA_API lta_status lta_module_run(lta_module *module, const char *method,
                                   const lta_value *const *arguments, size_t count,
                                   lta_value **result);
@@ -192,6 +204,25 @@ LTA_API lta_status lta_value_item(const lta_value *value, size_t index, lta_valu
 /* An entry of a dict, in the order of insertion; steps through all entries before it. */
 LTA_API lta_status lta_value_entry(const lta_value *value, size_t index, lta_value **key,
                                    lta_value **item);
+/* The item of a dict at a key. LTA_INVALID_ARGUMENT where there is none. A tensor is found by itself,
+ * not by its elements. */
+LTA_API lta_status lta_value_find(const lta_value *value, const lta_value *key, lta_value **item);
+/* The same for a key that is text, ended by a zero, or an int. Of the caller's own code: the library
+ * does not export them. */
+static inline lta_status lta_value_find_string(const lta_value *value, const char *key,
+                                               lta_value **item) {
+  lta_value *text = lta_string(key, key ? strlen(key) : 1);
+  const lta_status status = text ? lta_value_find(value, text, item) : lta_last_status();
+  lta_value_free(text);
+  return status;
+}
+static inline lta_status lta_value_find_int(const lta_value *value, int64_t key,
+                                            lta_value **item) {
+  lta_value *number = lta_int(key);
+  const lta_status status = number ? lta_value_find(value, number, item) : lta_last_status();
+  lta_value_free(number);
+  return status;
+}
 
 /* ---- Tensors ---- */
 
@@ -221,9 +252,6 @@ LTA_API lta_value *lta_tensor_borrow(lta_dtype dtype, size_t ndim, const int64_t
 LTA_API lta_value *lta_tensor_copy_quantized(lta_dtype dtype, size_t ndim, const int64_t *shape,
                                              const void *data, size_t nbytes, double scale,
                                              int64_t zero_point);
-/* The status of the last failure on this thread, for functions that return a handle. */
-LTA_API lta_status lta_last_status(void);
-
 typedef struct lta_tensor_info {
   lta_dtype dtype;
   size_t ndim;

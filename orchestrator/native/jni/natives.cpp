@@ -258,6 +258,13 @@ ObjectArray methods(Env* env, Class, Long module) {
   return names;
 }
 
+// A value: the text of a method's schema.
+Long schema(Env* env, Class self, Long module, ByteArray method) {
+  const Bytes name(env, self, method);
+  return name.valid() ? new_value(env, self, lta_module_schema(module_of(module), text_of(name)))
+                      : 0;
+}
+
 Long run(Env* env, Class self, Long module, ByteArray method, LongArray arguments) {
   const Bytes name(env, self, method);
   if (!name.valid()) {
@@ -366,6 +373,12 @@ Long size(Env* env, Class self, Long value) {
 Long item(Env* env, Class self, Long value, Long index) {
   lta_value* result = nullptr;
   check(env, self, lta_value_item(value_of(value), size_t(index), &result));
+  return to_java(result);
+}
+
+Long find(Env* env, Class self, Long value, Long key) {
+  lta_value* result = nullptr;
+  check(env, self, lta_value_find(value_of(value), value_of(key), &result));
   return to_java(result);
 }
 
@@ -522,6 +535,7 @@ bool lta_jni_register(Env* env, Class natives) {
       {"freeModule", "(J)V", address_of(free_module)},
       {"bytecodeVersion", "(J)J", address_of(bytecode_version)},
       {"methods", "(J)[[B", address_of(methods)},
+      {"schema", "(J[B)J", address_of(schema)},
       {"run", "(J[B[J)J", address_of(run)},
       {"none", "()J", address_of(none)},
       {"ofBool", "(Z)J", address_of(of_bool)},
@@ -539,6 +553,7 @@ bool lta_jni_register(Env* env, Class natives) {
       {"toText", "(J)[B", address_of(to_string)},
       {"size", "(J)J", address_of(size)},
       {"item", "(JJ)J", address_of(item)},
+      {"find", "(JJ)J", address_of(find)},
       {"entry", "(JJ)[J", address_of(entry)},
       {"tensorOver", "(I[JLjava/nio/ByteBuffer;JJ)J", address_of(tensor_over)},
       {"tensorQuantized", "(I[JLjava/nio/ByteBuffer;JJJJ)J", address_of(tensor_quantized)},

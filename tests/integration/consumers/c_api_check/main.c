@@ -82,6 +82,50 @@ static void check_containers(void) {
   lta_value_free(dict);
 }
 
+/* A dict's items by key. */
+static void check_keys(void) {
+  lta_value *words[] = {lta_string("boxes", 5), lta_string("scores", 6)};
+  lta_value *numbers[] = {lta_int(-3), lta_int(7)};
+  lta_value *by_word = lta_dict(LTA_KIND_OTHER, LTA_KIND_OTHER, (const lta_value *const *)words,
+                                (const lta_value *const *)numbers, 2);
+  lta_value *by_number = lta_dict(LTA_KIND_OTHER, LTA_KIND_OTHER, (const lta_value *const *)numbers,
+                                  (const lta_value *const *)words, 2);
+  lta_value *empty = lta_dict(LTA_KIND_STRING, LTA_KIND_INT, NULL, NULL, 0);
+  lta_value *got = NULL;
+  lta_value *none = lta_none();
+  int64_t integer = 0;
+  const char *text = NULL;
+  size_t size = 0;
+  CHECK(lta_value_find_string(by_word, "scores", &got) == LTA_OK);
+  CHECK(lta_value_int(got, &integer) == LTA_OK && integer == 7);
+  lta_value_free(got);
+  CHECK(lta_value_find_int(by_number, -3, &got) == LTA_OK);
+  CHECK(lta_value_string(got, &text, &size) == LTA_OK && strcmp(text, "boxes") == 0);
+  lta_value_free(got);
+  got = NULL;
+  CHECK(lta_value_find_string(by_word, "score", &got) == LTA_INVALID_ARGUMENT);
+  CHECK(strcmp(lta_last_error(), "the dict has no such key") == 0);
+  CHECK(lta_value_find_string(by_word, "", &got) == LTA_INVALID_ARGUMENT);
+  CHECK(lta_value_find_int(by_word, 7, &got) == LTA_INVALID_ARGUMENT); /* an item, no key */
+  CHECK(lta_value_find_int(empty, 7, &got) == LTA_INVALID_ARGUMENT);
+  CHECK(lta_value_find_string(by_word, NULL, &got) == LTA_INVALID_ARGUMENT);
+  CHECK(strcmp(lta_last_error(), "the string is NULL") == 0);
+  CHECK(lta_value_find_int(by_number, 7, NULL) == LTA_INVALID_ARGUMENT);
+  CHECK(lta_value_find_int(numbers[0], 7, &got) == LTA_WRONG_KIND);
+  CHECK(lta_value_find_int(NULL, 7, &got) == LTA_INVALID_ARGUMENT);
+  CHECK(lta_value_find(by_word, none, &got) == LTA_INVALID_ARGUMENT);
+  CHECK(lta_value_find(by_word, by_word, &got) == LTA_INVALID_ARGUMENT); /* a dict has no hash */
+  CHECK(got == NULL);
+  for (int i = 0; i < 2; ++i) {
+    lta_value_free(words[i]);
+    lta_value_free(numbers[i]);
+  }
+  lta_value_free(by_word);
+  lta_value_free(by_number);
+  lta_value_free(empty);
+  lta_value_free(none);
+}
+
 static void count_call(void *context) { ++*(int *)context; }
 
 static void check_tensors(void) {
@@ -304,11 +348,30 @@ static void check_modules(void) {
 
   CHECK(lta_module_load(model_path, &module) == LTA_OK);
   CHECK(lta_module_run(module, "no_such", NULL, 0, &result) == LTA_NO_SUCH_METHOD);
-  CHECK(lta_module_run(module, "forward", NULL, 0, &result) == LTA_RUN_FAILED);
+  CHECK(strstr(lta_last_error(), "the model has no method no_such; it has "));
+  CHECK(strstr(lta_last_error_names(), "forward\n"));
+  CHECK(lta_module_schema(module, "no_such") == NULL && lta_last_status() == LTA_NO_SUCH_METHOD);
+  lta_value *schema = lta_module_schema(module, "forward");
+  const char *takes = NULL;
+  size_t length = 0;
+  CHECK(lta_value_string(schema, &takes, &length) == LTA_OK);
+  CHECK(strncmp(takes, "forward(Tensor ", 15) == 0);
+  CHECK(lta_module_run(module, "forward", NULL, 0, &result) == LTA_INVALID_ARGUMENT);
+  CHECK(strncmp(lta_last_error(), "forward(Tensor ", 15) == 0);
+  CHECK(strstr(lta_last_error(), " is missing") && lta_last_error_names()[0] == '\0');
   lta_value *text = lta_string("x", 1);
-  const lta_value *arguments[] = {text};
-  CHECK(lta_module_run(module, "forward", arguments, 1, &result) == LTA_RUN_FAILED);
-  CHECK(lta_last_error()[0] != '\0' && lta_last_error_names()[0] == '\0');
+  const lta_value *arguments[64];
+  for (int i = 0; i < 64; ++i) {
+    arguments[i] = text;
+  }
+  CHECK(lta_module_run(module, "forward", arguments, 64, &result) == LTA_INVALID_ARGUMENT);
+  CHECK(strstr(lta_last_error(), " is too many"));
+  size_t count = 0; /* as many as it takes, all of a wrong kind */
+  do {
+    ++count;
+  } while (lta_module_run(module, "forward", arguments, count, &result) == LTA_INVALID_ARGUMENT);
+  CHECK(lta_last_status() == LTA_WRONG_KIND && strstr(lta_last_error(), " is str, not Tensor"));
+  lta_value_free(schema);
   lta_value_free(text);
   lta_module_free(module);
   lta_module_free(NULL);
@@ -326,6 +389,7 @@ int main(int argc, char **argv) {
   CHECK(strstr(lta_version(), "PyTorch 1.13.1") == lta_version());
   check_scalars();
   check_containers();
+  check_keys();
   check_tensors();
   check_loans();
   check_too_large();

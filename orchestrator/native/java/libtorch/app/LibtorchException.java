@@ -11,7 +11,7 @@ public final class LibtorchException extends RuntimeException {
   /** Why the call failed. */
   private final Status status;
 
-  /** What is missing, one a line. */
+  /** What is missing or, of methods, what there is, one a line. */
   private final String names;
 
   LibtorchException(Status status, String text, String names) {
@@ -31,7 +31,7 @@ public final class LibtorchException extends RuntimeException {
 
   /**
    * What is missing: for {@link Status#MISSING_OPERATOR} the operators, for {@link Status#MISSING_DTYPE} the kernel tag
-   * and then the dtype.
+   * and then the dtype; or for {@link Status#NO_SUCH_METHOD} the methods that there are.
    *
    * @return the names; empty for other failures
    */

@@ -65,7 +65,7 @@ public final class Module implements AutoCloseable {
    *
    * @param arguments what the method takes
    * @return what it gives, a {@link Tensor} where that is one; the caller closes it
-   * @throws LibtorchException if the model, or an operator in it, refuses the arguments
+   * @throws LibtorchException as {@link #run}
    */
   public Value forward(Value... arguments) {
     return run("forward", arguments);
@@ -77,7 +77,9 @@ public final class Module implements AutoCloseable {
    * @param method one of {@link #methods}
    * @param arguments what the method takes
    * @return what it gives, a {@link Tensor} where that is one; the caller closes it
-   * @throws LibtorchException if there is no such method, or the model, or an operator in it, refuses the arguments
+   * @throws LibtorchException with {@link Status#NO_SUCH_METHOD} if there is no such method; with {@link
+   *     Status#INVALID_ARGUMENT} or {@link Status#WRONG_KIND} if number or kinds of the arguments are not those of its
+   *     {@link #schema}; and if the model, or an operator in it, refuses them
    */
   public Value run(String method, Value... arguments) {
     byte[] name = Native.bytes(method);
@@ -110,6 +112,25 @@ public final class Module implements AutoCloseable {
         names.add(Native.text(name));
       }
       return Collections.unmodifiableList(names);
+    } finally {
+      handle.release();
+    }
+  }
+
+  /**
+   * What a method takes and gives.
+   *
+   * @param method one of {@link #methods}
+   * @return such as {@code forward(Tensor image, float scale=...) -> Tensor}; what has a default, or is optional, may be
+   *     left out of a call. A model of bytecode version 4 may not tell it: {@code forward(?, ?)} where just the number
+   *     is known, else {@code forward(...)}
+   * @throws LibtorchException if there is no such method
+   */
+  public String schema(String method) {
+    byte[] name = Native.bytes(method);
+    long module = handle.acquire();
+    try (Value text = Value.adopt(Native.schema(module, name))) {
+      return text.toText();
     } finally {
       handle.release();
     }

@@ -51,6 +51,8 @@ final class Native {
 
   static native byte[][] methods(long module);
 
+  static native long schema(long module, byte[] method);
+
   static native long run(long module, byte[] method, long[] arguments);
 
   static native long none();
@@ -84,6 +86,8 @@ final class Native {
   static native long size(long value);
 
   static native long item(long value, long index);
+
+  static native long find(long value, long key);
 
   static native long[] entry(long value, long index);
 

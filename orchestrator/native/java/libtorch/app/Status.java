@@ -4,9 +4,9 @@ package libtorch.app;
 public enum Status {
   /** Nothing failed; no exception has it. */
   OK,
-  /** An index out of range, or sizes that do not fit. */
+  /** An index out of range, a key that is not there, sizes or a number of arguments that do not fit. */
   INVALID_ARGUMENT,
-  /** The value is of another kind than the call wants. */
+  /** The value is of another kind than the call, or the model's method, wants. */
   WRONG_KIND,
   /** Not readable, not a lite-interpreter model, or damaged. */
   LOAD_FAILED,

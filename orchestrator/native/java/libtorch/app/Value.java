@@ -264,21 +264,56 @@ public class Value implements AutoCloseable {
   }
 
   /**
-   * An item of a list or a tuple.
+   * An item of a list or a tuple, or of a dictionary whose keys are integers.
    *
-   * @param index from 0
+   * @param index from 0; of a dictionary, the key
    * @return a new value; the caller closes it
-   * @throws LibtorchException if the index is out of range, or this is of another kind
+   * @throws LibtorchException if the index is out of range, there is no such key, or this is of another kind
    */
   public final Value get(long index) {
+    if (kind == Kind.DICT) {
+      try (Value key = of(index)) {
+        return get(key);
+      }
+    }
     if (kind != Kind.LIST && kind != Kind.TUPLE) {
-      throw wrongKind("LIST or TUPLE");
+      throw wrongKind("LIST, TUPLE or DICT");
     }
     long address = handle.acquire();
     try {
       return adopt(Native.item(address, index));
     } finally {
       handle.release();
+    }
+  }
+
+  /**
+   * The item of a dictionary whose keys are text.
+   *
+   * @param key of the item
+   * @return a new value; the caller closes it
+   * @throws LibtorchException if there is no such key, or this is of another kind
+   */
+  public final Value get(String key) {
+    try (Value text = of(key)) {
+      return get(text);
+    }
+  }
+
+  /**
+   * The item of a dictionary at a key of any kind.
+   *
+   * @param key of the item; a tensor is found by itself, not by its elements
+   * @return a new value; the caller closes it
+   * @throws LibtorchException if there is no such key, or this is of another kind
+   */
+  public final Value get(Value key) {
+    expect(Kind.DICT);
+    long[] addresses = acquire(new Value[] {this, key});
+    try {
+      return adopt(Native.find(addresses[0], addresses[1]));
+    } finally {
+      release(new Value[] {this, key}, 2);
     }
   }
 
