@@ -22,6 +22,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import can_share, shard_compile, shards
 from orchestrator.plan.variant import (
+    SHARED_KEYS,
     THREADS,
     RegistrationRequest,
     RuntimeFacts,
@@ -222,7 +223,7 @@ class Planner:
 
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         entry = spec.entry | spec.kernel_entry
-        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut)
+        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut, spec.dispatch)
         if key not in self._apps:
             self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
         return self._apps[key][0]
@@ -238,11 +239,16 @@ class Planner:
         }
         whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
         projections = self._projections(selection, units)
+        resolved = (
+            _resolved(index, kernels, selection, self.facts.by_name)
+            if spec.dispatch == "direct"
+            else {}
+        )
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
             by_need=tuple(sorted(units - whole)),
-            request=_request(index, kernels, selection, found),
+            request=_request(index, kernels, selection, found, resolved),
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},
         )
@@ -368,14 +374,45 @@ def _registering_units(
     }
 
 
+def _resolved(
+    index: RuntimeIndex, kernels: Registry, selection: Selection, by_name: frozenset[str]
+) -> dict[str, str]:
+    """Operators that only code calls, and that have one kernel: with its dispatch key.
+
+    Not those that get a backend from their arguments, nor any where a tensor may carry the key of a
+    fallback, which every operator would have to heed.
+    """
+    if selection.everything:
+        return {}
+    found = dict[str, str]()
+    for operator in sorted(selection.operators):
+        registrations = kernels.kernels(operator)
+        keys = {one.key for one in registrations} - {"schema"}
+        if "fallback" in keys:
+            return {}
+        only = min(keys) if len(keys) == 1 else ""
+        if (
+            only in SHARED_KEYS
+            and operator not in selection.root_operators | by_name
+            and all(index.units[one.unit].path.startswith(GENERATED) for one in registrations)
+        ):
+            found[operator] = only
+    return found
+
+
 def _request(
-    index: RuntimeIndex, kernels: Registry, selection: Selection, found: Needed
+    index: RuntimeIndex,
+    kernels: Registry,
+    selection: Selection,
+    found: Needed,
+    resolved: Mapping[str, str],
 ) -> RegistrationRequest:
     """Registrations of the selected operators, and what live code calls in C++: entry points of
     operators, and kernels themselves."""
     generated = [
         registration
         for operator in sorted(selection.operators)
+        if operator not in resolved
         for registration in kernels.kernels(operator)
         if index.units[registration.unit].path.startswith(GENERATED)
     ]
@@ -386,15 +423,17 @@ def _request(
     )
     # A BackendSelect kernel redispatches to its own operator.
     redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
+    called = {operator: key for operator, key in resolved.items() if operator in found.called}
     return RegistrationRequest(
         operators=tuple(sorted({registration.operator for registration in generated})),
         calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
         kernels=kernels_of,
         direct=_by_key(
             (key, operator)
-            for key, operator in found.direct
+            for key, operator in {*found.direct, *((key, name) for name, key in called.items())}
             if operator not in dict(kernels_of).get(key, ())
         ),
+        resolved=tuple(sorted(called.items())),
     )
 
 

@@ -224,6 +224,7 @@ class VersionData(_Data):
     flags: Annotated[tuple[FlagsRule, ...], Strict(False)]
     fallbacks: Annotated[tuple[FallbackRule, ...], Strict(False)]
     unity: UnityData
+    by_name: Strings
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     memory: MemoryData
