@@ -197,7 +197,10 @@ class _Request:
             (f for f in self.parsed.native_functions if _full_name(f) in self.resolved),
             key=lambda f: str(f.func.name),
         )
-        lines = sorted({f"#include <ATen/ops/{f.root_name}_ops.h>" for f in functions})
+        headers = {f"{f.root_name}_ops" for f in functions} | {
+            f"{f.root_name}_{self.resolved[_full_name(f)].lower()}_dispatch" for f in functions
+        }
+        lines = [f"#include <ATen/ops/{name}.h>" for name in sorted(headers)]
         lines += ["", "namespace at { namespace _ops {"]
         lines += [self.resolved_entry(f, self.resolved[_full_name(f)]) for f in functions]
         lines += ["", "}} // namespace at::_ops", ""]
@@ -208,12 +211,16 @@ class _Request:
         index = self.parsed.backend_indices[DispatchKey.parse(key)]
         with gen.native_function_manager(function):
             call = gen.generate_static_dispatch_backend_call(signature, function, index)
-            # kernels' own arguments: the dispatcher looks at all, and takes keys of some
+            # all arguments, as the dispatcher: of those that are no tensors it takes no keys
             arguments = ", ".join(a.name for a in signature.arguments())
+            keys = f"c10::detail::multi_dispatch_key_set({arguments})"
+            if gen.needs_backend_select(function, _selector([_full_name(function)])):
+                made = "c10::DispatchKeySet(c10::computeDispatchKey(dtype, layout, device))"
+                keys = f"{made} |\n          {keys}"
             check = (
                 f"::lta::resolved<c10::DispatchKey::{key}>(\n"
                 f'      "{_full_name(function)}",\n'
-                f"      c10::detail::multi_dispatch_key_set({arguments}));"
+                f"      {keys});"
             )
             return _entry(function, f"  {check}\n  {call}")
 

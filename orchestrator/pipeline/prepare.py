@@ -149,7 +149,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
-        by_name=frozenset(version.by_name),
+        by_name={rule.unit: frozenset(rule.operators) for rule in version.by_name},
         own={
             OWN + one.source: text_digest("".join(header_texts(NATIVE / one.source)))
             for one in own_units(version.version)

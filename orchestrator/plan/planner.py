@@ -31,7 +31,14 @@ from orchestrator.plan.variant import (
     compilation,
 )
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
-from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
+from orchestrator.select.closure import (
+    GENERATED,
+    NON_FUNCTIONAL,
+    Reach,
+    Registry,
+    reach,
+    registry,
+)
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
 from orchestrator.values.selection import Selection
@@ -59,6 +66,10 @@ _ASKING = (
 )
 # Not a dispatch key with a Register<key>.cpp of its own.
 _WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
+# Keys under which one kernel may be all that an operator has.
+_DIRECT_KEYS = frozenset({*SHARED_KEYS, NON_FUNCTIONAL})
+# Not the kernel of an operator: BackendSelect's finds the backend and calls the operator again.
+_NO_KERNELS = frozenset({"schema", "BackendSelect"})
 # Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
 _BACKEND_SELECT_CALLS = frozenset({"aten::is_pinned", "aten::_pin_memory"})
 
@@ -223,7 +234,8 @@ class Planner:
 
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         entry = spec.entry | spec.kernel_entry
-        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut, spec.dispatch)
+        by_name = self._by_name(spec)
+        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut, by_name)
         if key not in self._apps:
             self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
         return self._apps[key][0]
@@ -239,11 +251,8 @@ class Planner:
         }
         whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
         projections = self._projections(selection, units)
-        resolved = (
-            _resolved(index, kernels, selection, self.facts.by_name)
-            if spec.dispatch == "direct"
-            else {}
-        )
+        by_name = self._by_name(spec)
+        resolved = {} if by_name is None else _resolved(index, kernels, selection, by_name)
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
@@ -252,6 +261,14 @@ class Planner:
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},
         )
+
+    def _by_name(self, spec: VariantSpec) -> frozenset[str] | None:
+        """The operators that a variant looks up by name besides its models'; None where all are
+        registered."""
+        if spec.dispatch == "table":
+            return None
+        units = self.facts.by_name.keys() - spec.lean
+        return frozenset[str]().union(*(self.facts.by_name[unit] for unit in units))
 
     def _projections(self, selection: Selection, units: Iterable[int]) -> dict[int, str]:
         facts = self.index.units
@@ -379,20 +396,19 @@ def _resolved(
 ) -> dict[str, str]:
     """Operators that only code calls, and that have one kernel: with its dispatch key.
 
-    Not those that get a backend from their arguments, nor any where a tensor may carry the key of a
-    fallback, which every operator would have to heed.
+    None where a tensor may carry the key of a fallback: every operator would have to heed it.
     """
     if selection.everything:
         return {}
     found = dict[str, str]()
     for operator in sorted(selection.operators):
         registrations = kernels.kernels(operator)
-        keys = {one.key for one in registrations} - {"schema"}
+        keys = {one.key for one in registrations} - _NO_KERNELS
         if "fallback" in keys:
             return {}
         only = min(keys) if len(keys) == 1 else ""
         if (
-            only in SHARED_KEYS
+            only in _DIRECT_KEYS
             and operator not in selection.root_operators | by_name
             and all(index.units[one.unit].path.startswith(GENERATED) for one in registrations)
         ):

@@ -81,7 +81,7 @@ class RuntimeFacts:
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
     own          unit of ours -> digest of its text
-    by_name      operators that are looked up by name, though no model may name them
+    by_name      unit -> operators that it looks up by name, unless it is lean
     """
 
     identity: str
@@ -99,7 +99,7 @@ class RuntimeFacts:
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
     own: Mapping[str, str] = field(default_factory=dict)
-    by_name: frozenset[str] = frozenset()
+    by_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def is_cxx(self, unit: str) -> bool:
         """Whether a unit is C++: C has no projections."""
