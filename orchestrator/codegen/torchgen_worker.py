@@ -33,7 +33,7 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 
 from torchgen import gen
-from torchgen.api.types import DispatcherSignature
+from torchgen.api.types import CppSignature, CppSignatureGroup, DispatcherSignature
 from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup
 from torchgen.selective_build.selector import SelectiveBuilder
 from torchgen.utils import FileManager, Target
@@ -207,41 +207,48 @@ class _Request:
         (self.output / "Resolved.cpp").write_text("\n".join(lines))
 
     def resolved_entry(self, function: NativeFunction, key: str) -> str:
-        signature = DispatcherSignature.from_schema(function.func)
-        index = self.parsed.backend_indices[DispatchKey.parse(key)]
         with gen.native_function_manager(function):
-            call = gen.generate_static_dispatch_backend_call(signature, function, index)
+            signature = DispatcherSignature.from_schema(function.func)
             # all arguments, as the dispatcher: of those that are no tensors it takes no keys
             arguments = ", ".join(a.name for a in signature.arguments())
-            keys = f"c10::detail::multi_dispatch_key_set({arguments})"
-            if gen.needs_backend_select(function, _selector([_full_name(function)])):
-                made = "c10::DispatchKeySet(c10::computeDispatchKey(dtype, layout, device))"
-                keys = f"{made} |\n          {keys}"
-            check = (
-                f"::lta::resolved<c10::DispatchKey::{key}>(\n"
-                f'      "{_full_name(function)}",\n'
-                f"      {keys});"
-            )
-            return _entry(function, f"  {check}\n  {call}")
+            target = _faithful(function)
+            call = f"{target.name()}({gen.translate_args(signature, target)})"
+        keys = f"c10::detail::multi_dispatch_key_set({arguments})"
+        if gen.needs_backend_select(function, _selector([_full_name(function)])):
+            made = "c10::DispatchKeySet(c10::computeDispatchKey(dtype, layout, device))"
+            keys = f"{made} |\n          {keys}"
+        return _entry(
+            function,
+            f"  ::lta::resolved<c10::DispatchKey::{key}>(\n"
+            f'      "{_full_name(function)}",\n'
+            f"      {keys});\n"
+            f"  return at::{key.lower()}::{call};",
+        )
+
+
+def _faithful(function: NativeFunction) -> CppSignature:
+    """The signature of `at::cpu::X` that has the schema's own arguments: no TensorOptions."""
+    group = CppSignatureGroup.from_native_function(function, method=False, fallback_binding=False)
+    if function.func.has_symint() and group.symint_signature is not None:
+        return group.symint_faithful_signature or group.symint_signature
+    return group.faithful_signature or group.signature
 
 
 def _absent(function: NativeFunction) -> str:
     """Typed entry points of an operator that is not there."""
     name = function.func.name
-    body = f'  lta_absent("aten::{name.name}.{name.overload_name}");'
-    return _entry(function, body)
+    return _entry(function, f'  lta_absent("aten::{name.name}.{name.overload_name}");')
 
 
 def _entry(function: NativeFunction, body: str) -> str:
-    """The definition of an operator's typed entry points, the same for both."""
-    signature = DispatcherSignature.from_schema(function.func)
+    """The definition of an operator's typed entry points: `redispatch` looks at the keys again."""
     struct = function.func.name.unambiguous_name()
     with gen.native_function_manager(function):
-        heads = [
-            signature.defn(name=f"{struct}::{method}", is_redispatching_fn=again)
-            for method, again in (("call", False), ("redispatch", True))
-        ]
-    return "".join(f"\n{head} {{\n{body}\n}}" for head in heads)
+        signature = DispatcherSignature.from_schema(function.func)
+        call = signature.defn(name=f"{struct}::call", is_redispatching_fn=False)
+        again = signature.defn(name=f"{struct}::redispatch", is_redispatching_fn=True)
+        arguments = ", ".join(a.name for a in signature.arguments())
+    return f"\n{call} {{\n{body}\n}}\n{again} {{\n  return {struct}::call({arguments});\n}}"
 
 
 class _Discard:
