@@ -101,6 +101,7 @@ def _run_worker(
                         "calls": request.calls,
                         "kernels": dict(request.kernels),
                         "direct": dict(request.direct),
+                        "resolved": dict(request.resolved),
                         "output": str(folder),
                     }
                     for request, folder in staged.items()
@@ -128,7 +129,12 @@ def _run_worker(
 
 
 def _unit_text(request: RegistrationRequest) -> str:
-    return render("registrations.cpp.j2", keys=request.shared_keys, helpers=HELPERS)
+    return render(
+        "registrations.cpp.j2",
+        keys=request.shared_keys,
+        helpers=HELPERS,
+        resolved=bool(request.resolved),
+    )
 
 
 def _units(
@@ -140,6 +146,8 @@ def _units(
     shared = ["Schema", "BackendSelect", *request.shared_keys]
     texts = [folder / "registrations.cpp"]
     texts += [folder / f"Register{key}.cpp" for key in shared]
+    if request.resolved:
+        texts.append(folder / "Resolved.cpp")
     units = [GeneratedUnit("registrations", texts[0], digest(texts))]
     # typed entry points: the same for many selections, as kernels seldom call what models name
     entries = folder / "Operators.cpp"

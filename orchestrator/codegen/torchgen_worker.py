@@ -5,15 +5,18 @@ looks for modules, so that `import torchgen` is the pinned one, and nothing of i
 orchestrator. It must not import the orchestrator.
 
 The request is a list of {"operators": [...], "calls": [...], "kernels": {...}, "direct": {...},
-"output": folder}:
+"resolved": {...}, "output": folder}:
 
 operators   what gets a schema
-calls       operators that need a typed entry point `at::_ops::X::call`
+calls       operators that need a typed entry point `at::_ops::X::call`; of one that is neither in
+            `operators` nor in `resolved` it raises what the dispatcher would
 kernels     dispatch key -> operators to write into `Register<key>.cpp`; whole native function
             groups without a selected member are dropped before torchgen's generators run (its
             selector alone leaves 96 % of the text)
 direct      dispatch key -> operators whose kernels are written too, and not registered: for code
             that calls them as `at::cpu::X`, which torchgen defines beside each kernel
+resolved    operator -> dispatch key: its typed entry point calls the one kernel that it has, in
+            `Resolved.cpp`; such operators are in `calls`, and in `direct` under that key
 
 One call serves many apps, since parsing native_functions.yaml costs as much as writing for ten.
 """
@@ -30,6 +33,7 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 
 from torchgen import gen
+from torchgen.api.types import CppSignature, CppSignatureGroup, DispatcherSignature
 from torchgen.model import DispatchKey, NativeFunction, NativeFunctionsGroup
 from torchgen.selective_build.selector import SelectiveBuilder
 from torchgen.utils import FileManager, Target
@@ -65,6 +69,18 @@ def _selector(operators: list[str]) -> SelectiveBuilder:
     )
 
 
+# Here, not in a unit of its own: each entry point becomes two instructions and a name.
+_ABSENT = """
+namespace {
+// What Dispatcher::findSchemaOrThrow raises of an operator that nobody registered.
+[[noreturn]] __attribute__((noinline, cold)) void lta_absent(const char* name) {
+  throw c10::Error(
+      {"lta_absent", "Operators.cpp", 0}, ::std::string("Could not find schema for ") + name);
+}
+} // namespace
+"""
+
+
 class _Request:
     def __init__(self, parsed: Any, templates: Path, request: dict[str, Any]) -> None:
         self.parsed = parsed
@@ -72,6 +88,7 @@ class _Request:
         self.calls = set(request["calls"])
         self.kernels: dict[str, list[str]] = request["kernels"]
         self.direct: dict[str, list[str]] = request["direct"]
+        self.resolved: dict[str, str] = request["resolved"]
         self.output = Path(request["output"])
         self.output.mkdir(parents=True, exist_ok=True)
         self.selector = _selector(sorted(self.operators))
@@ -91,6 +108,8 @@ class _Request:
         self.write_schema()
         self.write_backend_select()
         self.write_operators()
+        if self.resolved:
+            self.write_resolved()
 
     def write_kernels(self, key: DispatchKey, operators: set[str], registered: list[str]) -> None:
         gen.gen_source_files(
@@ -155,17 +174,81 @@ class _Request:
             (f for f in self.parsed.native_functions if _full_name(f) in self.calls),
             key=lambda f: str(f.func.name),
         )
+        here = [f for f in called if _full_name(f) not in self.resolved]
         compute = gen.ComputeOperators(Target.DEFINITION, static_dispatch_backend_indices=[])
         self.files.write(
             "Operators.cpp",
             lambda: {
                 "operator_headers": sorted(
-                    {f"#include <ATen/ops/{f.root_name}_ops.h>" for f in called}
+                    {f"#include <ATen/ops/{f.root_name}_ops.h>" for f in here}
                 ),
                 "static_dispatch_extra_headers": [],
-                "definitions": [compute(f) for f in called],
+                "definitions": [
+                    _ABSENT,
+                    *(compute(f) if _full_name(f) in self.operators else _absent(f) for f in here),
+                ],
             },
         )
+
+    def write_resolved(self) -> None:
+        """Typed entry points that call a kernel; the unit that includes this has `lta::resolved`,
+        which raises where the arguments would have led the dispatcher elsewhere."""
+        functions = sorted(
+            (f for f in self.parsed.native_functions if _full_name(f) in self.resolved),
+            key=lambda f: str(f.func.name),
+        )
+        headers = {f"{f.root_name}_ops" for f in functions} | {
+            f"{f.root_name}_{self.resolved[_full_name(f)].lower()}_dispatch" for f in functions
+        }
+        lines = [f"#include <ATen/ops/{name}.h>" for name in sorted(headers)]
+        lines += ["", "namespace at { namespace _ops {"]
+        lines += [self.resolved_entry(f, self.resolved[_full_name(f)]) for f in functions]
+        lines += ["", "}} // namespace at::_ops", ""]
+        (self.output / "Resolved.cpp").write_text("\n".join(lines))
+
+    def resolved_entry(self, function: NativeFunction, key: str) -> str:
+        with gen.native_function_manager(function):
+            signature = DispatcherSignature.from_schema(function.func)
+            # all arguments, as the dispatcher: of those that are no tensors it takes no keys
+            arguments = ", ".join(a.name for a in signature.arguments())
+            target = _faithful(function)
+            call = f"{target.name()}({gen.translate_args(signature, target)})"
+        keys = f"c10::detail::multi_dispatch_key_set({arguments})"
+        if gen.needs_backend_select(function, _selector([_full_name(function)])):
+            made = "c10::DispatchKeySet(c10::computeDispatchKey(dtype, layout, device))"
+            keys = f"{made} |\n          {keys}"
+        return _entry(
+            function,
+            f"  ::lta::resolved<c10::DispatchKey::{key}>(\n"
+            f'      "{_full_name(function)}",\n'
+            f"      {keys});\n"
+            f"  return at::{key.lower()}::{call};",
+        )
+
+
+def _faithful(function: NativeFunction) -> CppSignature:
+    """The signature of `at::cpu::X` that has the schema's own arguments: no TensorOptions."""
+    group = CppSignatureGroup.from_native_function(function, method=False, fallback_binding=False)
+    if function.func.has_symint() and group.symint_signature is not None:
+        return group.symint_faithful_signature or group.symint_signature
+    return group.faithful_signature or group.signature
+
+
+def _absent(function: NativeFunction) -> str:
+    """Typed entry points of an operator that is not there."""
+    name = function.func.name
+    return _entry(function, f'  lta_absent("aten::{name.name}.{name.overload_name}");')
+
+
+def _entry(function: NativeFunction, body: str) -> str:
+    """The definition of an operator's typed entry points: `redispatch` looks at the keys again."""
+    struct = function.func.name.unambiguous_name()
+    with gen.native_function_manager(function):
+        signature = DispatcherSignature.from_schema(function.func)
+        call = signature.defn(name=f"{struct}::call", is_redispatching_fn=False)
+        again = signature.defn(name=f"{struct}::redispatch", is_redispatching_fn=True)
+        arguments = ", ".join(a.name for a in signature.arguments())
+    return f"\n{call} {{\n{body}\n}}\n{again} {{\n  return {struct}::call({arguments});\n}}"
 
 
 class _Discard:

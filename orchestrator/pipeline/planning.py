@@ -76,6 +76,7 @@ def plan_variants(
                 parts=session.kernel_parts(label.app),
                 threads=session.workspace.apps[label.app].threads,
                 self_relocation=session.workspace.apps[label.app].config.self_relocation,
+                dispatch=session.workspace.apps[label.app].config.dispatch,
             )
             for label in labels
         ],

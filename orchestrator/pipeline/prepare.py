@@ -149,12 +149,18 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         pch=text_digest((NATIVE / "pch/aten.h").read_text()),
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
+        by_name=looked_up(version),
         own={
             OWN + one.source: text_digest("".join(header_texts(NATIVE / one.source)))
             for one in own_units(version.version)
         },
     )
     return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
+
+
+def looked_up(version: VersionData) -> dict[str, frozenset[str]]:
+    """Unit -> the operators that it looks up by name."""
+    return {rule.unit: frozenset(rule.operators) for rule in version.by_name}
 
 
 def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:

@@ -41,7 +41,7 @@ from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
 from orchestrator.toolchain.resolve import ResolvedToolchain
 from orchestrator.values.action import Compile
-from orchestrator.values.config import KernelPart, Optimize
+from orchestrator.values.config import Dispatch, KernelPart, Optimize
 from orchestrator.values.selection import Selection
 
 LIBRARY_SOURCES = (
@@ -80,6 +80,7 @@ class Wanted:
     features: the kernels that call a library which its operators ask for; None: none at all.
     parts: what it wants such kernels for, where a unit of its plan asks for them.
     threads: how many it uses by default, as `app.yaml` has them.
+    dispatch: how code calls operators that no model names.
     """
 
     label: str
@@ -96,6 +97,7 @@ class Wanted:
     features: frozenset[str] | None = None
     parts: frozenset[KernelPart] = frozenset()
     threads: int = 1
+    dispatch: Dispatch = "table"
 
 
 def plan_all(
@@ -276,6 +278,7 @@ def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
         lto=_lto(wanted, toolchain),
         self_relocation=wanted.self_relocation,
         threaded=wanted.threads != 1,
+        dispatch=wanted.dispatch,
         hardening=HARDENING - toolchain.driver.hardens,
     )
 

@@ -22,6 +22,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.unity import can_share, shard_compile, shards
 from orchestrator.plan.variant import (
+    SHARED_KEYS,
     THREADS,
     RegistrationRequest,
     RuntimeFacts,
@@ -30,7 +31,14 @@ from orchestrator.plan.variant import (
     compilation,
 )
 from orchestrator.runtime.index import RuntimeIndex, UnitFacts
-from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
+from orchestrator.select.closure import (
+    GENERATED,
+    NON_FUNCTIONAL,
+    Reach,
+    Registry,
+    reach,
+    registry,
+)
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
 from orchestrator.values.selection import Selection
@@ -58,6 +66,10 @@ _ASKING = (
 )
 # Not a dispatch key with a Register<key>.cpp of its own.
 _WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
+# Keys under which one kernel may be all that an operator has.
+_DIRECT_KEYS = frozenset({*SHARED_KEYS, NON_FUNCTIONAL})
+# Not the kernel of an operator: BackendSelect's finds the backend and calls the operator again.
+_NO_KERNELS = frozenset({"schema", "BackendSelect"})
 # Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
 _BACKEND_SELECT_CALLS = frozenset({"aten::is_pinned", "aten::_pin_memory"})
 
@@ -222,7 +234,8 @@ class Planner:
 
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
         entry = spec.entry | spec.kernel_entry
-        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut)
+        by_name = self._by_name(spec)
+        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut, by_name)
         if key not in self._apps:
             self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
         return self._apps[key][0]
@@ -238,14 +251,24 @@ class Planner:
         }
         whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
         projections = self._projections(selection, units)
+        by_name = self._by_name(spec)
+        resolved = {} if by_name is None else _resolved(index, kernels, selection, by_name)
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
             by_need=tuple(sorted(units - whole)),
-            request=_request(index, kernels, selection, found),
+            request=_request(index, kernels, selection, found, resolved),
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},
         )
+
+    def _by_name(self, spec: VariantSpec) -> frozenset[str] | None:
+        """The operators that a variant looks up by name besides its models'; None where all are
+        registered."""
+        if spec.dispatch == "table":
+            return None
+        units = self.facts.by_name.keys() - spec.lean
+        return frozenset[str]().union(*(self.facts.by_name[unit] for unit in units))
 
     def _projections(self, selection: Selection, units: Iterable[int]) -> dict[int, str]:
         facts = self.index.units
@@ -368,14 +391,44 @@ def _registering_units(
     }
 
 
+def _resolved(
+    index: RuntimeIndex, kernels: Registry, selection: Selection, by_name: frozenset[str]
+) -> dict[str, str]:
+    """Operators that only code calls, and that have one kernel: with its dispatch key.
+
+    None where a tensor may carry the key of a fallback: every operator would have to heed it.
+    """
+    if selection.everything:
+        return {}
+    found = dict[str, str]()
+    for operator in sorted(selection.operators):
+        registrations = kernels.kernels(operator)
+        keys = {one.key for one in registrations} - _NO_KERNELS
+        if "fallback" in keys:
+            return {}
+        only = min(keys) if len(keys) == 1 else ""
+        if (
+            only in _DIRECT_KEYS
+            and operator not in selection.root_operators | by_name
+            and all(index.units[one.unit].path.startswith(GENERATED) for one in registrations)
+        ):
+            found[operator] = only
+    return found
+
+
 def _request(
-    index: RuntimeIndex, kernels: Registry, selection: Selection, found: Needed
+    index: RuntimeIndex,
+    kernels: Registry,
+    selection: Selection,
+    found: Needed,
+    resolved: Mapping[str, str],
 ) -> RegistrationRequest:
     """Registrations of the selected operators, and what live code calls in C++: entry points of
     operators, and kernels themselves."""
     generated = [
         registration
         for operator in sorted(selection.operators)
+        if operator not in resolved
         for registration in kernels.kernels(operator)
         if index.units[registration.unit].path.startswith(GENERATED)
     ]
@@ -386,15 +439,17 @@ def _request(
     )
     # A BackendSelect kernel redispatches to its own operator.
     redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
+    called = {operator: key for operator, key in resolved.items() if operator in found.called}
     return RegistrationRequest(
         operators=tuple(sorted({registration.operator for registration in generated})),
         calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
         kernels=kernels_of,
         direct=_by_key(
             (key, operator)
-            for key, operator in found.direct
+            for key, operator in {*found.direct, *((key, name) for name, key in called.items())}
             if operator not in dict(kernels_of).get(key, ())
         ),
+        resolved=tuple(sorted(called.items())),
     )
 
 

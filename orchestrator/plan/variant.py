@@ -17,12 +17,12 @@ from orchestrator.runtime.index import UnitFacts
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
 from orchestrator.values.action import Compile, Language, Precompile
-from orchestrator.values.config import Optimize, System
+from orchestrator.values.config import Dispatch, Optimize, System
 from orchestrator.values.selection import Selection
 
 # Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
 # of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
-_SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 # Where the index has units of ours: as `native/<source>`.
 OWN = "native/"
 # Units that run for each operator of a model: kernels, their iterators, the tensor itself.
@@ -81,6 +81,7 @@ class RuntimeFacts:
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
     own          unit of ours -> digest of its text
+    by_name      unit -> operators that it looks up by name, unless it is lean
     """
 
     identity: str
@@ -98,6 +99,7 @@ class RuntimeFacts:
     cuttable: frozenset[str] = frozenset()
     unity: UnityRules = field(default_factory=UnityRules)
     own: Mapping[str, str] = field(default_factory=dict)
+    by_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def is_cxx(self, unit: str) -> bool:
         """Whether a unit is C++: C has no projections."""
@@ -134,6 +136,7 @@ class VariantSpec:
     self_relocation  whether its shared library may relocate itself
     hardening  how errors in memory are found when it runs, as far as the compiler must be told
     threaded  whether it has threads of its own
+    dispatch  how code calls operators that no model names
     """
 
     abi: str
@@ -154,6 +157,7 @@ class VariantSpec:
     kernel_entry: frozenset[str] = frozenset()
     hardening: frozenset[Hardening] = HARDENING
     threaded: bool = False
+    dispatch: Dispatch = "table"
 
     def flags_before(self, unit: str = "", *, kernel: bool = False) -> tuple[str, ...]:
         """What stands before the flags of a unit's kind."""
@@ -171,6 +175,7 @@ class VariantSpec:
             lean=none,
             cut=none,
             self_relocation=True,
+            dispatch="table",
         )
 
     @cached_property
@@ -187,22 +192,25 @@ class RegistrationRequest:
     calls      get a typed entry point `at::_ops::X::call`
     kernels    dispatch key -> operators with a kernel under it, as sorted pairs
     direct     the same of further kernels, that code calls by `at::<key>::X`: not registered
+    resolved   operators that are not registered and have one kernel, with its dispatch key: their
+               typed entry points call it
     """
 
     operators: tuple[str, ...]
     calls: tuple[str, ...]
     kernels: tuple[tuple[str, tuple[str, ...]], ...]
     direct: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    resolved: tuple[tuple[str, str], ...] = ()
 
     @property
     def shared_keys(self) -> tuple[str, ...]:
         """Keys whose kernels are compiled in one unit with schemas and entry points."""
-        return tuple(key for key in _SHARED_KEYS if key in self._keys)
+        return tuple(key for key in SHARED_KEYS if key in self._keys)
 
     @property
     def own_keys(self) -> tuple[str, ...]:
         """Keys whose kernels are a unit of their own."""
-        return tuple(key for key in sorted(self._keys) if key not in _SHARED_KEYS)
+        return tuple(key for key in sorted(self._keys) if key not in SHARED_KEYS)
 
     @property
     def _keys(self) -> frozenset[str]:

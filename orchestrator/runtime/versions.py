@@ -149,6 +149,14 @@ class UnityData(_Data):
     alone: Annotated[tuple[AloneUnit, ...], Strict(False)]
 
 
+class ByNameRule(_Data):
+    """Operators that a unit looks up by name."""
+
+    unit: str
+    operators: Strings
+    why: str
+
+
 class CutRule(_Data):
     """A unit that only tensors of one kind reach: replaced by stubs where nothing makes them."""
 
@@ -224,6 +232,7 @@ class VersionData(_Data):
     flags: Annotated[tuple[FlagsRule, ...], Strict(False)]
     fallbacks: Annotated[tuple[FallbackRule, ...], Strict(False)]
     unity: UnityData
+    by_name: Annotated[tuple[ByNameRule, ...], Strict(False)]
     cuts: Annotated[tuple[CutRule, ...], Strict(False)]
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     memory: MemoryData

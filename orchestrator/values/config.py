@@ -35,6 +35,7 @@ from orchestrator.errors import visible
 
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
+Dispatch = Literal["direct", "table"]
 KernelPart = Literal[
     "convolution", "linear", "gemm", "softmax", "layer_norm", "activation", "unary"
 ]
@@ -556,6 +557,14 @@ class AppConfig(Declared):
         description=(
             "Whether its libraries for Linux relocate themselves, which makes them smaller."
             " Without, the system's loader does it, and they change no page's protection."
+        ),
+    )
+    dispatch: Dispatch = Field(
+        "direct",
+        description=(
+            "How kernels call operators that no model names. `direct`: the one kernel that such an"
+            " operator has, without a table. `table`: all operators are registered, for C++ code"
+            " that looks them up by name or registers kernels of its own."
         ),
     )
     selection: SelectionPolicy | None = Field(

@@ -84,6 +84,27 @@ def test_every_built_in_symbol_has_its_names(built: Path, tmp_path: Path) -> Non
     assert re.fullmatch(r"2\d\d\d symbols\n", symbols), symbols
 
 
+def test_a_tensor_of_another_kind_meets_an_error_and_no_kernel(built: Path, tmp_path: Path) -> None:
+    """Where the dispatcher would find no kernel, a direct call raises the dispatcher's error."""
+    delivered = built / "camera/linux-x86_64"
+    toolchain = delivered / "lib/cmake/camera_libtorch/toolchain.cmake"
+    options = (f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DPROGRAM=keys.cpp")
+    none = "with arguments from the '{}' backend: this library has no such kernel"
+    assert consume(tmp_path, "cpp_static", "camera", delivered, *options).splitlines() == [
+        "narrow of an ordinary tensor: [1, 2]",
+        f"narrow of a negative tensor: Could not run 'aten::narrow' {none.format('Negative')}",
+        "zero_ of an ordinary tensor: [2, 2]",
+        f"zero_ of a quantised tensor: Could not run 'aten::zero_' {none.format('QuantizedCPU')}",
+        f"zero_ of a tensor without memory: Could not run 'aten::zero_' {none.format('Meta')}",
+        # slice and copy_ have a kernel for every backend, which looks for itself
+        "slice of a quantised tensor: _ZN2at15get_qtensorimplERKNS_10TensorBaseE was left out of"
+        " this library: its models never called it",
+        "copy_ of a sparse tensor: !tensor_base_->defined() || tensor_base_->layout() == kStrided",
+        f"zero_ of no tensor: Could not run 'aten::zero_' {none.format('Undefined')}",
+        "an operator that is not there: Could not find schema for aten::mul.Tensor",
+    ]
+
+
 def test_a_second_workspace_reuses_every_object(built: Path, tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
     ran = orchestrator("build", "//apps/camera:linux-x86_64", "--json", cwd=root)

@@ -76,5 +76,9 @@ def test_upgraders_are_left_out_for_no_operator_that_has_one() -> None:
     (rule,) = (r for r in session.runtime.version.include if r.unless)
     assert rule.unit == unit
     assert sorted(rule.unless) == sorted(re.findall(r'string\("(aten::[^"]+)"\)', of_map))
+    # what their bytecode calls is looked up by its name
+    called = re.findall(r'OperatorString\(\{"(aten::\w+)", "(\w*)"', text)
+    looked_up = {of.unit: of.operators for of in session.runtime.version.by_name}
+    assert set(looked_up[unit]) == {f"{name}.{overload}".rstrip(".") for name, overload in called}
     assert session.lean_units(["aten::add.Tensor"]) == {unit}
     assert session.lean_units(["aten::add.Tensor", "aten::gelu"]) == set()

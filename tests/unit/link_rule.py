@@ -11,7 +11,8 @@ Live from the start are
   reference, one from a section that it drops afterwards too;
 * what a compiled unit registers of its own, of every operator that its projection selects, under
   every dispatch key: a projection knows operators, and a registry leaves keys out;
-* the kernels and schemas that torchgen is asked to register.
+* the kernels and schemas that torchgen is asked to register;
+* the kernels that typed entry points are asked to call: each as if its entry point were live.
 
 All that they refer to is live, and so on.  It is defined
 
@@ -150,6 +151,7 @@ class _Given:
             (key, operator) for key, operators in request.direct for operator in operators
         }
         self.calls = frozenset(request.calls)
+        self.resolved = {(key, operator) for operator, key in request.resolved}
 
     def roots(self) -> Iterator[int]:
         rule, selected = self.rule, self.plan.selection.operators
@@ -159,7 +161,7 @@ class _Given:
             for one in rule.registrations.get(unit, ()):
                 if one.operator in selected:
                     yield from one.targets
-        for key in sorted(self.registered):
+        for key in sorted(self.registered | self.resolved):
             for one in rule.generated.get(key, ()):
                 yield from one.targets
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core_toy import spec
 
-from orchestrator.pipeline.prepare import index_path, own_headers_of, unity_rules
+from orchestrator.pipeline.prepare import index_path, looked_up, own_headers_of, unity_rules
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec
 from orchestrator.runtime.entry import load_entry, loader_symbols
 from orchestrator.runtime.index import RuntimeIndex, load_index
@@ -47,6 +47,7 @@ def shipped_facts() -> RuntimeFacts:
         pch="p" * 64,
         cuttable=frozenset(rule.unit for rule in version.cuts),
         unity=unity_rules(version),
+        by_name=looked_up(version),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import jinja2
@@ -47,6 +48,8 @@ for one in json.loads(request.read_text()):
         selected = one["kernels"].get(name, one["operators"])
         (folder / f"Register{name}.cpp").write_text(f"// {name} {selected}\\n")
     (folder / "Operators.cpp").write_text(f"// {one['calls']}\\n")
+    if one["resolved"]:
+        (folder / "Resolved.cpp").write_text(f"// {one['resolved']}\\n")
 """
 
 
@@ -106,6 +109,19 @@ def test_the_shared_unit_is_the_files_one_after_another(
         "SHA256SUMS",
         "registrations.cpp",
     ]
+
+
+def test_kernels_that_entry_points_call_are_in_the_shared_unit(
+    tree: Path, tmp_path: Path, golden: Golden
+) -> None:
+    request = replace(REQUEST, resolved=(("aten::mul.out", "CPU"),))
+    units = generate_registrations([request], tree, tmp_path / "cache", os.environ)[request]
+    shared = units[0]
+    golden(GOLDEN / "registrations-resolved.cpp", shared.path.read_text())
+    other = replace(REQUEST, resolved=(("aten::add.out", "CPU"),))
+    others = generate_registrations([other], tree, tmp_path / "cache", os.environ)[other]
+    changed = [one.name for one, two in zip(units, others, strict=True) if one.digest != two.digest]
+    assert changed == ["registrations"]
 
 
 def test_equal_requests_are_written_once(tree: Path, tmp_path: Path) -> None:
@@ -273,3 +289,41 @@ def test_the_pinned_torchgen_writes_kernels_that_are_only_called(tmp_path: Path)
     assert re.findall(r'^ *m\.impl\("([\w.]+)"', text, re.MULTILINE) == ["addmv"]
     called = re.findall(r"^at::Tensor & (mul_out)\(at::Tensor & out, ", text, re.MULTILINE)
     assert called == ["mul_out"]
+
+
+@pytest.mark.real
+def test_the_pinned_torchgen_writes_entry_points_that_call_a_kernel(
+    tmp_path: Path, golden: Golden
+) -> None:
+    """One of each kind: a dense kernel, one for every backend, a factory, one in place."""
+    tree = session().runtime.fetched.tree
+    resolved = (
+        ("aten::clamp.out", "CPU"),
+        ("aten::empty.memory_format", "CPU"),
+        ("aten::fill_.Scalar", "CPU"),
+        ("aten::new_empty_strided", "CompositeExplicitAutogradNonFunctional"),
+        ("aten::slice.Tensor", "CompositeExplicitAutograd"),
+        ("aten::t", "CompositeExplicitAutograd"),
+    )
+    direct = {key: tuple(name for name, of in resolved if of == key) for _, key in resolved}
+    request = RegistrationRequest(
+        operators=("aten::add.Tensor",),
+        calls=("aten::add.Tensor", "aten::relu", *(name for name, _ in resolved)),
+        kernels=(("CPU", ("aten::add.Tensor",)),),
+        direct=tuple(sorted(direct.items())),
+        resolved=resolved,
+    )
+    (unit, *_) = generate_registrations([request], tree, tmp_path, os.environ)[request]
+    folder = unit.path.parent
+    golden(GOLDEN / "Resolved.cpp", (folder / "Resolved.cpp").read_text())
+    registered = (folder / "RegisterCPU.cpp").read_text()
+    assert re.findall(r'^ *m\.impl\("([\w.]+)"', registered, re.MULTILINE) == ["add.Tensor"]
+    text = (folder / "Operators.cpp").read_text()
+    entries = re.findall(r"^at::Tensor &? ?(\w+)::call\(.*\{\n *(.*)$", text, re.MULTILINE)
+    assert entries == [
+        ("add_Tensor", ""),
+        ("relu", 'lta_absent("aten::relu.");'),
+    ]
+    # the factory has no kernel of BackendSelect, which would call it again
+    select = (folder / "RegisterBackendSelect.cpp").read_text()
+    assert "empty" not in select

@@ -94,6 +94,13 @@ def test_an_entry_point_left_out_of_the_request() -> None:
     assert faults(less) == {"_ZN2at4_ops12squeeze__dim4callERNS_6TensorEl"}
 
 
+def test_a_kernel_that_an_entry_point_calls_left_out_of_the_request() -> None:
+    plan = a_plan("aten::mv", "static, direct")
+    assert ("aten::addmv_", "CPU") in plan.request.resolved
+    less = replace(plan, request=replace(plan.request, direct=()))
+    assert any("wrapper_addmv_" in name for name in faults(less))
+
+
 def test_a_unit_left_out() -> None:
     plan = a_plan("aten::any.dimname_out", "traced")
     by_need = tuple(c for c in plan.by_need if not c.unit.endswith("/Dimname.cpp"))

@@ -14,6 +14,7 @@ from core_toy import (
     LINEAR,
     MINIZ,
     REGISTER_CPU,
+    REGISTRATIONS,
     STUBS,
     compile_unit,
     make_index,
@@ -128,6 +129,104 @@ def test_a_kernel_that_is_registered_anyhow_is_written_once() -> None:
 def test_a_kernel_whose_caller_is_not_selected_is_not_written() -> None:
     assert plan(selection("aten::mul.out"), index=DIRECT).request.direct == ()
     assert plan(Selection(), index=DIRECT).request.direct == ()
+
+
+# --- operators that only code calls ---
+
+
+def straight(*roots: str, called: tuple[str, ...] = (), **changes: object) -> RegistrationRequest:
+    """The request of a variant whose models name `roots`, and whose kernels ran `called`."""
+    index = changes.pop("index", INDEX)
+    facts = changes.pop("facts", FACTS)
+    assert isinstance(index, RuntimeIndex)
+    assert isinstance(facts, RuntimeFacts)
+    wanted = replace(selection(*roots, *called), root_operators=frozenset(roots))
+    how = spec(**({"dispatch": "direct"} | changes))
+    return plan(wanted, how, facts, index).request
+
+
+def add_registered(*more: tuple[str, str]) -> RuntimeIndex:
+    """The toy, where `add.Tensor` has more registrations: each a key and a unit."""
+    others = [
+        ("aten::linear", "CPU", REGISTER_CPU, ["cpu_linear"]),
+        ("aten::add.Tensor", "CPU", REGISTER_CPU, ["cpu_add"]),
+    ]
+    others += [("aten::add.Tensor", key, unit, ["cpu_add"]) for key, unit in more]
+    return make_index(registrations=others)
+
+
+def test_an_operator_that_only_code_calls_is_not_registered() -> None:
+    assert straight("aten::linear", called=("aten::add.Tensor",)) == RegistrationRequest(
+        operators=("aten::linear",),
+        calls=("aten::_pin_memory", "aten::add.Tensor", "aten::is_pinned"),
+        kernels=(("CPU", ("aten::linear",)),),
+        direct=(("CPU", ("aten::add.Tensor",)),),
+        resolved=(("aten::add.Tensor", "CPU"),),
+    )
+
+
+def test_an_operator_that_a_model_names_is_registered() -> None:
+    found = straight("aten::add.Tensor", "aten::linear")
+    assert (found.operators, found.resolved) == (("aten::add.Tensor", "aten::linear"), ())
+
+
+def test_an_operator_that_no_live_code_calls_is_left_out() -> None:
+    found = straight(called=("aten::add.Tensor",))
+    assert found == RegistrationRequest((), ("aten::_pin_memory", "aten::is_pinned"), ())
+
+
+@pytest.mark.parametrize("changes", [{"dispatch": "table"}, {"purpose": "tracer"}])
+def test_a_table_has_every_operator(changes: dict[str, str]) -> None:
+    wanted = selection("aten::linear", "aten::add.Tensor")
+    found = plan(replace(wanted, root_operators=frozenset({"aten::linear"})), spec(**changes))
+    assert found.request.operators == ("aten::add.Tensor", "aten::linear")
+    assert found.request.resolved == ()
+
+
+def test_the_library_of_all_operators_has_a_table() -> None:
+    wanted = replace(selection("aten::linear", "aten::add.Tensor"), everything=True)
+    assert plan(wanted, spec(dispatch="direct")).request.resolved == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "resolved"),
+    [
+        # finds the backend, and calls the operator again
+        (("BackendSelect", REGISTER_CPU), True),
+        # two kernels
+        (("CompositeExplicitAutograd", REGISTER_CPU), False),
+        # written by hand: no function at::<key>::X
+        (("CPU", LINEAR), False),
+    ],
+)
+def test_only_one_generated_kernel_is_called_directly(
+    more: tuple[str, str], resolved: bool
+) -> None:
+    index = add_registered(more)
+    found = straight("aten::linear", called=("aten::add.Tensor",), index=index)
+    assert found.resolved == ((("aten::add.Tensor", "CPU"),) if resolved else ())
+    assert ("aten::add.Tensor" in found.operators) is not resolved
+
+
+def test_a_key_with_a_fallback_leaves_all_to_the_table() -> None:
+    conjugate = ("aten::_conj", "fallback", GUARD, ())
+    index = make_index(registrations=[*REGISTRATIONS, conjugate])
+    without = straight("aten::linear", called=("aten::add.Tensor",), index=index)
+    assert without.resolved == (("aten::add.Tensor", "CPU"),)
+    called = ("aten::_conj", "aten::add.Tensor")
+    assert straight("aten::linear", called=called, index=index).resolved == ()
+
+
+def test_what_is_looked_up_by_name_is_registered() -> None:
+    facts = replace(FACTS, by_name={CORE: frozenset({"aten::add.Tensor"})})
+    planner = Planner(INDEX, facts)
+    kernels, named = registry(INDEX, ["CPU"]), frozenset({"aten::linear"})
+    wanted = replace(selection("aten::linear", "aten::add.Tensor"), root_operators=named)
+    how = spec(dispatch="direct")
+    assert planner.plan(kernels, wanted, how).request.resolved == ()
+    # a unit that has nothing to look up in this variant
+    lean = replace(how, lean=frozenset({CORE}))
+    assert planner.plan(kernels, wanted, lean).request.resolved == (("aten::add.Tensor", "CPU"),)
 
 
 def test_generated_units_that_do_not_depend_on_the_selection_are_compiled_whole() -> None:

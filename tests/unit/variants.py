@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import get_args
 
@@ -61,6 +62,8 @@ def plans(roots: Sequence[str], source: random.Random) -> Iterator[tuple[str, Va
     for policy in POLICIES:
         selection = select(index, kernels, [trace], policy)
         yield policy, planner().plan(kernels, selection, how)
+        straight = replace(how, dispatch="direct")
+        yield f"{policy}, direct", planner().plan(kernels, selection, straight)
 
 
 def undefined(roots: Sequence[str], source: random.Random) -> list[str]:
