@@ -12,6 +12,7 @@ from core_toy import ROOT
 from test_package_render import manifest
 
 from orchestrator.codegen.projection import projection_text
+from orchestrator.package.sample import c_program
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.system.templates import FILTERS, UnfitTextError, environment
 from orchestrator.values.selection import Selection
@@ -30,6 +31,10 @@ NAMES = {
     "cmake_processor": "aarch64",
     "pointer_bytes": 8,
     "library_bytes": 1_234_567,
+    "methods": {"classifier": ["forward(Tensor images) -> Tensor", "old(...)", "none() -> None"]},
+    "program": c_program(manifest().models[0]),
+    "sampled": "classifier",
+    "link_name": "camera_torch",
 }
 IOS = {
     "m": M,
@@ -93,7 +98,7 @@ PACKAGE: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(
         (
             *("README-static.md.j2", "README.md.j2", "config-version.cmake.j2", "config.cmake.j2"),
-            *("shared.pc.j2", "static.pc.j2", "toolchain.cmake.j2"),
+            *("methods.md.j2", "shared.pc.j2", "static.pc.j2", "toolchain.cmake.j2"),
         ),
         NAMES,
     ),
