@@ -92,8 +92,9 @@ def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> C
 
 
 def declared_call(run: InputRun) -> Call | None:
-    """The call that an app declares as an input."""
-    return _call(run.method, run.args)
+    """The call that an app declares as an input; its lists are tuples in memory."""
+    arguments = [list(one) if isinstance(one, tuple) else one for one in run.args]
+    return _call(run.method, arguments)
 
 
 def _call(method: str, arguments: Sequence[object]) -> Call | None:

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import ABI, NAME, PACKAGE, VERSION
+from orchestrator.values.config import ABI, GROUP, NAME, PACKAGE, VERSION
 from orchestrator.values.methods import Call, Method
 
 MANIFEST: Final = "manifest.json"
@@ -148,6 +148,8 @@ class Manifest(_Fact):
     abi: str = Field(pattern=ABI)
     version: str = Field(pattern=VERSION)
     package_name: str = Field(pattern=PACKAGE)
+    # None: the app's Java package.
+    maven_group: Annotated[str, Field(pattern=GROUP)] | None = None
     system: str
     processor: str
     for_release: bool

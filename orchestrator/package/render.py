@@ -76,11 +76,22 @@ def readme(manifest: Manifest, library_bytes: int) -> str:
         manifest,
         FOLDER,
         library_bytes=library_bytes,
-        methods={one.name: [method.text() for method in one.methods] for one in manifest.models},
+        methods=methods_by_model(manifest),
         program=c_program(sampled),
         sampled=sampled.name,
         link_name=PurePosixPath(manifest.library.file).stem.removeprefix("lib"),
     )
+
+
+def readme_aar(manifest: Manifest, **facts: Any) -> str:
+    """The README of an AAR and of its Maven repository; `facts` are the template's own."""
+    methods = methods_by_model(manifest)
+    return _render("README-aar.md.j2", manifest, FOLDER, methods=methods, **facts)
+
+
+def methods_by_model(manifest: Manifest) -> dict[str, list[str]]:
+    """Model -> the signatures of what can be called in it."""
+    return {one.name: [method.text() for method in one.methods] for one in manifest.models}
 
 
 def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> str:

@@ -193,4 +193,6 @@ def _tensor_call(value: Input, name: str) -> str:
     dtype = f"LTA_{(value.dtype or '').upper()}"
     shape = f"{name}_shape" if value.shape else "NULL"
     nbytes = f"sizeof {name}_data" if value.elements else "0"
-    return f"lta_tensor_copy({dtype}, {len(value.shape or ())}, {shape}, NULL, {name}_data, {nbytes})"
+    return (
+        f"lta_tensor_copy({dtype}, {len(value.shape or ())}, {shape}, NULL, {name}_data, {nbytes})"
+    )

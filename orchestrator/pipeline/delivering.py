@@ -47,6 +47,7 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         abi=abi,
         version=app.config.version,
         package_name=app.package_name,
+        maven_group=app.maven_group,
         system=toolchain.config.system,
         processor=toolchain.config.processor,
         shared_library=shared,

@@ -94,7 +94,7 @@ def common_fingerprint(
     """Digest of what the app's variants for all ABIs are made of, whatever compiles them."""
     return fingerprint(
         {
-            "app": [app.name, app.package_name, app.config.version, app.optimize],
+            "app": [app.name, app.package_name, app.config.version, app.optimize, app.maven_group],
             "models": [trace.identity.model for trace in traces],
             "operators": sorted(selection.operators),
             "dtypes": {tag: sorted(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},

@@ -130,7 +130,8 @@ def test_every_package_holds_manifest_licences_and_bill(packages: Path, tmp_path
 
 
 def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [block for words, block in found if words == language]
 
 
 def test_the_readmes_call_can_be_pasted(packages: Path, tmp_path: Path) -> None:

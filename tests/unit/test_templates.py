@@ -95,6 +95,15 @@ PACKAGE: Mapping[str, Mapping[str, Any]] = {
         "registrations": "camera_torch_registrations",
         "definitions": {"arm64-v8a": ["NAME", "LEVEL=2"]},
     },
+    "README-aar.md.j2": {
+        **NAMES,
+        "package": "libtorch.camera",
+        "group": "com.example",
+        "artifact": "camera-libtorch",
+        "version": "1.2.0",
+        "abis": ["arm64-v8a", "x86_64"],
+        "for_release": False,
+    },
     **dict.fromkeys(
         (
             *("README-static.md.j2", "README.md.j2", "config-version.cmake.j2", "config.cmake.j2"),
