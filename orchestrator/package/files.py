@@ -241,8 +241,8 @@ def write_package_folder(
     known = read_record(record)
     entry = known.get(target.name, {})
     seen = None
-    if os.path.lexists(target):
-        plain = target.is_dir() and not target.is_symlink()
+    plain = target.is_dir() and not target.is_symlink()
+    if os.path.lexists(target) and not (plain and not any(target.iterdir())):
         seen = folder_digest(target) if plain and is_ours(target) else None
         if seen is None or seen not in (entry.get("sha256"), entry.get("before")):
             raise ForeignFileError(

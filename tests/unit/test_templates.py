@@ -44,6 +44,9 @@ IOS = {
     "for_release": True,
     "toolchains": ["zig 0.17.0"],
     "archive": "CameraLibtorch-1.2.0.xcframework.zip",
+    "swift_archive": "CameraLibtorch-1.2.0-swift.zip",
+    "pod_version": "1.2.0",
+    "methods": {"classifier": ["forward(Tensor images) -> Tensor"]},
 }
 PROJECTION = {
     "everything": False,
@@ -113,7 +116,7 @@ PACKAGE: Mapping[str, Mapping[str, Any]] = {
     ),
 }
 XCFRAMEWORK = dict.fromkeys(
-    ("Package.swift.j2", "README.md.j2", "Support.swift.j2", "module.modulemap.j2"), IOS
+    ("Package.swift.j2", "README.md.j2", "Model.swift.j2", "module.modulemap.j2", "podspec.j2"), IOS
 )
 OURS: Mapping[str, Mapping[str, Any]] = {"toolchain.cmake.j2": TOOLCHAIN, "wrapper.sh.j2": WRAPPER}
 FOLDERS = {
