@@ -38,6 +38,7 @@ class App:
     kernels: KernelChoice
     threads: int
     package_name: str
+    maven_group: str | None
     places: PlaceIndex = field(compare=False, repr=False)
 
     def model_path(self, model: ModelConfig) -> Path:

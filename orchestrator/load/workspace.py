@@ -288,6 +288,7 @@ def _load_app(
         threads=workspace.defaults.threads if part.threads is None else part.threads,
         selection=part.selection or workspace.defaults.selection,
         package_name=part.package_name or default_package_name(name),
+        maven_group=part.maven_group or workspace.defaults.maven_group,
         places=places,
     )
     return app, config is not None

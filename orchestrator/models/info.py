@@ -21,8 +21,11 @@ from orchestrator.models.archive import Archive, DamagedModelError, open_archive
 from orchestrator.models.bytecode import Function, check_version, parse_bytecode
 from orchestrator.models.inert import Call, Pairs, Value
 from orchestrator.models.instructions import handles_fit
+from orchestrator.models.methods import bundled_call, methods_of
 from orchestrator.models.pickles import MAX_STEPS, Pickle, Steps, read_pickle
 from orchestrator.models.tensors import Tensors
+from orchestrator.values.methods import Call as MethodCall
+from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 
 BYTECODE_VERSIONS: Final = range(4, 10)
@@ -62,7 +65,10 @@ class ModelInfo:
     `place` is for messages. `size` is the file's, in bytes. `archive_version` decides whether the
     runtime rewrites old operators on loading. `custom_classes` are qualified names such as
     `__torch__.torch.classes.quantized.LinearPackedParamsBase`. All tuples are sorted, but
-    `functions`, which are in file order.
+    `functions` and `own_methods`, which are in file order.
+
+    own_methods   what an app can call, without what bundling of inputs added
+    bundled_call  a call with the first of the inputs inside, where it can be told
     """
 
     place: Place = field(compare=False)
@@ -73,6 +79,8 @@ class ModelInfo:
     functions: tuple[Function, ...]
     bundled_inputs: tuple[BundledInputs, ...]
     custom_classes: tuple[str, ...]
+    own_methods: tuple[Method, ...]
+    bundled_call: MethodCall | None
 
     @property
     def root_operators(self) -> tuple[OperatorName, ...]:
@@ -148,6 +156,7 @@ def _read(
     version, functions = parse_bytecode(code.value, bytecode_versions, place, attributes)
     if handles is not None and not handles_fit(handles.value, code.value):
         raise _damaged(place, f"{_HANDLES} for other instructions")
+    bundled = _bundled_inputs(functions, data.value)
     return ModelInfo(
         place=place,
         sha256=digest,
@@ -155,8 +164,10 @@ def _read(
         bytecode_version=version,
         archive_version=archive_version,
         functions=functions,
-        bundled_inputs=_bundled_inputs(functions, data.value),
+        bundled_inputs=bundled,
         custom_classes=_custom_classes(functions, (*code.classes, *data.classes)),
+        own_methods=methods_of(functions, _class_of(data.value)),
+        bundled_call=_first_call(bundled, functions, data.value),
     )
 
 
@@ -199,15 +210,36 @@ def _bundled_inputs(functions: Iterable[Function], data: Value) -> tuple[Bundled
 
 def _counts(data: Value) -> Mapping[str, int]:
     """Method -> how many inputs lie in the module for it."""
+    return {method: len(inputs) for method, inputs in _stored(data).items()}
+
+
+def _stored(data: Value) -> Mapping[str, list[Value]]:
+    """Method -> the inputs that lie in the module for it."""
     if not isinstance(data, Call) or not isinstance(data.argument, Pairs):
         return {}
     return {
-        key.removeprefix(_BUNDLED_ATTRIBUTE): len(value)
+        key.removeprefix(_BUNDLED_ATTRIBUTE): value
         for key, value in data.argument.entries
         # The list is there but empty where the model generates its inputs itself.
         if isinstance(key, str) and key.startswith(_BUNDLED_ATTRIBUTE) and isinstance(value, list)
         if value
     }
+
+
+def _class_of(data: Value) -> str:
+    return data.function.qualified if isinstance(data, Call) else ""
+
+
+def _first_call(
+    bundled: Iterable[BundledInputs], functions: Iterable[Function], data: Value
+) -> MethodCall | None:
+    """Of `forward`, where it has inputs, else of the first method that can be told."""
+    stored = _stored(data)
+    for method in sorted((one.method for one in bundled), key=lambda name: name != "forward"):
+        call = bundled_call(method, stored.get(method), functions)
+        if call is not None:
+            return call
+    return None
 
 
 def _custom_classes(functions: Iterable[Function], named: Iterable[str]) -> tuple[str, ...]:

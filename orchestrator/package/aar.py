@@ -3,6 +3,9 @@
     <name>.aar                      Java API, libraries, prefab modules
     <name>-sources.jar              the Java API's sources, as Maven repositories have them
     <name>-native-debug-symbols.zip the libraries' symbols, as app stores take them
+    maven/                          a Maven repository of two artifacts (see `maven`): <package>,
+                                    the Java API and the libraries; <package>-native, what C and
+                                    C++ code links against, which brings the first along
 
     AndroidManifest.xml, R.txt, proguard.txt
     classes.jar                     the Java API (see `aar_java`)
@@ -20,9 +23,11 @@ The format: https://developer.android.com/studio/projects/android-library#aar-co
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -40,15 +45,18 @@ from orchestrator.package.aar_java import (
 )
 from orchestrator.package.aar_prefab import C_HEADER, AndroidVariant, prefab_files
 from orchestrator.package.delivered import NOT_FOR_RELEASE, read_delivery
-from orchestrator.package.files import File, write_package
+from orchestrator.package.files import File, write_package, write_package_folder
 from orchestrator.package.headers import api_functions
-from orchestrator.package.manifest import MANIFEST, AndroidFact, Manifest
+from orchestrator.package.manifest import MANIFEST, AndroidFact, LicenceFact, Manifest
+from orchestrator.package.maven import Artifact, artifact_name, repository
 from orchestrator.package.zips import write_zip
 
 SYSTEMS: Final = frozenset(("android",))
 JOINS_ABIS: Final = True
 
 WITHOUT_JAVA: Final = "WITHOUT-JAVA"
+MAVEN: Final = "maven"
+_FIRST: Final = "AndroidManifest.xml"
 # processor -> Android's name of the ABI; https://developer.android.com/ndk/guides/abis
 _ABIS: Final[Mapping[str, str]] = {
     "arm64": "arm64-v8a",
@@ -64,12 +72,28 @@ class NotForAndroidError(OrchestratorError):
     """A variant that is not for Android, or does not say for which API level."""
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What the packages are made of; `version` has what marks one that is not whole."""
+
+    variants: tuple[AndroidVariant, ...]
+    sources: tuple[File, ...]
+    compiler: JavaCompiler | None
+    classes: Callable[[], tuple[File, ...]]
+    version: str
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of one of the variants: what they have in common."""
+        return self.variants[0].delivery.manifest
+
+
 def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
-    """The files' names: AAR, sources, symbols. Raises `NotForAndroidError`."""
+    """The names: AAR, sources, symbols, the Maven repository. Raises `NotForAndroidError`."""
     for manifest in manifests:
         _facts(manifest)
-    stem = _stem(manifests, _java_compiler())
-    return (f"{stem}.aar", f"{stem}-sources.jar", f"{stem}-native-debug-symbols.zip")
+    stem = f"{manifests[0].package_name}-{_version(manifests, _java_compiler())}"
+    return (f"{stem}.aar", f"{stem}-sources.jar", f"{stem}-native-debug-symbols.zip", MAVEN)
 
 
 def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
@@ -82,18 +106,21 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
     for variant in variants:
         _check(variant)
     manifests = [variant.delivery.manifest for variant in variants]
-    app = manifests[0].app
     compiler = _java_compiler()
-    sources = java_sources(app, _library_name(variants[0]))
+    sources = java_sources(manifests[0].app, _library_name(variants[0]))
+    # Both the AAR and the repository hold them.
+    classes = cache(lambda: compile_java(sources, compiler) if compiler else ())
+    parts = _Parts(variants, sources, compiler, classes, _version(manifests, compiler))
     made_of = _digest(variants, sources, compiler)
     targets = tuple(into / name for name in names(manifests))
     writers = (
-        partial(_write_aar, variants=variants, sources=sources, compiler=compiler),
-        partial(_write, files=sources),
-        partial(_write, files=tuple(_symbols(variants))),
+        partial(_write, contents=lambda: _aar(parts)),
+        partial(_write, contents=lambda: sources),
+        partial(_write, contents=lambda: _symbols(variants)),
     )
-    for target, write in zip(targets, writers, strict=True):
+    for target, write in zip(targets, writers, strict=False):
         write_package(target, made_of, write)
+    write_package_folder(targets[-1], made_of, lambda: _repository(parts))
     return targets
 
 
@@ -136,10 +163,10 @@ def _variant(folder: Path) -> AndroidVariant:
     return AndroidVariant(_ABIS[delivery.manifest.processor], delivery, _facts(delivery.manifest))
 
 
-def _stem(manifests: Sequence[Manifest], compiler: JavaCompiler | None) -> str:
+def _version(manifests: Sequence[Manifest], compiler: JavaCompiler | None) -> str:
     marks = [] if all(manifest.for_release for manifest in manifests) else [NOT_FOR_RELEASE]
     marks += [] if compiler else [WITHOUT_JAVA]
-    return "-".join([manifests[0].package_name, manifests[0].version, *marks])
+    return "-".join([manifests[0].version, *marks])
 
 
 def _java_compiler() -> JavaCompiler | None:
@@ -163,39 +190,101 @@ def _digest(
     parts = [variant.delivery.digest for variant in variants]
     parts += [f"{file.path} {file.sha256()}" for file in sources]
     parts.append(compiler.version if compiler else "no javac")
-    return "aar 1 " + hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return "aar 2 " + hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _write(target: BinaryIO, files: Iterable[File]) -> None:
-    write_zip(target, files)
+def _write(target: BinaryIO, contents: Callable[[], Iterable[File]]) -> None:
+    write_zip(target, contents(), first=_FIRST)
 
 
-def _write_aar(
-    target: BinaryIO,
-    variants: tuple[AndroidVariant, ...],
-    sources: tuple[File, ...],
-    compiler: JavaCompiler | None,
-) -> None:
-    manifest = variants[0].delivery.manifest
+def _aar(parts: _Parts) -> Iterator[File]:
+    """All in one file, for who adds it by hand."""
+    yield from _texts(parts, java_package(parts.manifest.app))
+    yield from _java_side(parts)
+    yield from prefab_files(parts.variants)
+
+
+def _repository(parts: _Parts) -> tuple[File, ...]:
+    """The same as two artifacts: few apps want the headers and archives."""
+    manifest = parts.manifest
     package = java_package(manifest.app)
-    classes = compile_java(sources, compiler) if compiler else ()
-    least = max(variant.facts.api for variant in variants)
+    name = artifact_name(manifest.package_name)
+    java = [*_texts(parts, package), *_java_side(parts)]
+    # Two modules of an app may not have one namespace.
+    native = [
+        *_texts(parts, f"{package}.prefab"),
+        File("classes.jar", jar(())),
+        *prefab_files(parts.variants),
+    ]
+    artifact = partial(
+        Artifact,
+        group=manifest.maven_group or package,
+        version=parts.version,
+        licences=tuple(sorted({f.licence for v in parts.variants for f in _licences(v)})),
+    )
+    what = f"PyTorch {manifest.runtime.pytorch}, cut for the app {manifest.app}"
+    artifacts = (
+        artifact(
+            name=name,
+            title=manifest.package_name,
+            description=f"{what}: Java API and native libraries.",
+            files={".aar": _zipped(java), "-sources.jar": _zipped(parts.sources)},
+        ),
+        artifact(
+            name=f"{name}-native",
+            title=f"{manifest.package_name}-native",
+            description=f"{what}: prefab modules for C and C++.",
+            files={".aar": _zipped(native)},
+            depends_on=(name,),
+        ),
+    )
+    return (File("README.md", _readme(parts).encode()), *repository(artifacts))
+
+
+def _zipped(files: Iterable[File]) -> bytes:
+    target = io.BytesIO()
+    write_zip(target, files, first=_FIRST)
+    return target.getvalue()
+
+
+def _licences(variant: AndroidVariant) -> tuple[LicenceFact, ...]:
+    return variant.delivery.manifest.licences
+
+
+def _texts(parts: _Parts, namespace: str) -> Iterator[File]:
+    """What every AAR has, and the documents."""
+    manifest = parts.manifest
+    least = max(variant.facts.api for variant in parts.variants)
+    folder = f"META-INF/{render.package_name(manifest.app)}"
     texts = {
-        "AndroidManifest.xml": _ANDROID_MANIFEST.format(package=package, least=least),
+        "AndroidManifest.xml": _ANDROID_MANIFEST.format(package=namespace, least=least),
         "R.txt": "",
-        "proguard.txt": _KEPT.format(package=package),
-        f"META-INF/{render.package_name(manifest.app)}/java.json": _java_facts(package, compiler),
+        f"{folder}/README.md": _readme(parts),
+        f"{folder}/java.json": _java_facts(java_package(manifest.app), parts.compiler),
     }
-    write_zip(
-        target,
-        [
-            *(File(path, text.encode()) for path, text in texts.items()),
-            File("classes.jar", jar(classes)),
-            *_jni(variants),
-            *prefab_files(variants),
-            *_documents(variants),
-        ],
-        first="AndroidManifest.xml",
+    yield from (File(path, text.encode()) for path, text in texts.items())
+    yield from _documents(parts.variants)
+
+
+def _java_side(parts: _Parts) -> Iterator[File]:
+    """What an app runs."""
+    package = java_package(parts.manifest.app)
+    yield File("proguard.txt", _KEPT.format(package=package).encode())
+    yield File("classes.jar", jar(parts.classes()))
+    yield from _jni(parts.variants)
+
+
+def _readme(parts: _Parts) -> str:
+    manifest = parts.manifest
+    package = java_package(manifest.app)
+    return render.readme_aar(
+        manifest,
+        package=package,
+        group=manifest.maven_group or package,
+        artifact=artifact_name(manifest.package_name),
+        version=parts.version,
+        abis=[variant.abi for variant in parts.variants],
+        for_release=all(v.delivery.manifest.for_release for v in parts.variants),
     )
 
 

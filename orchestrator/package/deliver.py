@@ -109,6 +109,7 @@ class DeliverInputs:
     static_library: Path | None = None
     beside: tuple[Path, ...] = ()
     kernels: KernelsFact | None = None
+    maven_group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         abi=inputs.abi,
         version=inputs.version,
         package_name=inputs.package_name,
+        maven_group=inputs.maven_group,
         system=inputs.system,
         processor=inputs.processor,
         for_release=inputs.for_release,

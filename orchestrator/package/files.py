@@ -226,6 +226,53 @@ def write_package(
     return True
 
 
+def write_package_folder(
+    target: Path,
+    made_of: str,
+    files: Callable[[], Iterable[File]],
+    *,
+    hint: str = "move it away, and build again",
+) -> bool:
+    """Writes a package that is a folder; otherwise as `write_package`, which see.
+
+    Its digest in the record is `folder_digest`: who adds a file to it makes it his.
+    """
+    record = target.parent / RECORD
+    known = read_record(record)
+    entry = known.get(target.name, {})
+    seen = None
+    plain = target.is_dir() and not target.is_symlink()
+    if os.path.lexists(target) and not (plain and not any(target.iterdir())):
+        seen = folder_digest(target) if plain and is_ours(target) else None
+        if seen is None or seen not in (entry.get("sha256"), entry.get("before")):
+            raise ForeignFileError(
+                "this folder was not written by the orchestrator, so it is not replaced",
+                place=Place(str(target)),
+                expected="no folder, or the package that was written before",
+                seen="other files, or a file that was changed" if plain else "no folder",
+                hint=hint,
+            )
+        if entry.get("made_of") == made_of and entry.get("sha256") == seen:
+            return False
+    with replacing_folder(target, files()) as stage, writing(target):
+        # The record goes first and owns the old folder too, as in `write_package`.
+        written = {"made_of": made_of, "sha256": folder_digest(stage)}
+        if seen is not None:
+            written["before"] = seen
+        if "slot" in entry:
+            written["slot"] = entry["slot"]
+        known[target.name] = written
+        write_record(record, known)
+    return True
+
+
+def folder_digest(folder: Path) -> str:
+    """Of all files of a folder that we wrote, but the marker: their paths and digests."""
+    names = sorted(name for name in files_below(folder) if name != MARKER)
+    lines = "".join(f"{sha256_of(folder / name)}  {name}\n" for name in names)
+    return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
+
+
 def read_record(record: Path) -> dict[str, dict[str, str]]:
     """What a `RECORD` says: file name -> made_of, sha256, before, slot; nothing where damaged."""
     try:

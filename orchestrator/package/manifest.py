@@ -15,7 +15,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import ABI, NAME, PACKAGE, VERSION
+from orchestrator.values.config import ABI, GROUP, NAME, PACKAGE, VERSION
+from orchestrator.values.methods import Call, Method
 
 MANIFEST: Final = "manifest.json"
 
@@ -37,11 +38,14 @@ Names = Annotated[tuple[str, ...], Strict(False), AfterValidator(_canonical)]
 
 
 class ModelFact(_Fact):
-    """A model that the variant was cut for and has run."""
+    """A model that the variant was cut for and has run: what can be called in it, and a call that
+    it was traced with, where it can be told."""
 
     name: str = Field(pattern=NAME)
     file: str
     sha256: str
+    methods: Annotated[tuple[Method, ...], Strict(False)] = ()
+    call: Call | None = None
 
 
 class SelectionFact(_Fact):
@@ -144,6 +148,8 @@ class Manifest(_Fact):
     abi: str = Field(pattern=ABI)
     version: str = Field(pattern=VERSION)
     package_name: str = Field(pattern=PACKAGE)
+    # None: the app's Java package.
+    maven_group: Annotated[str, Field(pattern=GROUP)] | None = None
     system: str
     processor: str
     for_release: bool

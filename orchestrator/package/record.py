@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.execute.folders import is_ours, remove_folder
-from orchestrator.package.files import RECORD, read_record, sha256_of, write_record, writing
+from orchestrator.package.files import (
+    RECORD,
+    folder_digest,
+    read_record,
+    sha256_of,
+    write_record,
+    writing,
+)
 
 # Beside an app's delivered folders.
 FOLDER: Final = "packages"
@@ -57,7 +64,9 @@ def _is_unchanged(path: Path, entry: dict[str, str]) -> bool:
     if path.is_symlink() or not path.exists():
         return False
     if path.is_dir():
-        return is_ours(path)
+        if not is_ours(path):
+            return False
+        return folder_digest(path) in (entry.get("sha256"), entry.get("before"))
     return sha256_of(path) in (entry.get("sha256"), entry.get("before"))
 
 

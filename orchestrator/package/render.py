@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from orchestrator.package.manifest import Manifest
+from orchestrator.package.sample import c_program
 from orchestrator.system.templates import environment
 from orchestrator.values.cmake import cmake_processor, cmake_system
 
@@ -68,7 +69,29 @@ def pkgconfig_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
 def readme(manifest: Manifest, library_bytes: int) -> str:
     """The README for the one who links it; `library_bytes` is the file's that he links."""
     template = "README-static.md.j2" if manifest.library.is_static else "README.md.j2"
-    return _render(template, manifest, FOLDER, library_bytes=library_bytes)
+    # One whose call is known, where there is one.
+    sampled = min(manifest.models, key=lambda model: (model.call is None, model.name))
+    return _render(
+        template,
+        manifest,
+        FOLDER,
+        library_bytes=library_bytes,
+        methods=methods_by_model(manifest),
+        program=c_program(sampled),
+        sampled=sampled.name,
+        link_name=PurePosixPath(manifest.library.file).stem.removeprefix("lib"),
+    )
+
+
+def readme_aar(manifest: Manifest, **facts: Any) -> str:
+    """The README of an AAR and of its Maven repository; `facts` are the template's own."""
+    methods = methods_by_model(manifest)
+    return _render("README-aar.md.j2", manifest, FOLDER, methods=methods, **facts)
+
+
+def methods_by_model(manifest: Manifest) -> dict[str, list[str]]:
+    """Model -> the signatures of what can be called in it."""
+    return {one.name: [method.text() for method in one.methods] for one in manifest.models}
 
 
 def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> str:

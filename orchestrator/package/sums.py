@@ -1,9 +1,9 @@
 """`SHA256SUMS` of an app's packages, as coreutils' `sha256sum` checks it, and its signature.
 
-Contract: it lists all packages of ours in the folder, sorted, so that equal packages have an equal
-list. It is a package file of ours like the others: one that somebody changed is not replaced. While
-packages are being replaced it tells of those before, so that a check in between fails; the next
-build mends it.
+Contract: it lists all packages of ours in the folder, sorted, and of one that is a folder each
+file, so that equal packages have an equal list. It is a package file of ours like the others: one
+that somebody changed is not replaced. While packages are being replaced it tells of those before,
+so that a check in between fails; the next build mends it.
 
 The signature is minisign's (jedisct1.github.io/minisign, "Signature format"), of the list's BLAKE2b
 digest; its trusted comment, which it covers, says which package and version the list is of.
@@ -12,10 +12,12 @@ digest; its trusted comment, which it covers, says which package and version the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from orchestrator.package.files import sha256_of, write_package
+from orchestrator.execute.folders import MARKER
+from orchestrator.package.files import files_below, sha256_of, write_package
 from orchestrator.package.record import claim_packages, our_packages
 from orchestrator.package.signing import SigningKey
 
@@ -50,5 +52,18 @@ def write_sums(folder: Path, key: SigningKey | None, comment: str) -> bool:
 
 def sums_text(folder: Path) -> str:
     """The list's text; empty without packages of ours."""
-    names = [name for name in our_packages(folder) if name not in (SUMS, SIGNATURE)]
+    names = [
+        name
+        for package in our_packages(folder)
+        if package not in (SUMS, SIGNATURE)
+        for name in _files_of(folder, package)
+    ]
     return "".join(f"{sha256_of(folder / name)}  {name}\n" for name in sorted(names))
+
+
+def _files_of(folder: Path, package: str) -> Iterator[str]:
+    """The package itself, or the files of one that is a folder."""
+    if not (folder / package).is_dir():
+        yield package
+        return
+    yield from (f"{package}/{name}" for name in files_below(folder / package) if name != MARKER)

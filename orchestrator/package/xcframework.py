@@ -1,7 +1,8 @@
 """An app's iOS variants as one XCFramework, and as a Swift package around it.
 
     <Name>-<version>.xcframework.zip   <Name>.xcframework/: for Xcode, CMake, and SwiftPM's `url:`
-    <Name>-<version>-swift.zip         <Name>/Package.swift, with the XCFramework beside it
+    <Name>-<version>-swift.zip         <Name>/Package.swift and podspec, with the XCFramework beside
+                                       them, and a Swift API over it
 
     <Name>.xcframework/
       Info.plist                       as `xcodebuild -create-xcframework` writes it
@@ -35,7 +36,7 @@ from orchestrator.package.files import File, write_package
 from orchestrator.package.headers import api_functions
 from orchestrator.package.manifest import Manifest
 from orchestrator.package.privacy import privacy_manifest
-from orchestrator.package.render import package_name
+from orchestrator.package.render import methods_by_model, package_name
 from orchestrator.package.zips import write_zip
 from orchestrator.system.templates import environment
 
@@ -107,7 +108,7 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
     prefixes = ("", f"{module_name(manifests[0])}/")
     digest = sha256("".join(sorted(variant.digest for variant in variants)).encode()).hexdigest()
     for target, content, prefix in zip(targets, contents, prefixes, strict=True):
-        made_of = f"xcframework 1 {digest}"
+        made_of = f"xcframework 2 {digest}"
         write_package(target, made_of, partial(_write, files=content, prefix=prefix))
     return targets
 
@@ -247,11 +248,12 @@ def _licences(variants: Iterable[Delivery]) -> dict[str, bytes]:
 def _swift_package(manifests: Sequence[Manifest], files: Iterable[File]) -> list[File]:
     context = _context(manifests)
     module = module_name(manifests[0])
-    sources = f"Sources/{module}Support"
+    sources = f"Sources/{module}Swift"
     privacy = next(file for file in files if file.path.endswith("/PrivacyInfo.xcprivacy"))
     return [
         File("Package.swift", _render("Package.swift.j2", context)),
-        File(f"{sources}/Support.swift", _render("Support.swift.j2", context)),
+        File(f"{module}.podspec", _render("podspec.j2", context)),
+        File(f"{sources}/Model.swift", _render("Model.swift.j2", context)),
         File(f"{sources}/PrivacyInfo.xcprivacy", privacy.content),
     ]
 
@@ -268,6 +270,10 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
             {f"{one.toolchain.compiler} {one.toolchain.version}" for one in manifests}
         ),
         "archive": names(manifests)[0],
+        "swift_archive": names(manifests)[1],
+        "methods": methods_by_model(manifests[0]),
+        # RubyGems' versions, which CocoaPods has, know no `~`.
+        "pod_version": manifests[0].version.replace("~", "-"),
     }
 
 

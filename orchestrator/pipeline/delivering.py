@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.load.declared import App
+from orchestrator.models.methods import declared_call
 from orchestrator.package.deliver import DeliverInputs
 from orchestrator.package.manifest import (
     AndroidFact,
@@ -21,6 +23,8 @@ from orchestrator.pipeline.prepare import NATIVE
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.static_links import StaticLinks
 from orchestrator.toolchain.driver import AndroidFacts
+from orchestrator.values.config import ModelConfig
+from orchestrator.values.trace import Trace
 
 
 def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
@@ -43,6 +47,7 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         abi=abi,
         version=app.config.version,
         package_name=app.package_name,
+        maven_group=app.maven_group,
         system=toolchain.config.system,
         processor=toolchain.config.processor,
         shared_library=shared,
@@ -53,8 +58,8 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         headers=() if static else delivered_headers(session, abi),
         definitions=() if static else consumer_definitions(session, abi),
         models=tuple(
-            ModelFact(name=m.name, file=Path(m.file).name, sha256=t.identity.model)
-            for m, t in zip(app.config.models, variant.traces, strict=True)
+            _model(session, app, model, trace)
+            for model, trace in zip(app.config.models, variant.traces, strict=True)
         ),
         selection=SelectionFact(
             operators=tuple(selection.operators),
@@ -83,6 +88,18 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
         for_release=toolchain.for_release,
         beside=toolchain.driver.beside,
         fingerprint=common_fingerprint(session, app, variant.traces, selection),
+    )
+
+
+def _model(session: Session, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
+    info = session.model(app, model)
+    call = info.bundled_call if model.inputs == "bundled" else declared_call(model.inputs[0])
+    return ModelFact(
+        name=model.name,
+        file=Path(model.file).name,
+        sha256=trace.identity.model,
+        methods=info.own_methods,
+        call=call,
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.package import PACKAGERS
-from orchestrator.package.files import ForeignFolderError
+from orchestrator.package.files import ForeignFolderError, sha256_of
 from orchestrator.package.manifest import UnreadableManifestError, read_manifest
 from orchestrator.package.record import FOLDER, claim_packages, drop_packages
 from orchestrator.package.sums import SLOT, write_sums
@@ -94,7 +94,7 @@ def common_fingerprint(
     """Digest of what the app's variants for all ABIs are made of, whatever compiles them."""
     return fingerprint(
         {
-            "app": [app.name, app.package_name, app.config.version, app.optimize],
+            "app": [app.name, app.package_name, app.config.version, app.optimize, app.maven_group],
             "models": [trace.identity.model for trace in traces],
             "operators": sorted(selection.operators),
             "dtypes": {tag: sorted(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},
@@ -182,7 +182,11 @@ def _pack(
     paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into)
     claim_packages(into, slot, [path.name for path in paths])
     return tuple(
-        PackageFile(path.relative_to(session.context.root).as_posix(), _bytes(path))
+        PackageFile(
+            path.relative_to(session.context.root).as_posix(),
+            _bytes(path),
+            None if path.is_dir() else sha256_of(path),
+        )
         for path in paths
     )
 

@@ -22,7 +22,7 @@ _WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "defaults", "cache", "jobs
 # Of an app, what is told for each of its ABIs or models.
 _APP_NEUTRAL = frozenset({"models", "targets", "budgets"})
 # Compared as the app has them in the end, whoever says so.
-_WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name")
+_WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name", "maven_group")
 
 
 @dataclass(frozen=True)

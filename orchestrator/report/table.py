@@ -178,6 +178,8 @@ def _parts(report: BuildReport, width: int | None = None) -> Iterator[Renderable
         yield ""
         yield _package_table(report.packages, width)
     for package in report.packages:
+        if checksum := package.checksum():
+            yield Text(checksum)
         if package.missing:
             yield Text(package.why_not())
 

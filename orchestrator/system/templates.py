@@ -106,6 +106,12 @@ _CPP_ENTRY = _place(
 _JAVA_NAME = _place(
     "a name in Java", "identifiers with `.` between", r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 )
+_TYPE = r"\w[\w.,\[\] ]*"
+_SIGNATURE = _place(
+    "a method's signature",
+    "`name(Type name, ...) -> Type`",
+    rf"\w+\((?:\.\.\.|{_TYPE}|)\)(?: -> {_TYPE})?",
+)
 _SHELL_PATTERN = _place("a shell's pattern", "letters, digits and `,=*-`", r"[\w,=*-]+")
 
 
@@ -148,6 +154,7 @@ FILTERS: Final[Mapping[str, Callable[..., Fit]]] = {
     "cpp_text": _CPP_TEXT.one,
     "cpp_list": _CPP_ENTRY.joined(";"),
     "java_name": _JAVA_NAME.one,
+    "signature": _SIGNATURE.one,
     "shell": _shell,
     "shell_quoted": _shell_quoted,
     "shell_patterns": _SHELL_PATTERN.joined(" | "),

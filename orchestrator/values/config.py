@@ -56,6 +56,7 @@ DEBIAN: Final = r"^[a-z0-9][a-z0-9+.-]{1,99}(:[a-z0-9][a-z0-9-]{0,99})?$"
 ARCHIVE: Final = r"^[A-Za-z0-9][A-Za-z0-9+.~_-]{0,199}$"
 # printable ASCII without blanks, and without `user:password@` before the host
 URL: Final = r"^https?://[A-Za-z0-9.:\[\]_-]{1,255}/[!-~]{1,1700}$"
+GROUP: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,49}(\.[A-Za-z0-9_-]{1,50}){0,9}$"
 VERSION: Final = r"^[0-9]{1,9}(\.[0-9]{1,9}){0,9}([-+~][0-9A-Za-z.]{1,99})?$"
 SIZE: Final = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(B|kB|KiB|MB|MiB|GB|GiB)$"
 IDENTIFIER: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
@@ -69,6 +70,7 @@ PATTERN_WORDS: Final[Mapping[str, str]] = {
     " of at most 100",
     ABI: "an ABI name such as `linux-x86_64`: lower-case letters, digits, `.`, `_` and `-`",
     PACKAGE: "a package name: two or more of lower-case letters, digits, `+`, `.` and `-`",
+    GROUP: "a Maven group such as `com.example`: letters, digits, `_` and `-`, with `.` between",
     DEBIAN: "a Debian package: `name`, or `name:architecture`",
     ARCHIVE: "a file name of letters, digits, `+`, `.`, `~`, `_` and `-`, without a folder",
     URL: "an address: `https://` or `http://`, a host and a path, without a user's name",
@@ -199,6 +201,7 @@ Sha256 = Annotated[str, Field(pattern=SHA256)]
 AbiName = Annotated[str, Field(pattern=ABI)]
 Line = Annotated[str, Field(max_length=4096), AfterValidator(_one_line)]
 Text = Annotated[Line, Field(min_length=1)]
+MavenGroup = Annotated[str, Field(pattern=GROUP)]
 Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 Size = Annotated[
     int,
@@ -352,6 +355,10 @@ class Defaults(Declared):
             " runs. `cores`: as many as the machine has. 1: it has none of its own, nor code for"
             " them."
         ),
+    )
+    maven_group: MavenGroup | None = Field(
+        None,
+        description="The group of Maven artifacts; default: `libtorch.<app>`, the Java package.",
     )
     backends: Tuple[Identifier] = Field(
         ("CPU", "QuantizedCPU"), min_length=1, description="Dispatch keys whose kernels are kept."
@@ -583,6 +590,7 @@ class AppConfig(Declared):
     package_name: Annotated[str, Field(pattern=PACKAGE)] | None = Field(
         None, description="The name of its packages; default: `<app>-libtorch`, with `-` for `_`."
     )
+    maven_group: MavenGroup | None = Field(None, description="Instead of the workspace's default.")
 
 
 # --- toolchains/<abi>.yaml ---

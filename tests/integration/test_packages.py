@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,28 @@ def test_every_package_holds_manifest_licences_and_bill(packages: Path, tmp_path
         assert parts >= {"PyTorch", "miniz", "libcxx", "libcxxabi", "libunwind"}
         # what no unit of camera holds, and what nothing of it was linked with
         assert not parts & {"fmt", "musl"}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [block for words, block in found if words == language]
+
+
+def test_the_readmes_call_can_be_pasted(packages: Path, tmp_path: Path) -> None:
+    """As it is written, but for the place of the model."""
+    for name, data in members(packages / TARBALLS[0]):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    folder = tmp_path / STEM
+    text = (folder / "README.md").read_text()
+    methods, shell = blocks(text, "")[:2]
+    assert methods == "classifier\n  forward(Tensor images) -> Tensor\n"
+    (program,) = blocks(text, "c")
+    (folder / "call.c").write_text(program)
+    assert "/path/to/classifier.ptl" in shell
+    shell = shell.replace("/path/to/classifier.ptl", str(models_of("camera")[0]))
+    assert run("sh", "-euc", f"cd '{folder}'\n{shell}") == "10 numbers of float32\n"
 
 
 def consume(prefix: Path, build: Path, *options: str) -> str:

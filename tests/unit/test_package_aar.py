@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -34,6 +35,7 @@ from orchestrator.package.elf import (
     SmallAlignmentError,
     WrongExportsError,
 )
+from orchestrator.package.files import EPOCH, ForeignFileError, files_below
 from orchestrator.package.headers import HeaderFile
 from orchestrator.package.manifest import AndroidFact, ToolchainFact
 from orchestrator.toolchain.resolve import compiler_environment
@@ -108,6 +110,13 @@ def packed(variants: list[DeliverInputs], folder: Path) -> tuple[Path, ...]:
     return aar.pack(folders, folder / "dist/toy/packages")
 
 
+def contents(path: Path) -> dict[str, bytes]:
+    """Of a file, or of a folder's files by their paths."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {name: (path / name).read_bytes() for name in files_below(path)}
+
+
 def members(path: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
@@ -115,7 +124,8 @@ def members(path: Path) -> dict[str, bytes]:
 
 
 def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path, golden: Golden) -> None:
-    main, sources, symbols = packed(variants, tmp_path)
+    main, sources, symbols, maven = packed(variants, tmp_path)
+    assert maven.name == "maven"
     assert [path.name for path in (main, sources, symbols)] == [
         "toy-libtorch-1.2.0.aar",
         "toy-libtorch-1.2.0-sources.jar",
@@ -222,7 +232,7 @@ def test_equal_deliveries_give_equal_packages(
     one = packed(variants, tmp_path / "a")
     two = packed(list(reversed(variants)), tmp_path / "b/c")
     assert [path.name for path in one] == [path.name for path in two]
-    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    assert [contents(path) for path in one] == [contents(path) for path in two]
 
 
 def test_what_is_there_is_not_made_again(variants: list[DeliverInputs], tmp_path: Path) -> None:
@@ -246,7 +256,8 @@ def test_one_variant_that_must_not_ship_marks_the_package(
         ),
     )
     paths = packed([shim, *variants[1:]], tmp_path)
-    assert all(path.name.startswith("toy-libtorch-1.2.0-NOT-FOR-RELEASE") for path in paths)
+    assert all(path.name.startswith("toy-libtorch-1.2.0-NOT-FOR-RELEASE") for path in paths[:3])
+    assert "libtorch/toy/toy-libtorch/1.2.0-NOT-FOR-RELEASE" in "".join(contents(paths[3]))
     held = members(paths[0])
     abi = held["prefab/modules/toy_torch/libs/android.arm64-v8a/abi.json"]
     assert json.loads(abi)["ndk"] == 0
@@ -258,7 +269,7 @@ def test_without_a_jdk_the_package_says_so(
     with_java = packed(variants, tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    main, sources, _ = packed(variants, tmp_path)
+    main, sources, *_ = packed(variants, tmp_path)
     assert main.name == "toy-libtorch-1.2.0-WITHOUT-JAVA.aar"
     held = members(main)
     with zipfile.ZipFile(io.BytesIO(held["classes.jar"])) as jar:
@@ -270,6 +281,82 @@ def test_without_a_jdk_the_package_says_so(
         "note": "no javac was found: classes.jar is empty; compile the sources.jar",
     }
     assert members(sources) == members(with_java[1])
+
+
+POM = {"m": "http://maven.apache.org/POM/4.0.0"}
+
+
+def resolved(maven: Path, group: str, name: str, version: str) -> dict[str, Path]:
+    """What a client finds: an artifact and what its POM asks for; digests are compared."""
+    folder = maven / group.replace(".", "/") / name
+    versions = ElementTree.parse(folder / "maven-metadata.xml").findall(".//version")
+    assert version in [one.text for one in versions]
+    stem = folder / version / f"{name}-{version}"
+    root = ElementTree.parse(f"{stem}.pom").getroot()
+
+    def text(element: ElementTree.Element, key: str) -> str:
+        return element.findtext(f"m:{key}", "", POM)
+
+    own = [text(root, key) for key in ("groupId", "artifactId", "version", "packaging")]
+    assert own == [group, name, version, "aar"]
+    for file in folder.rglob("*"):
+        if file.is_file() and file.suffix in (".md5", ".sha1", ".sha256", ".sha512"):
+            digest = hashlib.new(file.suffix[1:], file.with_suffix("").read_bytes()).hexdigest()
+            assert file.read_text() == digest
+    found = {name: Path(f"{stem}.aar")}
+    for one in root.findall("m:dependencies/m:dependency", POM):
+        assert text(one, "type") == "aar"
+        keys = ("groupId", "artifactId", "version")
+        found |= resolved(maven, *(text(one, key) for key in keys))
+    return found
+
+
+def test_the_maven_repository(
+    variants: list[DeliverInputs], tmp_path: Path, golden: Golden
+) -> None:
+    grouped = [replace(variant, maven_group="com.example") for variant in variants]
+    main, sources, _, maven = packed(grouped, tmp_path)
+    held = contents(maven)
+    golden(GOLDEN / "maven/names.txt", "".join(f"{name}\n" for name in sorted(held)))
+    for name in held:
+        if name.endswith((".pom", "native/maven-metadata.xml", "README.md")):
+            golden(GOLDEN / "maven" / Path(name).name, held[name].decode())
+    found = resolved(maven, "com.example", "toy-libtorch-native", "1.2.0")
+    assert sorted(found) == ["toy-libtorch", "toy-libtorch-native"]
+    whole, java, native = map(members, (main, found["toy-libtorch"], found["toy-libtorch-native"]))
+    assert (
+        sources.read_bytes()
+        == found["toy-libtorch"].with_name("toy-libtorch-1.2.0-sources.jar").read_bytes()
+    )
+    prefab = {name for name in whole if name.startswith("prefab/")}
+    assert java == {name: data for name, data in whole.items() if name not in prefab}
+    assert {name for name in native if name.startswith("prefab/")} == prefab
+    assert not [name for name in native if name.startswith("jni/")]
+    # a build refuses two modules of one namespace
+    assert b'package="libtorch.toy"' in java["AndroidManifest.xml"]
+    assert b'package="libtorch.toy.prefab"' in native["AndroidManifest.xml"]
+    assert {(maven / name).stat().st_mtime for name in held} == {EPOCH}
+
+
+def test_without_a_group_it_is_the_java_package(
+    variants: list[DeliverInputs], tmp_path: Path
+) -> None:
+    made = replace(variants[0], package_name="toy+libtorch")
+    maven = packed([made], tmp_path)[3]
+    assert resolved(maven, "libtorch.toy", "toy_libtorch", "1.2.0")
+
+
+def test_what_somebody_added_to_the_repository_stays(
+    variants: list[DeliverInputs], tmp_path: Path
+) -> None:
+    maven = packed(variants, tmp_path)[3]
+    (maven / "mine.txt").write_text("mine")
+    with pytest.raises(ForeignFileError, match="this folder was not written by the orchestrator"):
+        packed([replace(variant, version="1.2.1") for variant in variants], tmp_path)
+    assert (maven / "mine.txt").read_text() == "mine"
+    (maven / "mine.txt").unlink()
+    packed([replace(variant, version="1.2.1") for variant in variants], tmp_path)
+    assert resolved(maven, "libtorch.toy", "toy-libtorch", "1.2.1")
 
 
 def test_variants_of_another_system_are_refused(tmp_path: Path) -> None:
@@ -333,7 +420,7 @@ def test_a_bad_library_is_refused(
 
 def test_four_kilobytes_are_enough_for_32_bits(tmp_path: Path) -> None:
     made = inputs(tmp_path / "a", "android-armeabi-v7a", "-Wl,-z,max-page-size=4096")
-    assert len(packed([made], tmp_path)) == 3
+    assert len(packed([made], tmp_path)) == 4
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,28 @@ from orchestrator.package.manifest import (
     UnreadableManifestError,
     read_manifest,
 )
+from orchestrator.values.methods import Call, Input, Method, Parameter
 
 TEXTS = toy.GOLDEN / "texts"
 DEB = render.Layout("../../include/camera-libtorch")
 
+CLASSIFIER = ModelFact(
+    name="classifier",
+    file="models/classifier.ptl",
+    sha256="ab" * 32,
+    methods=(
+        Method(
+            name="forward",
+            parameters=(Parameter(name="images", type="Tensor"),),
+            returns=("Tensor",),
+        ),
+        Method(name="old", parameters=None),
+    ),
+    call=Call(
+        method="forward",
+        arguments=(Input(kind="tensor", dtype="float32", shape=(1, 3, 96, 96)),),
+    ),
+)
 LIBRARIES = {"lib/libcamera_torch.so": "23" * 32, "lib/libcamera_torch_core.a": "45" * 32}
 
 
@@ -43,7 +61,7 @@ def manifest(**changes: object) -> Manifest:
         system="linux",
         processor="arm64",
         for_release=True,
-        models=(ModelFact(name="classifier", file="models/classifier.ptl", sha256="ab" * 32),),
+        models=(CLASSIFIER,),
         selection=SelectionFact(
             operators=("aten::conv2d", "aten::add.Tensor"),
             kernel_dtypes={"softmax": ("Float",)},

@@ -53,7 +53,7 @@ PACKAGES = (
         "camera",
         "aar",
         ("android-arm64-v8a",),
-        (PackageFile("dist/camera/packages/camera-libtorch-0.1.0.aar", 1_000_000),),
+        (PackageFile("dist/camera/packages/camera-libtorch-0.1.0.aar", 1_000_000, "ab" * 32),),
     ),
     PackageReport(
         "keyboard",
@@ -75,6 +75,13 @@ def test_packages_stand_below_the_table() -> None:
     )
 
 
+def test_the_checksum_of_a_binary_target() -> None:
+    archive = PackageFile("dist/camera/packages/C-0.1.0.xcframework.zip", 1_000_000, "cd" * 32)
+    package = PackageReport("camera", "xcframework", ("ios-arm64",), (archive,))
+    text = plain(replace(REPORT, packages=(package,)))
+    assert text.endswith(f"checksum of dist/camera/packages/C-0.1.0.xcframework.zip: {'cd' * 32}\n")
+
+
 def test_packages_as_json() -> None:
     seen = json.loads(replace(REPORT, packages=PACKAGES).to_json())["packages"]
     assert seen[1:] == [
@@ -83,7 +90,11 @@ def test_packages_as_json() -> None:
             "kind": "aar",
             "abis": ["android-arm64-v8a"],
             "files": [
-                {"path": "dist/camera/packages/camera-libtorch-0.1.0.aar", "bytes": 1_000_000}
+                {
+                    "path": "dist/camera/packages/camera-libtorch-0.1.0.aar",
+                    "bytes": 1_000_000,
+                    "sha256": "ab" * 32,
+                }
             ],
             "missing": [],
         },

@@ -12,6 +12,7 @@ from core_toy import ROOT
 from test_package_render import manifest
 
 from orchestrator.codegen.projection import projection_text
+from orchestrator.package.sample import c_program
 from orchestrator.runtime.index import UnitFacts
 from orchestrator.system.templates import FILTERS, UnfitTextError, environment
 from orchestrator.values.selection import Selection
@@ -30,6 +31,10 @@ NAMES = {
     "cmake_processor": "aarch64",
     "pointer_bytes": 8,
     "library_bytes": 1_234_567,
+    "methods": {"classifier": ["forward(Tensor images) -> Tensor", "old(...)", "none() -> None"]},
+    "program": c_program(manifest().models[0]),
+    "sampled": "classifier",
+    "link_name": "camera_torch",
 }
 IOS = {
     "m": M,
@@ -39,6 +44,9 @@ IOS = {
     "for_release": True,
     "toolchains": ["zig 0.17.0"],
     "archive": "CameraLibtorch-1.2.0.xcframework.zip",
+    "swift_archive": "CameraLibtorch-1.2.0-swift.zip",
+    "pod_version": "1.2.0",
+    "methods": {"classifier": ["forward(Tensor images) -> Tensor"]},
 }
 PROJECTION = {
     "everything": False,
@@ -91,16 +99,25 @@ PACKAGE: Mapping[str, Mapping[str, Any]] = {
         "registrations": "camera_torch_registrations",
         "definitions": {"arm64-v8a": ["NAME", "LEVEL=2"]},
     },
+    "README-aar.md.j2": {
+        **NAMES,
+        "package": "libtorch.camera",
+        "group": "com.example",
+        "artifact": "camera-libtorch",
+        "version": "1.2.0",
+        "abis": ["arm64-v8a", "x86_64"],
+        "for_release": False,
+    },
     **dict.fromkeys(
         (
             *("README-static.md.j2", "README.md.j2", "config-version.cmake.j2", "config.cmake.j2"),
-            *("shared.pc.j2", "static.pc.j2", "toolchain.cmake.j2"),
+            *("methods.md.j2", "shared.pc.j2", "static.pc.j2", "toolchain.cmake.j2"),
         ),
         NAMES,
     ),
 }
 XCFRAMEWORK = dict.fromkeys(
-    ("Package.swift.j2", "README.md.j2", "Support.swift.j2", "module.modulemap.j2"), IOS
+    ("Package.swift.j2", "README.md.j2", "Model.swift.j2", "module.modulemap.j2", "podspec.j2"), IOS
 )
 OURS: Mapping[str, Mapping[str, Any]] = {"toolchain.cmake.j2": TOOLCHAIN, "wrapper.sh.j2": WRAPPER}
 FOLDERS = {

@@ -82,8 +82,8 @@ def test_the_texts(path: str, unpacked: Path, golden: Golden) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["Package.swift", "Sources/ToyLibtorchSupport/Support.swift"],
-    ids=["manifest", "source"],
+    ["Package.swift", "ToyLibtorch.podspec", "Sources/ToyLibtorchSwift/Model.swift"],
+    ids=["manifest", "podspec", "source"],
 )
 def test_the_swift_package(path: str, unpacked: Path, golden: Golden) -> None:
     swift = unpacked / NAMES[1] / "ToyLibtorch"

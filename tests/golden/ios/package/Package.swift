@@ -5,12 +5,12 @@ let package = Package(
   name: "ToyLibtorch",
   platforms: [.iOS("15.0")],
   products: [
-    .library(name: "ToyLibtorch", targets: ["ToyLibtorch", "ToyLibtorchSupport"])
+    .library(name: "ToyLibtorch", targets: ["ToyLibtorch", "ToyLibtorchSwift"])
   ],
   targets: [
     .binaryTarget(name: "ToyLibtorch", path: "ToyLibtorch.xcframework"),
     .target(
-      name: "ToyLibtorchSupport",
+      name: "ToyLibtorchSwift",
       dependencies: ["ToyLibtorch"],
       resources: [.copy("PrivacyInfo.xcprivacy")],
       linkerSettings: [.linkedLibrary("c++")]

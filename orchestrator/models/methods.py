@@ -1,0 +1,151 @@
+"""What can be called in a model, for those who use it: its own methods, and a call with its inputs.
+
+Contract: pure, and never an error: what has no plain name, type or value is left out, since a model
+that runs is not refused for what a README cannot say of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from orchestrator.models.bytecode import Function
+from orchestrator.models.inert import Call as Made
+from orchestrator.models.inert import Global, Value
+from orchestrator.models.tensors import STORAGE
+from orchestrator.values.config import MOST_DIMENSIONS, MOST_ELEMENTS, InputRun, TensorSpec
+from orchestrator.values.methods import (
+    DEEPEST,
+    ELEMENTS,
+    METHOD,
+    MOST_INPUTS,
+    PLAIN,
+    TYPE,
+    Call,
+    Input,
+    Method,
+    Parameter,
+)
+
+_INT64: Final = 2**63
+# What torch/utils/bundled_inputs.py adds to a model.
+_BUNDLING: Final = re.compile(
+    r"_generate_bundled_inputs(_for_\w+)?|get_all_bundled_inputs(_for_\w+)?"
+    r"|get_num_bundled_inputs|get_bundled_inputs_functions_and_info|_inflate_helper_\w+"
+)
+# A stored input is the argument itself where the code that unfolds it does no more than this.
+_UNFOLDING: Final = frozenset({"aten::__getitem__.t", "aten::contiguous"})
+_DTYPES: Final = {
+    "ByteStorage": "uint8",
+    "CharStorage": "int8",
+    "ShortStorage": "int16",
+    "IntStorage": "int32",
+    "LongStorage": "int64",
+    "HalfStorage": "float16",
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "BoolStorage": "bool",
+    "BFloat16Storage": "bfloat16",
+}
+
+
+class _Unsaid(Exception):
+    """A value that a call cannot be written with."""
+
+
+def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
+    """The methods of the class `root`, in file order, without what bundling of inputs added."""
+    found = []
+    for function in functions:
+        owner, _, name = function.qualified.rpartition(".")
+        if owner != root or _BUNDLING.fullmatch(name) or not re.fullmatch(METHOD, name):
+            continue
+        taken = [(one.name, one.type) for one in function.arguments[1:]]
+        plain = (
+            all(re.fullmatch(METHOD, n) and re.fullmatch(TYPE, t) for n, t in taken)
+            and all(re.fullmatch(TYPE, given) for given in function.returns)
+            # `self` is always there where the file has a schema
+            and function.arguments
+        )
+        parameters = tuple(Parameter(name=n, type=t) for n, t in taken) if plain else None
+        found.append(
+            Method(name=name, parameters=parameters, returns=function.returns if plain else ())
+        )
+    return tuple(found)
+
+
+def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> Call | None:
+    """The call of a method with the first of the inputs that lie in a model for it."""
+    unfolding = {f"_generate_bundled_inputs_for_{method}", "_generate_bundled_inputs"}
+    done = {
+        str(use.operator)
+        for function in functions
+        if function.name in unfolding or function.name.startswith("_inflate_helper")
+        for use in function.operators
+    }
+    if not done <= _UNFOLDING or not isinstance(inputs, list) or not inputs:
+        return None
+    first = inputs[0]
+    return _call(method, first) if isinstance(first, tuple) else None
+
+
+def declared_call(run: InputRun) -> Call | None:
+    """The call that an app declares as an input; its lists are tuples in memory."""
+    arguments = [list(one) if isinstance(one, tuple) else one for one in run.args]
+    return _call(run.method, arguments)
+
+
+def _call(method: str, arguments: Sequence[object]) -> Call | None:
+    if not re.fullmatch(METHOD, method):
+        return None
+    try:
+        items = _items(arguments, 0)
+    except _Unsaid:
+        return None
+    return Call(method=method, arguments=items)
+
+
+def _items(values: Sequence[object], depth: int) -> tuple[Input, ...]:
+    if len(values) > MOST_INPUTS or depth > DEEPEST:
+        raise _Unsaid
+    items = tuple(_input(value, depth) for value in values)
+    if sum(item.values() for item in items) > MOST_INPUTS:
+        raise _Unsaid
+    return items
+
+
+def _input(value: object, depth: int) -> Input:
+    match value:
+        case None:
+            return Input(kind="none")
+        case bool():
+            return Input(kind="bool", value=value)
+        case int() if -_INT64 < value < _INT64:
+            return Input(kind="int", value=value)
+        case float() if math.isfinite(value):
+            return Input(kind="double", value=value)
+        case str() if re.fullmatch(PLAIN, value):
+            return Input(kind="string", value=value)
+        case TensorSpec():
+            return _tensor(value.dtype, value.shape)
+        # an empty list does not say of what it is one
+        case list() if value:
+            return Input(kind="list", items=_items(value, depth + 1))
+        case tuple() if value:
+            return Input(kind="tuple", items=_items(value, depth + 1))
+        case Made(
+            Global("torch._utils", "_rebuild_tensor_v2"),
+            (Made(made, ("storage", Global(_, kind), *_)), _, tuple(sizes), *_),
+        ) if made == STORAGE and kind in _DTYPES:
+            return _tensor(_DTYPES[kind], sizes)
+    raise _Unsaid
+
+
+def _tensor(dtype: str, sizes: Sequence[object]) -> Input:
+    shape = tuple(size for size in sizes if isinstance(size, int))
+    large = math.prod(size or 1 for size in shape) > MOST_ELEMENTS
+    if dtype not in ELEMENTS or large or len(shape) > MOST_DIMENSIONS:
+        raise _Unsaid
+    return Input(kind="tensor", dtype=dtype, shape=shape)
