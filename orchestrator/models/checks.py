@@ -175,8 +175,9 @@ def _lapack_missing(
         place=place,
         expected=f"operators of PyTorch {runtime_version} that have kernels without LAPACK",
         seen=_some(operators),
-        hint="where it is of constants, compute it before the model is exported; else outside of "
-        "the model, or write it in other operators, as the inverse of a small matrix by its formula",
+        hint="where it is of constants, compute it before the model is exported; else outside of"
+        " the model, or write it in other operators, as the inverse of a small matrix by its"
+        " formula",
         details=details,
     )
 

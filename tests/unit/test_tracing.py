@@ -188,11 +188,12 @@ def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
     with pytest.raises(LapackMissingError) as caught:
         traced(lambda _: failed)
     assert caught.value.render() == (
-        "m.ptl: error: this model calls an operator of LAPACK, which this runtime is built without\n"
+        "m.ptl: error: this model calls an operator of LAPACK, which this runtime is built"
+        " without\n"
         "  expected: operators of PyTorch 1.13.1 that have kernels without LAPACK\n"
         "  seen:     aten::linalg_svdvals\n"
-        "  do:       where it is of constants, compute it before the model is exported; else outside"
-        " of the model, or write it in other operators, as the inverse of a small matrix by its"
+        "  do:       where it is of constants, compute it before the model is exported; else"
+        " outside of the model, or write it in other operators, as the inverse of a small matrix by its"
         " formula\n"
         "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
     )
