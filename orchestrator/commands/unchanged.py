@@ -36,8 +36,8 @@ _KEPT = "last-build.json"
 _FORMAT = 2
 # Beginnings of names. gcc: "Environment Variables Affecting GCC" and collect2's; clang: CCC_*,
 # SDKROOT and the deployment targets; zig: ZIG_*, NIX_*; the linkers' own; launchers; javac and the
-# JVM; Python; what decides how a program is loaded, which kernels PyTorch and our libraries take, in
-# how many threads, how qemu runs it.
+# JVM; Python; what decides how a program is loaded, which kernels PyTorch and our libraries take,
+# in how many threads, how qemu runs it.
 _DECIDING = (
     *("PATH", "CC", "CXX", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "OBJC"),
     *("COMPILER_PATH", "LIBRARY_PATH", "GCC_", "COLLECT_", "DEPENDENCIES_OUTPUT"),

@@ -109,6 +109,7 @@ class DeliverInputs:
     static_library: Path | None = None
     beside: tuple[Path, ...] = ()
     kernels: KernelsFact | None = None
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         selection=inputs.selection,
         runtime=inputs.runtime,
         kernels=inputs.kernels,
+        threads=inputs.threads,
         toolchain=inputs.toolchain,
         definitions=inputs.definitions,
         library=library,

@@ -193,8 +193,8 @@ def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
         "  expected: operators of PyTorch 1.13.1 that have kernels without LAPACK\n"
         "  seen:     aten::linalg_svdvals\n"
         "  do:       where it is of constants, compute it before the model is exported; else"
-        " outside of the model, or write it in other operators, as the inverse of a small matrix by its"
-        " formula\n"
+        " outside of the model, or write it in other operators, as the inverse of a small matrix by"
+        " its formula\n"
         "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
     )
 
