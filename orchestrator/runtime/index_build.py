@@ -108,12 +108,12 @@ def renew_units(
     weak: dict[str, int] = {}
     for node, name in enumerate(index.names):
         builder.number(name)
-        symbol, _, unit = name.partition("@")
-        if unit.startswith("#"):
-            weak[symbol] = int(unit[1:])
+        symbol, _, path = name.partition("@")
+        if path.startswith("#"):
+            weak[symbol] = int(path[1:])
         elif index.owners[node] in renewed:
             continue
-        elif unit and symbol:
+        elif path and symbol:
             strong[symbol] = name
         builder.nodes[node] = _Node(
             index.owners[node],
