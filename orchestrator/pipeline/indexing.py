@@ -82,7 +82,7 @@ def make_index(
         for unit in runtime_units(runtime.fetched.tree, runtime.version)
         if not only or unit.path in only
     ]
-    _require_known(only, bare)
+    require_known(only, bare)
     # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
     units = list(_mentions(session, spec, bare))
     compiles = {u.path: index_unit(runtime.facts, spec, u) for u in units}
@@ -131,12 +131,13 @@ def _natives(
     )
 
 
-def _require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
+def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
+    """Raises UnitUnknownError where `only` has what is none of `units`."""
     unknown = sorted(set(only) - {unit.path for unit in units})
     if unknown:
         raise UnitUnknownError(
             "the runtime has no such unit",
-            expected="units as `plan --units` lists them, such as aten/src/ATen/native/Linear.cpp",
+            expected="a file of the source tree, such as aten/src/ATen/native/Linear.cpp",
             seen=unknown[0],
             hint="correct it, or leave --unit out to index all",
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from core_toy import compile_file, compile_text
 
+from orchestrator.pipeline.indexing import UnitUnknownError, require_known
 from orchestrator.runtime.index import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
 from orchestrator.runtime.index_build import UnitNotRenewableError, build_index, renew_units
 from orchestrator.runtime.objects import ObjectUnreadableError
@@ -317,6 +318,19 @@ def test_a_unit_that_wants_a_template_of_an_unknown_unit_is_not_indexed_alone(
     whole = build_index("0.1.0", "7" * 64, facts, changed)
     assert of_unit(both, "native/b.cpp") == of_unit(whole, "native/b.cpp")
     assert targets(both, "_Z4in_bi@native/b.cpp") == {f"{GREW}@#0"}
+
+
+def test_a_unit_that_there_is_not_is_named() -> None:
+    require_known((), FACTS)
+    require_known(["native/b.cpp"], FACTS)
+    with pytest.raises(UnitUnknownError) as caught:
+        require_known(["native/b.cpp", "native/c.cpp"], FACTS)
+    assert caught.value.render() == (
+        "error: the runtime has no such unit\n"
+        "  expected: a file of the source tree, such as aten/src/ATen/native/Linear.cpp\n"
+        "  seen:     native/c.cpp\n"
+        "  do:       correct it, or leave --unit out to index all"
+    )
 
 
 def test_an_object_that_cannot_be_read(objects: dict[str, Path], tmp_path: Path) -> None:
