@@ -20,12 +20,20 @@ dtypes (about 35 CPU minutes from an empty cache), and writes the runtime index 
 symbols that are shipped with the orchestrator."""
 EXAMPLE = """\
 ./orchestrate runtime index
-./orchestrate runtime index --jobs 16"""
+./orchestrate runtime index --jobs 16
+./orchestrate runtime index --unit aten/src/ATen/native/Linear.cpp"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action and --jobs."""
     parser.add_argument("action", choices=["index"], help="what to make")
+    parser.add_argument(
+        "--unit",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="index this unit anew, and no other; may be given again",
+    )
     add_jobs(parser)
 
 
@@ -41,6 +49,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 session,
                 jobs=arguments.jobs or session.workspace.config.jobs,
                 view=progress_view(arguments.quiet),
+                only=arguments.unit,
             )
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     print(f"  {len(made.index.units)} units, {made.compiled} compiled now")

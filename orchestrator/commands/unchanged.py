@@ -36,7 +36,8 @@ _KEPT = "last-build.json"
 _FORMAT = 2
 # Beginnings of names. gcc: "Environment Variables Affecting GCC" and collect2's; clang: CCC_*,
 # SDKROOT and the deployment targets; zig: ZIG_*, NIX_*; the linkers' own; launchers; javac and the
-# JVM; Python; what decides how a program is loaded, which kernels PyTorch takes, how qemu runs it.
+# JVM; Python; what decides how a program is loaded, which kernels PyTorch and our libraries take,
+# in how many threads, how qemu runs it.
 _DECIDING = (
     *("PATH", "CC", "CXX", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "OBJC"),
     *("COMPILER_PATH", "LIBRARY_PATH", "GCC_", "COLLECT_", "DEPENDENCIES_OUTPUT"),
@@ -45,7 +46,7 @@ _DECIDING = (
     *("IPHONEOS_DEPLOYMENT_TARGET", "ANDROID_", "NDK_", "ZIG_", "NIX_", "LANG", "LC_"),
     *("CCACHE_", "SCCACHE_", "RECC_", "DISTCC_", "ICECC", "ORCHESTRATOR_", "PYTORCH_"),
     *("JAVA_", "JDK_", "_JAVA_OPTIONS", "CLASSPATH", "PYTHON", "GLIBC_TUNABLES", "QEMU_"),
-    *("ATEN_", "TORCH_", "OMP_", "MKL_"),
+    *("ATEN_", "TORCH_", "OMP_", "MKL_", "LTA_"),
 )
 _PACKAGE = Path(__file__).parent.parent
 _NINJA_TIME_LIMIT = 60

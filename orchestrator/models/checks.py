@@ -6,7 +6,7 @@ Contract: each check returns nothing, or raises the one error that it is about.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,6 +66,10 @@ class ExtraArgumentsError(OrchestratorError):
 
 class MissingArgumentsError(OrchestratorError):
     """A model passes fewer arguments to an operator than it takes in the runtime."""
+
+
+class LapackMissingError(OrchestratorError):
+    """A model wants operators whose kernels are LAPACK's, which the runtime is built without."""
 
 
 class UnusableClassError(OrchestratorError):
@@ -130,6 +134,51 @@ def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_ve
         seen=_some(str(operator) for operator in missing),
         hint=_advice(missing, namespaces),
         details="\n".join(lines),
+    )
+
+
+def check_lapack(info: ModelInfo, lapack: Collection[str], runtime_version: str) -> None:
+    """Raises `LapackMissingError` if the model names an operator of `lapack`, names without
+    overloads: each of them fails wherever it is called."""
+    wanted = [one for one in info.root_operators if one.qualified in lapack]
+    if wanted:
+        users = _users(info, wanted[:_MOST_SHOWN])
+        raise _lapack_missing(
+            "names",
+            [str(operator) for operator in wanted],
+            info.place,
+            runtime_version,
+            "\n".join(f"{operator}: named in {where}" for operator, where in users.items()),
+        )
+
+
+def require_no_lapack(
+    failed_in: Sequence[str], lapack: Collection[str], place: Place, runtime_version: str
+) -> None:
+    """Raises `LapackMissingError` if a model failed in an operator of `lapack`.
+
+    failed_in: operators, each of which called the next, where the error was raised
+    """
+    wanted = [name for name in failed_in if name.partition(".")[0] in lapack]
+    if wanted:
+        way = ", which called ".join(failed_in)
+        raise _lapack_missing("calls", wanted[:1], place, runtime_version, f"raised in {way}")
+
+
+def _lapack_missing(
+    verb: str, operators: Sequence[str], place: Place, runtime_version: str, details: str
+) -> LapackMissingError:
+    count = len(operators)
+    return LapackMissingError(
+        f"this model {verb} {'an operator' if count == 1 else f'{count} operators'} "
+        "of LAPACK, which this runtime is built without",
+        place=place,
+        expected=f"operators of PyTorch {runtime_version} that have kernels without LAPACK",
+        seen=_some(operators),
+        hint="where it is of constants, compute it before the model is exported; else outside of"
+        " the model, or write it in other operators, as the inverse of a small matrix by its"
+        " formula",
+        details=details,
     )
 
 

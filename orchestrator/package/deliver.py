@@ -110,6 +110,7 @@ class DeliverInputs:
     beside: tuple[Path, ...] = ()
     kernels: KernelsFact | None = None
     maven_group: str | None = None
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -256,6 +257,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         selection=inputs.selection,
         runtime=inputs.runtime,
         kernels=inputs.kernels,
+        threads=inputs.threads,
         toolchain=inputs.toolchain,
         definitions=inputs.definitions,
         library=library,

@@ -160,6 +160,8 @@ class Manifest(_Fact):
     runtime: RuntimeFact
     # None: PyTorch's own alone.
     kernels: KernelsFact | None = None
+    # That a run uses by default; 0: as many as the machine has cores.
+    threads: int = Field(1, ge=0)
     toolchain: ToolchainFact
     # What a C++ consumer of the static libraries must define (`NAME` or `NAME=value`).
     definitions: Names

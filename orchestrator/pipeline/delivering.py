@@ -71,6 +71,7 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
             pytorch=session.runtime.version.version, tree=session.runtime.fetched.digest
         ),
         kernels=_kernels(session, variant.objects.plan.spec.features),
+        threads=app.threads,
         toolchain=ToolchainFact(
             compiler=toolchain.driver.kind or ("zig" if zig is not None else "command"),
             version=toolchain.version,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from orchestrator.codegen.projection import index_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja import failure_error
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
-from orchestrator.pipeline.prepare import PreparedRuntime, index_path
+from orchestrator.pipeline.prepare import PreparedRuntime, index_path, shipped_index
 from orchestrator.pipeline.session import Session
 from orchestrator.pipeline.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
 from orchestrator.plan.fingerprint import text_digest
@@ -27,10 +27,11 @@ from orchestrator.runtime.entry import (
     Entry,
     entry_path,
     entry_text,
+    load_entry,
     undefined_symbols,
 )
 from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
-from orchestrator.runtime.index_build import build_index
+from orchestrator.runtime.index_build import build_index, renew_units
 from orchestrator.runtime.mentions import Mentions, mentions_of
 from orchestrator.runtime.units import runtime_units
 from orchestrator.system.staging import write_bytes
@@ -57,12 +58,21 @@ class MadeIndex:
     compiled: int
 
 
-def make_index(
-    session: Session, *, jobs: int | None, view: Callable[[Mapping[str, float], int], ProgressSink]
-) -> MadeIndex:
-    """Compile, preprocess, index, write.
+class UnitUnknownError(OrchestratorError):
+    """A unit shall be indexed anew that the runtime does not have."""
 
-    Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError.
+
+def make_index(
+    session: Session,
+    *,
+    jobs: int | None,
+    view: Callable[[Mapping[str, float], int], ProgressSink],
+    only: Collection[str] = (),
+) -> MadeIndex:
+    """Compile, preprocess, index, write: all units, or those of `only` anew.
+
+    Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError, UnitUnknownError,
+    UnitNotRenewableError.
     """
     runtime = session.runtime
     spec = index_spec(session)
@@ -70,13 +80,13 @@ def make_index(
     bare = [
         UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST))
         for unit in runtime_units(runtime.fetched.tree, runtime.version)
+        if not only or unit.path in only
     ]
+    require_known(only, bare)
     # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
     units = list(_mentions(session, spec, bare))
     compiles = {u.path: index_unit(runtime.facts, spec, u) for u in units}
-    tracing = replace(spec, purpose="tracer")
-    library = native_compiles(runtime.facts, spec, LIBRARY_SOURCES, runtime.native)
-    tracer = native_compiles(runtime.facts, tracing, TRACER_SOURCES, runtime.native)
+    library, tracer = ((), ()) if only else _natives(runtime, spec)
     every = [*compiles.values(), *library, *tracer]
     graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
     carried = carry_out(
@@ -97,17 +107,40 @@ def make_index(
             session.context.state / "failures.log",
         )
     session.say("reading the objects")
-    index = build_index(
-        runtime.version.version,
-        runtime.fetched.digest,
-        units,
-        {path: Path(session.fill(c.object)) for path, c in compiles.items()},
-        {rule.unit: rule.operators for rule in runtime.version.fallbacks},
+    version, tree = runtime.version.version, runtime.fetched.digest
+    objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
+    fallbacks = {rule.unit: rule.operators for rule in runtime.version.fallbacks}
+    if only:
+        index = renew_units(shipped_index(version, tree), units, objects, fallbacks)
+    else:
+        index = build_index(version, tree, units, objects, fallbacks)
+    entry = load_entry(version) if only else _entry(session, library, tracer)
+    write_bytes(index_path(version), save_index(index))
+    write_bytes(entry_path(version), entry_text(entry).encode())
+    return MadeIndex(index, index_path(version), entry, len(carried.compiled))
+
+
+def _natives(
+    runtime: PreparedRuntime, spec: VariantSpec
+) -> tuple[tuple[Compile, ...], tuple[Compile, ...]]:
+    """Our own sources for a library, and for a tracer."""
+    tracing = replace(spec, purpose="tracer")
+    return (
+        native_compiles(runtime.facts, spec, LIBRARY_SOURCES, runtime.native),
+        native_compiles(runtime.facts, tracing, TRACER_SOURCES, runtime.native),
     )
-    entry = _entry(session, library, tracer)
-    write_bytes(index_path(runtime.version.version), save_index(index))
-    write_bytes(entry_path(runtime.version.version), entry_text(entry).encode())
-    return MadeIndex(index, index_path(runtime.version.version), entry, len(carried.compiled))
+
+
+def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
+    """Raises UnitUnknownError where `only` has what is none of `units`."""
+    unknown = sorted(set(only) - {unit.path for unit in units})
+    if unknown:
+        raise UnitUnknownError(
+            "the runtime has no such unit",
+            expected="a file of the source tree, such as aten/src/ATen/native/Linear.cpp",
+            seen=unknown[0],
+            hint="correct it, or leave --unit out to index all",
+        )
 
 
 def index_spec(session: Session) -> VariantSpec:

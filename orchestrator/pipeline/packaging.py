@@ -100,6 +100,9 @@ def common_fingerprint(
             "dtypes": {tag: sorted(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},
             "classes": sorted(selection.custom_classes),
             "features": sorted(selection.build_features),
+            # which kernels of ours there are follows from it and the rest, for each processor
+            "kernels": app.kernels,
+            "threads": app.threads,
             "runtime": session.runtime.facts.identity,
             "native": session.runtime.native,
         }

@@ -25,6 +25,7 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
     Misfit,
     check_classes,
+    check_lapack,
     check_operators,
     misfits,
     require_inputs,
@@ -212,6 +213,7 @@ class Session:
             known = {OperatorName.parse(name) for name in self.kernels.by_operator}
             version = self.runtime.version
             check_operators(info, known, version.version)
+            check_lapack(info, version.lapack, version.version)
             check_classes(info, version.custom_classes, version.version)
             self._models[path] = info
         return self._models[path]

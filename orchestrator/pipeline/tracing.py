@@ -14,7 +14,7 @@ from typing import Any
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja import failure_error
 from orchestrator.load.declared import App
-from orchestrator.models.checks import require_arguments
+from orchestrator.models.checks import require_arguments, require_no_lapack
 from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.driver import MEMORY_LIMIT, run_driver
 from orchestrator.pipeline.links import executable_links
@@ -81,8 +81,8 @@ def trace_apps(
     """Trace every model of `apps`; all tracers are built in one graph.
 
     all_operators: a tracer that holds everything, as a cross-check of the index.
-    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError, and
-    what models, planning and compiling raise.
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
+    LapackMissingError, and what models, planning and compiling raise.
     """
     wanted = [_wanted(session, app, all_operators) for app in apps]
     variants = plan_all(session, wanted)
@@ -190,7 +190,8 @@ def _checked(
 ) -> Mapping[str, Any]:
     """The tracer's result.
 
-    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError.
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
+    LapackMissingError.
     """
     place = Place(app.model_path(model).relative_to(session.context.root).as_posix())
     result = run.result
@@ -206,6 +207,12 @@ def _checked(
     require_arguments(
         session.misfits(app, model),
         reached_operators(result["trace"]),
+        place,
+        session.runtime.version.version,
+    )
+    require_no_lapack(
+        result["trace"]["failed_in"],
+        session.runtime.version.lapack,
         place,
         session.runtime.version.version,
     )

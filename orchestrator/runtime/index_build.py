@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts
+from orchestrator.errors import OrchestratorError
+from orchestrator.runtime.index import COMDAT, Registration, RuntimeIndex, UnitFacts, aliases
 from orchestrator.runtime.objects import ObjectFacts, Reference, Section, read_object
 from orchestrator.runtime.registrations import CutSection, cut_registrations
 from orchestrator.runtime.side_by_side import completed
@@ -21,6 +22,10 @@ from orchestrator.runtime.units import GENERATED
 _EXCEPTION_TABLE = ".gcc_except_table"
 # `at::_ops::add_Tensor::call(...)`: the only compiled way from one kernel to another operator.
 _OPERATOR_CALL = re.compile(r"^_ZN2at4_ops(\d+)(\w+)$")
+
+
+class UnitNotRenewableError(OrchestratorError):
+    """A unit refers to something of which only a whole index can tell where it is."""
 
 
 @dataclass
@@ -81,6 +86,85 @@ def build_index(
         registrations += [Registration(name, "fallback", number, ()) for name in carried]
         finished.append(replace(unit, init=reader.init))
     return _finish(pytorch, tree, finished, registrations, builder)
+
+
+def renew_units(
+    index: RuntimeIndex,
+    units: Iterable[UnitFacts],
+    objects: Mapping[str, Path],
+    fallbacks: Mapping[str, Iterable[str]] | None = None,
+) -> RuntimeIndex:
+    """`index` with some of its units anew; the others' objects are not read again.
+
+    What several units have (COMDAT) keeps what an older object of these had in it: too much is
+    needed then, never too little.
+
+    Raises ObjectUnreadableError, UnitNotRenewableError.
+    """
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    renewed = {numbers[unit.path]: unit for unit in units}
+    builder = _Builder()
+    strong: dict[str, str] = {}
+    weak: dict[str, int] = {}
+    for node, name in enumerate(index.names):
+        builder.number(name)
+        symbol, _, path = name.partition("@")
+        if path.startswith("#"):
+            weak[symbol] = int(path[1:])
+        elif index.owners[node] in renewed:
+            continue
+        elif path and symbol:
+            strong[symbol] = name
+        builder.nodes[node] = _Node(
+            index.owners[node],
+            index.sizes[node],
+            set(index.targets(node)),
+            set(index.kernel_tags.get(node, ())),
+        )
+    for symbol, name in tuple(strong.items()):
+        for alias in aliases(symbol):
+            strong.setdefault(alias, name)
+    registrations = [one for one in index.registrations if one.unit not in renewed]
+    finished = list(index.units)
+    read = {number: read_object(objects[unit.path]) for number, unit in renewed.items()}
+    for number, facts in read.items():
+        for symbol, section in facts.global_symbols.items():
+            strong[symbol] = _node_name(renewed[number].path, facts, facts.sections[section])
+        for symbol in facts.weak_symbols:
+            weak.setdefault(symbol, number)
+    for number, unit in sorted(renewed.items()):
+        _refuse_unknown_providers(unit.path, read[number], index, strong, weak)
+        reader = _UnitReader(builder, strong, weak, number, unit, read[number])
+        registrations += reader.read()
+        registrations += reader.promoted()
+        carried = (fallbacks or {}).get(unit.path, ())
+        registrations += [Registration(name, "fallback", number, ()) for name in carried]
+        finished[number] = replace(unit, init=reader.init)
+    for node, size in enumerate(index.sizes):
+        if index.owners[node] == COMDAT and size:  # the first copy's counts
+            builder.nodes[node].size = size
+    return _finish(index.pytorch, index.tree, finished, registrations, builder)
+
+
+def _refuse_unknown_providers(
+    unit: str,
+    facts: ObjectFacts,
+    index: RuntimeIndex,
+    strong: Mapping[str, str],
+    weak: Mapping[str, int],
+) -> None:
+    """Raises UnitNotRenewableError where the unit wants a template that another one instantiates,
+    and the index does not tell which."""
+    own = facts.global_symbols.keys() | facts.weak_symbols.keys()
+    symbols = {one.symbol for section in facts.sections.values() for one in section.references}
+    for symbol in sorted(symbols - own - strong.keys() - weak.keys()):
+        if symbol and symbol in index.by_name:
+            raise UnitNotRenewableError(
+                f"{unit} cannot be indexed alone",
+                expected="symbols whose unit the index tells",
+                seen=symbol,
+                hint="name the unit that instantiates it too, or index all",
+            )
 
 
 def _node_name(unit: str, facts: ObjectFacts, section: Section) -> str:

@@ -237,6 +237,7 @@ class VersionData(_Data):
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     memory: MemoryData
     random: Strings
+    lapack: Strings
     custom_classes: Strings
     computed_tags: Mapping[str, Strings]
     all_operators_bytes: Mapping[str, Mapping[Optimize, int]]

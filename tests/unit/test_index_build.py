@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from core_toy import compile_file, compile_text
 
+from orchestrator.pipeline.indexing import UnitUnknownError, require_known
 from orchestrator.runtime.index import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
-from orchestrator.runtime.index_build import build_index
+from orchestrator.runtime.index_build import UnitNotRenewableError, build_index, renew_units
 from orchestrator.runtime.objects import ObjectUnreadableError
 from orchestrator.select.closure import registry
 
@@ -127,6 +128,15 @@ def test_a_fallback_is_registered_with_the_operators_whose_results_carry_its_key
 
 def targets(index: RuntimeIndex, name: str) -> set[str]:
     return {index.names[node] for node in index.targets(index.by_name[name])}
+
+
+def of_unit(index: RuntimeIndex, unit: str) -> dict[str, tuple[int, set[str]]]:
+    """Name -> size and targets of all nodes that a unit owns."""
+    return {
+        name: (index.sizes[node], targets(index, name))
+        for node, name in enumerate(index.names)
+        if owner(index, name) == unit
+    }
 
 
 def owner(index: RuntimeIndex, name: str) -> str | None:
@@ -264,6 +274,63 @@ def test_equal_units_give_equal_bytes(
     path = tmp_path / "x.zst"
     path.write_bytes(save_index(index))
     assert load_index(path) == index
+
+
+@pytest.mark.parametrize("unit", FACTS, ids=lambda unit: unit.path)
+def test_a_unit_that_is_as_it_was_changes_nothing(
+    index: RuntimeIndex, objects: dict[str, Path], unit: UnitFacts
+) -> None:
+    assert save_index(renew_units(index, [unit], objects)) == save_index(index)
+
+
+def test_units_anew_are_as_in_an_index_of_all(
+    index: RuntimeIndex, objects: dict[str, Path], tmp_path: Path
+) -> None:
+    text = (
+        HEADER + "int a(int); int in_b(int x) { return x + 2; } int more() { return a(4) + 1; }\n"
+    )
+    changed = objects | {"native/b.cpp": compile_text(tmp_path, "b", text)}
+    renewed = renew_units(index, [UnitFacts("native/b.cpp", 1.0)], changed)
+    whole = build_index("0.1.0", "7" * 64, FACTS, changed)
+    assert targets(renewed, "_Z4morev@native/b.cpp") == {"_Z1ai@native/a.cpp"}
+    assert of_unit(renewed, "native/b.cpp") == of_unit(whole, "native/b.cpp")
+    assert of_unit(renewed, "native/a.cpp") == of_unit(whole, "native/a.cpp")
+
+
+def test_a_unit_that_wants_a_template_of_an_unknown_unit_is_not_indexed_alone(
+    objects: dict[str, Path], tmp_path: Path
+) -> None:
+    facts = [one for one in FACTS if one.path in ("core/vec.cpp", "native/b.cpp")]
+    text = HEADER + "extern template struct Vec<int>;\n"
+    text += "int in_b(int x) { return Vec<int>().grow(x); }\n"
+    changed = objects | {"native/b.cpp": compile_text(tmp_path, "b", text)}
+    before = build_index("0.1.0", "7" * 64, facts, objects)
+    vec, b = facts
+    with pytest.raises(UnitNotRenewableError) as caught:
+        renew_units(before, [b], changed)
+    assert caught.value.render() == (
+        "error: native/b.cpp cannot be indexed alone\n"
+        "  expected: symbols whose unit the index tells\n"
+        f"  seen:     {GREW}\n"
+        "  do:       name the unit that instantiates it too, or index all"
+    )
+    both = renew_units(before, [vec, b], changed)
+    whole = build_index("0.1.0", "7" * 64, facts, changed)
+    assert of_unit(both, "native/b.cpp") == of_unit(whole, "native/b.cpp")
+    assert targets(both, "_Z4in_bi@native/b.cpp") == {f"{GREW}@#0"}
+
+
+def test_a_unit_that_there_is_not_is_named() -> None:
+    require_known((), FACTS)
+    require_known(["native/b.cpp"], FACTS)
+    with pytest.raises(UnitUnknownError) as caught:
+        require_known(["native/b.cpp", "native/c.cpp"], FACTS)
+    assert caught.value.render() == (
+        "error: the runtime has no such unit\n"
+        "  expected: a file of the source tree, such as aten/src/ATen/native/Linear.cpp\n"
+        "  seen:     native/c.cpp\n"
+        "  do:       correct it, or leave --unit out to index all"
+    )
 
 
 def test_an_object_that_cannot_be_read(objects: dict[str, Path], tmp_path: Path) -> None:

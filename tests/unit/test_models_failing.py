@@ -13,6 +13,7 @@ from golden_files import Golden
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.checks import (
     check_classes,
+    check_lapack,
     check_operators,
     misfits,
     require_arguments,
@@ -20,6 +21,7 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
 )
 from orchestrator.models.info import read_model
+from orchestrator.runtime.versions import load_version
 from orchestrator.values.operators import Arguments, OperatorName
 
 CASES = Path(__file__).parents[1] / "failing" / "models"
@@ -41,6 +43,7 @@ CLASSES = {
     "foreign_operator": "UnknownOperatorError",
     "git_lfs_pointer": "NotAModelError",
     "inflates_too_far": "OversizedModelError",
+    "lapack": "LapackMissingError",
     "missing_arguments": "MissingArgumentsError",
     "mobile_optimised": "UnknownOperatorError",
     "named_tuple": "NamedTupleError",
@@ -71,6 +74,7 @@ def examine(model: Path) -> None:
     # as if the tracer had reached all of it
     reached = {str(operator) for operator in info.root_operators}
     require_arguments(misfits(info, TAKEN), reached, info.place, "1.13.1")
+    check_lapack(info, load_version("1.13.1").lapack, "1.13.1")
     check_classes(info, ["quantized.EmbeddingPackedParamsBase"], "1.13.1")
 
 

@@ -24,12 +24,13 @@ from orchestrator.package.files import (
 from orchestrator.package.record import claim_packages, drop_packages
 from orchestrator.package.sums import SUMS
 from orchestrator.pipeline import packaging
-from orchestrator.pipeline.packaging import OtherCLibraryError
+from orchestrator.pipeline.packaging import OtherCLibraryError, common_fingerprint
 from orchestrator.report.packages import MissingAbi, PackageReport
 from orchestrator.toolchain.driver import Driver
 from orchestrator.values.config import ToolchainConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.packages import default_packages, suitable_packages
+from orchestrator.values.selection import Selection
 
 CASES = toy.ROOT / "tests/failing/packages"
 TARGETS = {
@@ -418,3 +419,20 @@ def test_a_rewritten_package_keeps_its_slot(tmp_path: Path) -> None:
     write(tmp_path / "a", "two")
     assert drop_packages(tmp_path, but=["slot"]) == ()
     assert claim_packages(tmp_path, "slot", []) == ("a",)
+
+
+@pytest.mark.parametrize(
+    "change", [{"threads": 2}, {"kernels": "native"}, {"optimize": "size"}, {"name": "other"}]
+)
+def test_variants_of_another_declaration_are_of_another_state(change: dict[str, object]) -> None:
+    session = SimpleNamespace(
+        runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native="n")
+    )
+    app = {"name": "toy", "package_name": "toy", "optimize": "balanced", "threads": 1}
+    app |= {"kernels": "auto", "config": SimpleNamespace(version="1")}
+
+    def state(**given: object) -> str:
+        declared = SimpleNamespace(**(app | given))
+        return common_fingerprint(session, declared, (), Selection())  # type: ignore[arg-type]
+
+    assert state(**change) != state() == state()

@@ -14,7 +14,12 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import Place
-from orchestrator.models.checks import ExtraArgumentsError, Misfit, MissingArgumentsError
+from orchestrator.models.checks import (
+    ExtraArgumentsError,
+    LapackMissingError,
+    Misfit,
+    MissingArgumentsError,
+)
 from orchestrator.pipeline import tracing
 from orchestrator.pipeline.tracing import IndexIncompleteError, ModelFailedError
 from orchestrator.report.verify import DriverRun
@@ -173,6 +178,24 @@ def test_any_run_that_fails_fails_the_model(traced: Trace, failing: int, do: str
         "  seen:     RUN_FAILED: no words\n"
         f"  do:       {do}\n"
         "  | raised in aten::linear, which called aten::addmm"
+    )
+
+
+def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
+    failed = result(1, error={"code": "RUN_FAILED", "text": "no words"})
+    assert failed.result is not None
+    failed.result["trace"]["failed_in"] = ["aten::linalg_matrix_norm", "aten::linalg_svdvals"]
+    with pytest.raises(LapackMissingError) as caught:
+        traced(lambda _: failed)
+    assert caught.value.render() == (
+        "m.ptl: error: this model calls an operator of LAPACK, which this runtime is built"
+        " without\n"
+        "  expected: operators of PyTorch 1.13.1 that have kernels without LAPACK\n"
+        "  seen:     aten::linalg_svdvals\n"
+        "  do:       where it is of constants, compute it before the model is exported; else"
+        " outside of the model, or write it in other operators, as the inverse of a small matrix by"
+        " its formula\n"
+        "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
     )
 
 

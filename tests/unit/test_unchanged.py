@@ -149,6 +149,9 @@ def write(name: str) -> Callable[[Workspace], None]:
         (change_env("CPATH", "/opt/include"), "CPATH"),
         (change_env("CCACHE_DIR", "/tmp"), "CCACHE_DIR"),
         (change_env("CCC_OVERRIDE_OPTIONS", "+-O0"), "CCC_OVERRIDE_OPTIONS"),
+        # what models' runs get of it
+        (change_env("LTA_CPU_LEVEL", "baseline"), "LTA_CPU_LEVEL"),
+        (change_env("LTA_THREADS", "1"), "LTA_THREADS"),
         # what was looked up, set or not
         (change_env("HOME", "/home/other"), "HOME"),
         (change_env("HOME", None), "HOME"),

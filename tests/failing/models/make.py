@@ -85,6 +85,11 @@ class Quantised(nn.Module):
         return self.linear(x)
 
 
+class Inverts(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x) if bool(x.sum() > 2) else x.inverse() + torch.det(x)
+
+
 def lite(module: nn.Module, inputs: list[tuple[torch.Tensor, ...]] | None = None) -> Records:
     scripted = torch.jit.script(module.eval())
     if inputs:
@@ -245,6 +250,7 @@ def later_cases() -> dict[str, bytes]:
         "missing_arguments": pack(
             lite(torch.jit.trace(Spread().eval(), torch.ones(2)), [(torch.ones(2),)])
         ),
+        "lapack": pack(lite(Inverts(), [(torch.eye(2),)])),
     }
 
 
