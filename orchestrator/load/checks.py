@@ -117,7 +117,7 @@ def check_groups(
                 yield UnknownTargetError(
                     f"{abi} is itself a group" if abi in groups else f"no toolchain offers {abi}",
                     place=group.places.value(("members", number)),
-                    expected=", ".join(single) or "an ABI; toolchains/ has none",
+                    expected=", ".join(single),
                     seen=abi,
                     hint="name the ABIs that it stands for"
                     if abi in groups
@@ -206,7 +206,7 @@ def _targets(
             yield UnknownTargetError(
                 f"no toolchain offers {abi}",
                 place=app.places.value(("targets", number)),
-                expected=", ".join(sorted(known)) or "an ABI; toolchains/ has none",
+                expected=", ".join(sorted(known)),
                 seen=abi,
                 hint=did_you_mean_abi(abi, known, _declare(abi)),
             )

@@ -164,8 +164,12 @@ class Session:
 
     @cached_property
     def own_abi(self) -> str | None:
-        """The ABI of this machine, where a toolchain of the workspace compiles for it."""
-        return host_abi(self._toolchain_configs, this_machine())
+        """The ABI of this machine, where a toolchain compiles for it: one of the workspace's own
+        before one that we ship."""
+        declared = self.workspace.toolchains
+        own = {abi: one.config for abi, one in declared.items() if not one.built_in}
+        machine = this_machine()
+        return host_abi(own, machine) or host_abi(self._toolchain_configs, machine)
 
     @property
     def host(self) -> str:
