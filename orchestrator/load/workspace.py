@@ -126,6 +126,17 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     )
 
 
+def check_new_app(staged: Path, name: str, workspace: Workspace) -> None:
+    """Raise the faults of an app that is to be added; `staged`/apps/<name> is its folder."""
+    faults: list[OrchestratorError] = []
+    app = _load_app(staged, staged / "apps" / name / "app.yaml", workspace.config, faults)
+    known = {*workspace.toolchains, *workspace.groups}
+    if app:
+        apps = {**workspace.apps, name: app}
+        faults.extend(check_apps(apps, workspace.toolchains, known, workspace.groups))
+    raise_all(faults)
+
+
 def _load_toolchains(
     root: Path, errors: list[OrchestratorError]
 ) -> tuple[dict[str, Toolchain], dict[str, Group], set[str]]:

@@ -212,11 +212,7 @@ class Session:
             shown = path.relative_to(self.context.root).as_posix()
             info = read_model(path, name=shown)
             require_inputs(info, declared=model.inputs != "bundled")
-            require_no_named_tuples(info)
-            known = {OperatorName.parse(name) for name in self.kernels.by_operator}
-            version = self.runtime.version
-            check_operators(info, known, version.version)
-            check_classes(info, version.custom_classes, version.version)
+            require_loadable(info, self.kernels, self.runtime.version)
             self._models[path] = info
         return self._models[path]
 
@@ -233,6 +229,14 @@ class Session:
             backends=self.backends,
             tracer=self.tracer,
         )
+
+
+def require_loadable(info: ModelInfo, kernels: Registry, version: VersionData) -> None:
+    """Raises what orchestrator.models raises of a model that the runtime does not load."""
+    require_no_named_tuples(info)
+    known = {OperatorName.parse(name) for name in kernels.by_operator}
+    check_operators(info, known, version.version)
+    check_classes(info, version.custom_classes, version.version)
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
