@@ -110,7 +110,7 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     if errors:
         raise_all([*errors, *faults])
     broken: dict[str, tuple[OrchestratorError, ...]] = {}
-    for fault in faults:
+    for fault in sorted(faults, key=lambda fault: fault.place or Place("")):
         name = _app_of(fault)
         broken[name] = (*broken.get(name, ()), fault)
     return Workspace(
