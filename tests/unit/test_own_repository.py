@@ -10,21 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import ptl
 import pytest
 from test_load import APP, good_workspace
 from test_output_schemas import faults as against_schema
 
 from orchestrator import cli
 from orchestrator.commands import build as build_command
-from orchestrator.commands import init
 from orchestrator.commands.patterns import resolve_patterns, what_is_right
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_config, load_workspace
 from orchestrator.pipeline.adding import example_of
 from orchestrator.pipeline.building import Built
+from orchestrator.pipeline.session import Session
 from orchestrator.report.table import BuildReport
+from orchestrator.system.staging import write_bytes
 from orchestrator.values.labels import Label
+from tests import ptl
 
 ROOT = Path(__file__).parents[2]
 CLASSIFIER = ROOT / "apps/camera/models/classifier.ptl"
@@ -108,14 +109,13 @@ def test_init_writes_over_nothing(name: str, told: str, answer: Answer, tmp_path
 def test_init_is_done_or_not(
     answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = init.write_bytes
 
     def full(path: Path, data: bytes, mode: int | None = None) -> None:
         if path.name == "WORKSPACE":
             raise OSError(28, "No space left on device", str(path))
-        write(path, data, mode)
+        write_bytes(path, data, mode)
 
-    monkeypatch.setattr(init, "write_bytes", full)
+    monkeypatch.setattr("orchestrator.commands.init.write_bytes", full)
     assert answer("init")[0] == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -387,7 +387,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
         return Built(BuildReport(()), read=SimpleNamespace())  # type: ignore[arg-type]
 
     monkeypatch.setattr(build_command, "build", build)
-    monkeypatch.setattr(build_command.Session, "prepare", lambda session: None)
+    monkeypatch.setattr(Session, "prepare", lambda session: None)
     monkeypatch.setattr(build_command, "keep", lambda *_, **__: pytest.fail("it would be silent"))
     return asked
 
