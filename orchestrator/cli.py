@@ -117,9 +117,12 @@ def main(
         return _interrupted(words) if is_interrupt(error) else _failed(error, words, env, cwd)
 
 
-def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Path) -> Context:
-    """The folders of one invocation: `--workspace`, else the workspace around `cwd`."""
-    from orchestrator.load.workspace import cache_folder, find_root, load_config
+def make_context(
+    arguments: argparse.Namespace, env: Mapping[str, str], cwd: Path, in_workspace: bool = True
+) -> Context:
+    """The folders of one invocation: `--workspace`, else the workspace around `cwd`; or that very
+    folder, with the WORKSPACE that it would have."""
+    from orchestrator.load.workspace import BUILT_IN, cache_folder, find_root, load_config
 
     try:
         start = cwd / Path(arguments.workspace or "").expanduser()
@@ -127,8 +130,10 @@ def make_context(arguments: argparse.Namespace, env: Mapping[str, str], cwd: Pat
         start = cwd / arguments.workspace
     if not start.is_dir():
         raise NoSuchFolderError("--workspace names no folder", seen=str(start))
-    root = usable(find_root(start.resolve()), "workspace", "rename or move its folder")
-    config, places = load_config(root)
+    start = start.resolve()
+    found = find_root(start) if in_workspace else start
+    root = usable(found, "workspace", "rename or move its folder")
+    config, places = load_config(root if in_workspace else BUILT_IN)
     cache = cache_folder(config, places, root, env)
     secrets = env.secrets if isinstance(env, Environment) else {}
     return Context(
@@ -153,12 +158,13 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
         raise _no_verb(chosen.verb)
     if chosen.verb == "build" and not chosen.workspace and told_again(words, env, cwd):
         return ExitCode.OK
-    module = COMMANDS[chosen.verb].load()
+    command = COMMANDS[chosen.verb]
+    module = command.load()
     arguments = _parsed(_verb_parser(module), chosen.rest, chosen)
     if arguments is None:
         return ExitCode.OK
     arguments.words = tuple(words)
-    context = make_context(arguments, env, cwd)
+    context = make_context(arguments, env, cwd, command.in_workspace)
     try:
         return module.run(arguments, context)
     except OSError as error:

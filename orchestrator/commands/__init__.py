@@ -36,10 +36,12 @@ class CommandModule(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """A registered verb: its module, by name, and its line in `orchestrator --help`."""
+    """A registered verb: its module, by name, its line in `orchestrator --help`, and whether it
+    works in a workspace; one that makes it has the folder as its root."""
 
     module: str
     help: str
+    in_workspace: bool = True
 
     def load(self) -> CommandModule:
         """Import the verb's module."""
@@ -47,6 +49,8 @@ class Command:
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
+    "init": Command("init", "make a folder a workspace", in_workspace=False),
+    "new-app": Command("new_app", "add an app to the workspace, from its models"),
     "build": Command("build", "build, deliver and verify apps' libraries"),
     "plan": Command("plan", "tell what a build would need, share and compile"),
     "matrix": Command("matrix", "list the variants that a change touches, for CI"),

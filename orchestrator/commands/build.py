@@ -11,12 +11,13 @@ from datetime import datetime
 from rich.console import Console
 
 from orchestrator.commands.jobs import add_jobs
-from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.patterns import add_patterns, what_is_right
 from orchestrator.commands.unchanged import forget, keep, started
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.execute.lock import cache_in_use, workspace_lock
+from orchestrator.load.validate import raise_all
 from orchestrator.pipeline.building import Built, build
 from orchestrator.pipeline.checking import require_releasable
 from orchestrator.pipeline.launching import check_launcher
@@ -30,7 +31,7 @@ HELP = """\
 Builds every app and ABI that the patterns name into dist/<app>/<abi>/: reads the models' committed
 traces, compiles only the units that they need (objects are shared through the user's cache folder),
 links, delivers, runs every model in the delivered library, and makes the packages in
-dist/<app>/packages/."""
+dist/<app>/packages/. What is wrong with an app's own app.yaml stops only what names that app."""
 EXAMPLE = """\
 ./orchestrate build //...
 ./orchestrate build //apps/camera:linux-x86_64
@@ -63,7 +64,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     since = started(context.root)
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace)
+    labels, faults = what_is_right(arguments.patterns, session.workspace, say)
+    if not arguments.keep_going:
+        raise_all(faults)
     if arguments.release:
         require_releasable(session, labels)
     check_launcher(session)
@@ -79,15 +82,17 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 view=progress_view(arguments.quiet, arguments.verbose),
                 keep_going=arguments.keep_going,
             )
-            _keep(arguments, context, built, since)
-    report = built.report
+            if not session.workspace.broken:  # else the warning would not be told again
+                _keep(arguments, context, built, since)
+    report = replace(built.report, errors=(*built.report.errors, *faults))
     if arguments.json:
         print(report.to_json(), end="")
     else:
         show(report, Console())
-    if built.failures:
+    failures = (*built.failures, *faults)
+    if failures:
         sys.stdout.flush()
-        for failure in built.failures:
+        for failure in failures:
             print(shown(failure.render(), sys.stderr, context.env), file=sys.stderr)
         return ExitCode.USER_ERROR
     return ExitCode.OK

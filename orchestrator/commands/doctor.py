@@ -15,6 +15,8 @@ from typing import Final
 from rich.console import Console
 
 from orchestrator.commands.findings import Finding, Machine, findings
+from orchestrator.commands.patterns import warn_of_broken
+from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.execute.lock import cache_in_use
@@ -42,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print the findings; raises what loading the workspace raises."""
-    found = findings(load_workspace(context.root, context.env), _machine(context))
+    workspace = load_workspace(context.root, context.env)
+    warn_of_broken(workspace, speaker(arguments.quiet))
+    found = findings(workspace, _machine(context))
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     else:

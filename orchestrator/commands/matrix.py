@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
+from orchestrator.commands.patterns import warn_of_broken
+from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
+from orchestrator.load.workspace import load_workspace
 from orchestrator.pipeline.matrix import matrix_since
 from orchestrator.report.matrix import GITHUB_MOST
 
@@ -14,7 +17,8 @@ NAME = "matrix"
 HELP = """\
 Lists the variants that a change touches, with the reason for each: an app's declaration, model or
 trace, its toolchain, WORKSPACE's pin or defaults, or the orchestrator itself. Declarations are
-compared as values, so that a comment touches nothing. What is not committed counts too. For GitHub
+compared as values, so that a comment touches nothing. What is not committed counts too. An app.yaml
+that a change has broken is an error; one that was broken before is only warned of. For GitHub
 it prints lines for $GITHUB_OUTPUT (`matrix`, `any`, `count`), for GitLab a child pipeline."""
 EXAMPLE = """\
 ./orchestrate matrix --since origin/main
@@ -48,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Compare and print."""
-    matrix = matrix_since(context, arguments.since, arguments.also)
+    workspace = load_workspace(context.root, context.env)
+    matrix = matrix_since(context, workspace, arguments.since, arguments.also)
+    warn_of_broken(workspace, speaker(arguments.quiet))
     if arguments.format == "github":
         if len(matrix.jobs) > GITHUB_MOST:
             print(

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Plan and print the report."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace)
+    labels = resolve_patterns(arguments.patterns, session.workspace, say)
     with cache_in_use(context.cache, say):
         report = planned(session, labels)
     if arguments.json:

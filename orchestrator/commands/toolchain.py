@@ -11,6 +11,7 @@ from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.execute.lock import cache_in_use
+from orchestrator.load.declared import Workspace
 from orchestrator.pipeline.session import Session
 from orchestrator.toolchain.consumers import write_toolchain_file
 from orchestrator.toolchain.resolve import ResolvedToolchain
@@ -34,7 +35,9 @@ class AbiUnknownError(OrchestratorError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the ABI and --json."""
     parser.add_argument("action", choices=["show", "cmake"], help="what to do")
-    parser.add_argument("abi", nargs="?", help="an ABI of the workspace (show: all of them)")
+    parser.add_argument(
+        "abi", nargs="?", help="an ABI (show: all that apps name or toolchains/ has)"
+    )
     parser.add_argument("--json", action="store_true", help="show: print a list for machines")
 
 
@@ -42,12 +45,14 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    abis = [arguments.abi] if arguments.abi else sorted(session.workspace.toolchains)
+    abis = [arguments.abi] if arguments.abi else _wanted(session.workspace)
     if arguments.abi not in (None, *session.workspace.toolchains):
         raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
     if arguments.action == "cmake":
         if arguments.abi is None:
-            raise AbiUnknownError("`cmake` wants one ABI", expected=", ".join(abis))
+            raise AbiUnknownError(
+                "`cmake` wants one ABI", expected=", ".join(session.workspace.toolchains)
+            )
         with cache_in_use(context.cache, say):
             toolchain = session.toolchain(arguments.abi)
             file = write_toolchain_file(toolchain, session.running(arguments.abi))
@@ -63,6 +68,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for name, value in facts.items():
             print(f"  {name:<18}{_words(value)}")
     return ExitCode.OK
+
+
+def _wanted(workspace: Workspace) -> list[str]:
+    """The ABIs that the workspace declares, and those that we ship and its apps name."""
+    named = {abi for abis in workspace.targets.values() for abi in abis}
+    toolchains = workspace.toolchains.items()
+    return sorted(abi for abi, one in toolchains if not one.built_in or abi in named)
 
 
 def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:

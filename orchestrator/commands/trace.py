@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Trace and print one line a model."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace)
+    labels = resolve_patterns(arguments.patterns, session.workspace, say)
     apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
     check_launcher(session)
     with cache_in_use(context.cache, say):

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Verify and print one line a model; at the end all errors."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace)
+    labels = resolve_patterns(arguments.patterns, session.workspace, say)
     console = Console(highlight=False)
     rows: list[dict[str, Any]] = []
     errors: list[OrchestratorError] = []

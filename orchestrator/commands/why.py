@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     # what is selected is the same for every ABI of an app
-    label = resolve_patterns([arguments.label], session.workspace)[0]
+    label = resolve_patterns([arguments.label], session.workspace, say)[0]
     with cache_in_use(context.cache, say):
         answer = why(session, label, arguments.subject)
     if arguments.json:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
 from orchestrator.values.config import NAME, PATTERN_WORDS, System
@@ -117,7 +117,7 @@ def check_groups(
                 yield UnknownTargetError(
                     f"{abi} is itself a group" if abi in groups else f"no toolchain offers {abi}",
                     place=group.places.value(("members", number)),
-                    expected=", ".join(single) or "an ABI; toolchains/ has none",
+                    expected=", ".join(single),
                     seen=abi,
                     hint="name the ABIs that it stands for"
                     if abi in groups
@@ -203,13 +203,7 @@ def _targets(
             )
     for number, abi in enumerate(targets):
         if abi not in known:
-            yield UnknownTargetError(
-                f"no toolchain offers {abi}",
-                place=app.places.value(("targets", number)),
-                expected=", ".join(sorted(known)) or "an ABI; toolchains/ has none",
-                seen=abi,
-                hint=did_you_mean_abi(abi, known, _declare(abi)),
-            )
+            yield unknown_target(abi, known, app.places.value(("targets", number)))
     for abi in app.config.budgets:
         if abi not in targets and abi not in abis_of(targets, groups):
             yield BudgetTargetError(
@@ -219,6 +213,19 @@ def _targets(
                 seen=abi,
                 hint=did_you_mean_abi(abi, targets, "remove it, or add the target"),
             )
+
+
+def unknown_target(
+    abi: str, known: Collection[str], place: Place | None = None
+) -> UnknownTargetError:
+    """The fault of a target that no toolchain offers."""
+    return UnknownTargetError(
+        f"no toolchain offers {abi}",
+        place=place,
+        expected=", ".join(sorted(known)),
+        seen=abi,
+        hint=did_you_mean_abi(abi, known, _declare(abi)),
+    )
 
 
 def _declare(abi: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.errors import Place
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.values.config import (
     AppConfig,
@@ -48,11 +48,12 @@ class App:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A toolchain's declaration; `place` is its file."""
+    """A toolchain's declaration; `place` is its file, `built_in` whether we ship it."""
 
     config: ToolchainConfig
     place: Place
     places: PlaceIndex = field(compare=False, repr=False)
+    built_in: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Group:
 class Workspace:
     """All declarations; `apps` by name and `toolchains` by ABI, both sorted.
 
+    apps    those that are right
     cache   the user's cache folder, as `cache_folder` finds it
     groups  target -> the ABIs that it stands for
+    broken  the other apps: name -> what is wrong with them
     """
 
     root: Path
@@ -78,6 +81,7 @@ class Workspace:
     apps: Mapping[str, App]
     toolchains: Mapping[str, Toolchain]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    broken: Mapping[str, tuple[OrchestratorError, ...]] = field(default_factory=dict)
 
     @property
     def targets(self) -> Mapping[str, tuple[str, ...]]:

@@ -1,7 +1,9 @@
 """The workspace as its files declare it: `WORKSPACE`, `apps/*/app.yaml`, `toolchains/*.yaml`.
 
-`load_workspace` reads all of them and raises all of their faults together. Places show paths
-relative to the workspace's root, with `/`.
+`load_workspace` reads all of them. Faults of `WORKSPACE` or of a toolchain are raised, all that
+there are together; those of an app are kept with its name, for whoever needs that app. Toolchains
+that we ship are there too; a file of the same name in `toolchains/` takes the place of one. Places
+show paths relative to the workspace's root, with `/`.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ __all__ = [
 ]
 
 FILE: Final = "WORKSPACE"
+# What we ship as a workspace has it: links to this project's own, files in an installed package.
+BUILT_IN: Final = Path(__file__).parent.parent / "builtin"
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -73,7 +77,8 @@ def find_root(start: Path) -> Path:
         "there is no workspace here",
         expected=f"a file {FILE} in this folder or in one above it",
         seen=str(start),
-        hint="change to a workspace, or name one with --workspace DIR",
+        hint="change to a workspace, name one with --workspace DIR, or make one here:"
+        " orchestrate init",
     )
 
 
@@ -88,38 +93,77 @@ def load_config(root: Path) -> tuple[WorkspaceConfig, PlaceIndex]:
 def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     """Every declaration under `root`, checked against each other and against the disk.
 
-    Raises one error for each fault, several as `DeclarationErrors`.
+    Raises one error for each fault outside of apps, several as `DeclarationErrors`; then with those
+    of apps.
     """
     config, places = load_config(root)
     errors: list[OrchestratorError] = []
-    toolchains, groups, apps = dict[str, Toolchain](), dict[str, Group](), dict[str, App]()
-    faulty = dict[str, App]()
-    # A broken toolchain counts as known, or each of its apps would be told again.
-    known = set[str]()
-    for file in _declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors):
-        known.add(file.stem)
+    toolchains, groups, known = _load_toolchains(root, errors)
+    members = {name: group.config.members for name, group in sorted(groups.items())}
+    faults: list[OrchestratorError] = []
+    apps = dict[str, App]()
+    for file in _declarations(root, "apps/*/app.y*ml", r"app\.yaml", faults):
+        app = _load_app(root, file, config, faults)
+        if app:
+            apps[app.name] = app
+    faults.extend(check_apps(apps, toolchains, known, members))
+    if errors:
+        raise_all([*errors, *faults])
+    broken: dict[str, tuple[OrchestratorError, ...]] = {}
+    for fault in sorted(faults, key=lambda fault: fault.place or Place("")):
+        name = _app_of(fault)
+        broken[name] = (*broken.get(name, ()), fault)
+    return Workspace(
+        root,
+        config,
+        cache_folder(config, places, root, env),
+        MappingProxyType(
+            {name: without_groups(app, members) for name, app in apps.items() if name not in broken}
+        ),
+        MappingProxyType(toolchains),
+        MappingProxyType(members),
+        MappingProxyType(broken),
+    )
+
+
+def check_new_app(staged: Path, name: str, workspace: Workspace) -> None:
+    """Raise the faults of an app that is to be added; `staged`/apps/<name> is its folder."""
+    faults: list[OrchestratorError] = []
+    app = _load_app(staged, staged / "apps" / name / "app.yaml", workspace.config, faults)
+    known = {*workspace.toolchains, *workspace.groups}
+    if app:
+        apps = {**workspace.apps, name: app}
+        faults.extend(check_apps(apps, workspace.toolchains, known, workspace.groups))
+    raise_all(faults)
+
+
+def _load_toolchains(
+    root: Path, errors: list[OrchestratorError]
+) -> tuple[dict[str, Toolchain], dict[str, Group], set[str]]:
+    """Toolchains and groups, those that we ship too, and every name that has a file.
+
+    A broken one counts as known, or each of its apps would be told again.
+    """
+    own = list(_declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors))
+    known = {file.stem for file in own}
+    shipped = [f for f in sorted(BUILT_IN.glob("toolchains/*.yaml")) if f.stem not in known]
+    toolchains, groups = dict[str, Toolchain](), dict[str, Group]()
+    for file in sorted([*own, *shipped], key=lambda file: file.stem):
         declared = _load_toolchain(root, file, errors)
         if isinstance(declared, Toolchain):
             toolchains[file.stem] = declared
             errors.extend(check_toolchain(file.stem, declared))
         elif declared:
             groups[file.stem] = declared
+    known.update(file.stem for file in shipped)
     errors.extend(check_groups(groups, known))
-    members = {name: group.config.members for name, group in sorted(groups.items())}
-    for file in _declarations(root, "apps/*/app.y*ml", r"app\.yaml", errors):
-        app, is_right = _load_app(root, file, config, errors)
-        if app:
-            (apps if is_right else faulty)[app.name] = app
-    errors.extend(check_apps({**apps, **faulty}, toolchains, known, members))
-    raise_all(errors)
-    return Workspace(
-        root,
-        config,
-        cache_folder(config, places, root, env),
-        MappingProxyType({name: without_groups(app, members) for name, app in apps.items()}),
-        MappingProxyType(toolchains),
-        MappingProxyType(members),
-    )
+    return toolchains, groups, known
+
+
+def _app_of(fault: OrchestratorError) -> str:
+    """The app in whose folder a fault has its place: `apps/<app>/...`."""
+    assert fault.place
+    return fault.place.file.split("/")[1]
 
 
 def cache_folder(
@@ -207,6 +251,8 @@ def _declarations(
 
 
 def _place(root: Path, file: Path) -> Place:
+    if file.is_relative_to(BUILT_IN):
+        return Place(f"{file.relative_to(BUILT_IN).as_posix()} (built in)")
     return Place(file.relative_to(root).as_posix())
 
 
@@ -254,7 +300,8 @@ def _load_toolchain(
     errors.extend(faults)
     if isinstance(config, ToolchainGroup):
         return Group(config, _place(root, file), places)
-    return Toolchain(config, _place(root, file), places) if config else None
+    built_in = file.is_relative_to(BUILT_IN)
+    return Toolchain(config, _place(root, file), places, built_in) if config else None
 
 
 def _toolchain_model(data: Any) -> type[ToolchainConfig | ToolchainGroup]:
@@ -268,17 +315,17 @@ _ANY: Final = {"models": [{"file": "any.ptl"}], "targets": ["any"]}
 
 def _load_app(
     root: Path, file: Path, workspace: WorkspaceConfig, errors: list[OrchestratorError]
-) -> tuple[App | None, bool]:
-    """An app, and whether its file is right; of a faulty one what is right in it, if anything."""
+) -> App | None:
+    """An app; of one whose file is faulty what is right in it, if anything."""
     config, places, faults, data = _load(AppConfig, root, file)
     errors.extend(faults)
     part = config or right_part(AppConfig, data, _ANY)
     if part is None:
-        return None, False
+        return None
     if not part.targets:
         part = part.model_copy(update={"budgets": {}, "packages": None})
     name = file.parent.name
-    app = App(
+    return App(
         name=name,
         folder=file.parent,
         config=part,
@@ -291,4 +338,3 @@ def _load_app(
         maven_group=part.maven_group or workspace.defaults.maven_group,
         places=places,
     )
-    return app, config is not None

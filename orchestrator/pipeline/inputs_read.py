@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.load.declared import App
-from orchestrator.load.workspace import FILE, expand
+from orchestrator.load.workspace import BUILT_IN, FILE, expand
 from orchestrator.package.deliver import DeliverInputs
 from orchestrator.package.record import FOLDER
 from orchestrator.pipeline.session import Session
@@ -77,7 +77,11 @@ def inputs_read(
         made=frozenset(made),
         objects=objects,
         # as load_workspace reads them
-        patterns=((root, "toolchains/*.y*ml"), (root, "apps/*/app.y*ml")),
+        patterns=(
+            (root, "toolchains/*.y*ml"),
+            (root, "apps/*/app.y*ml"),
+            (BUILT_IN, "toolchains/*.yaml"),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.git import GitTree, git_tree
 from orchestrator.load.declared import Workspace
+from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import FILE, load_workspace
 from orchestrator.pipeline.touched import Change, touched
 from orchestrator.report.matrix import Matrix
@@ -22,27 +23,37 @@ _PACKAGE: Final = Path(__file__).parent.parent
 _PROJECT: Final = "pyproject.toml"
 
 
-def matrix_since(context: Context, revision: str, also: Iterable[str] = ()) -> Matrix:
-    """The jobs touched since a revision, uncommitted changes included.
+def matrix_since(
+    context: Context, head: Workspace, revision: str, also: Iterable[str] = ()
+) -> Matrix:
+    """The jobs of a workspace that are touched since a revision, uncommitted changes included.
 
     also: files of the workspace that touch everything when they change.
-    Raises GitMissingError, NotAGitTreeError, UnknownRevisionError, and what loading raises.
+    Raises GitMissingError, NotAGitTreeError, UnknownRevisionError, and the faults of apps that were
+    broken since: their jobs cannot be told, and none of theirs would tell of it.
     """
-    head = load_workspace(context.root, context.env)
     tree = git_tree(context.root, context.env)
     if revision and not revision.strip("0"):
         # what GitHub and GitLab give as the commit before a branch's first push
+        raise_all([fault for faults in head.broken.values() for fault in faults])
         return Matrix(None, touched(head, Change(None, (), ("no commit to compare with",))))
     commit = tree.commit(revision)
     paths = tree.changed(commit)
     files = tree.files(commit)
     with _workspace_of(tree, commit, files, context) as (base, why):
+        raise_all([fault for app in _broken_since(head, base, paths) for fault in head.broken[app]])
         change = Change(
             base,
             paths - _same_locks(tree, files, paths, context.root),
             (*why, *_own_reasons(tree, commit), *sorted(paths & {*also})),
         )
         return Matrix(commit, touched(head, change))
+
+
+def _broken_since(head: Workspace, base: Workspace | None, paths: Iterable[str]) -> list[str]:
+    """The broken apps that were right before, or of which a file was changed."""
+    changed = {path.split("/")[1] for path in paths if path.startswith("apps/")}
+    return [app for app in head.broken if base is None or app not in base.broken or app in changed]
 
 
 @contextmanager

@@ -65,11 +65,7 @@ class PreparedRuntime:
 
         Raises IndexUnreadableError where it is not of this source tree.
         """
-        version = self.version.version
-        return with_own_units(
-            shipped_index(version, self.fetched.digest),
-            ((OWN + one.source, one.operators, one.symbols) for one in own_units(version)),
-        )
+        return whole_index(self.version.version, self.fetched.digest)
 
     @cached_property
     def entry(self) -> Entry:
@@ -97,6 +93,14 @@ def shipped_index(version: str, tree: str) -> RuntimeIndex:
             hint="run: orchestrator runtime index",
         )
     return index
+
+
+def whole_index(version: str, tree: str) -> RuntimeIndex:
+    """The shipped index, with units of ours that register operators; see `shipped_index`."""
+    return with_own_units(
+        shipped_index(version, tree),
+        ((OWN + one.source, one.operators, one.symbols) for one in own_units(version)),
+    )
 
 
 def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) -> PreparedRuntime:

@@ -165,8 +165,12 @@ class Session:
 
     @cached_property
     def own_abi(self) -> str | None:
-        """The ABI of this machine, where a toolchain of the workspace compiles for it."""
-        return host_abi(self._toolchain_configs, this_machine())
+        """The ABI of this machine, where a toolchain compiles for it: one of the workspace's own
+        before one that we ship."""
+        declared = self.workspace.toolchains
+        own = {abi: one.config for abi, one in declared.items() if not one.built_in}
+        machine = this_machine()
+        return host_abi(own, machine) or host_abi(self._toolchain_configs, machine)
 
     @property
     def host(self) -> str:
@@ -209,12 +213,7 @@ class Session:
             shown = path.relative_to(self.context.root).as_posix()
             info = read_model(path, name=shown)
             require_inputs(info, declared=model.inputs != "bundled")
-            require_no_named_tuples(info)
-            known = {OperatorName.parse(name) for name in self.kernels.by_operator}
-            version = self.runtime.version
-            check_operators(info, known, version.version)
-            check_lapack(info, version.lapack, version.version)
-            check_classes(info, version.custom_classes, version.version)
+            require_loadable(info, self.kernels, self.runtime.version)
             self._models[path] = info
         return self._models[path]
 
@@ -231,6 +230,15 @@ class Session:
             backends=self.backends,
             tracer=self.tracer,
         )
+
+
+def require_loadable(info: ModelInfo, kernels: Registry, version: VersionData) -> None:
+    """Raises what orchestrator.models raises of a model that the runtime does not load."""
+    require_no_named_tuples(info)
+    known = {OperatorName.parse(name) for name in kernels.by_operator}
+    check_operators(info, known, version.version)
+    check_lapack(info, version.lapack, version.version)
+    check_classes(info, version.custom_classes, version.version)
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:

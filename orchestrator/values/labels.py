@@ -126,7 +126,7 @@ def _expand(
     if not found and pattern.abi is None:
         raise UnknownAppError(
             f"`{text}` names nothing: the workspace has no apps",
-            hint="declare one in apps/<app>/app.yaml",
+            hint="add one: ./orchestrate new-app NAME --model MODEL.ptl",
         )
     if not found:
         raise _unknown_abi(pattern, text, targets, groups, offered)

@@ -57,7 +57,7 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., int]], None
     """Register a verb `work` that does what is given."""
 
     def register(work: Callable[..., int]) -> None:
-        command = SimpleNamespace(help="work", load=lambda: _Verb(work))
+        command = SimpleNamespace(help="work", load=lambda: _Verb(work), in_workspace=True)
         monkeypatch.setattr(cli, "COMMANDS", {"work": command})
 
     return register
@@ -162,7 +162,8 @@ def test_no_workspace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "error: there is no workspace here\n"
         "  expected: a file WORKSPACE in this folder or in one above it\n"
         f"  seen:     {tmp_path}\n"
-        "  do:       change to a workspace, or name one with --workspace DIR\n"
+        "  do:       change to a workspace, name one with --workspace DIR, or make one here:"
+        " orchestrate init\n"
     )
 
 

@@ -177,7 +177,7 @@ def test_a_workspace_without_apps() -> None:
         resolve(["//..."], {})
     assert caught.value.render() == (
         "error: `//...` names nothing: the workspace has no apps\n"
-        "  do:       declare one in apps/<app>/app.yaml"
+        "  do:       add one: ./orchestrate new-app NAME --model MODEL.ptl"
     )
 
 

@@ -15,9 +15,10 @@ import pytest
 from golden_files import Golden
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.validate import MOST_ERRORS, DeclarationErrors
+from orchestrator.load.validate import MOST_ERRORS, DeclarationErrors, raise_all
 from orchestrator.load.workspace import (
     NoWorkspaceError,
+    Workspace,
     expand,
     find_root,
     load_config,
@@ -69,6 +70,11 @@ def _complete(root: Path) -> None:
         (app / "models" / "small.ptl").touch()
 
 
+def faults(workspace: Workspace) -> list[OrchestratorError]:
+    """What is wrong with any of its apps."""
+    return [fault for app in workspace.broken.values() for fault in app]
+
+
 def good_workspace(root: Path) -> Path:
     """Make the folder a workspace with one app, camera, for one ABI; an empty file is its model."""
     (root / "apps" / "camera").mkdir(parents=True)
@@ -88,7 +94,7 @@ def test_bad_input(case: str, tmp_path: Path, golden: Golden) -> None:
     shutil.copytree(CASES / case, root)
     _complete(root)
     with pytest.raises(OrchestratorError) as caught:
-        load_workspace(root, {"HOME": "/home/me"})
+        raise_all(faults(load_workspace(root, {"HOME": "/home/me"})))
     golden(CASES / case / "expected.txt", caught.value.render() + "\n")
 
 
@@ -97,7 +103,8 @@ def test_a_good_workspace(root: Path) -> None:
     app = workspace.apps["camera"]
     assert workspace.cache == Path("/home/me/.cache/libtorch-orchestrator")
     assert workspace.targets == {"camera": ("linux-x86_64",)}
-    assert list(workspace.toolchains) == ["linux-x86_64"]
+    assert workspace.broken == {}
+    assert not workspace.toolchains["linux-x86_64"].built_in
     assert app.place == Place("apps/camera/app.yaml")
     assert (app.optimize, app.selection, app.kernels) == ("balanced", "guarded", "auto")
     assert app.package_name == "camera-libtorch"
@@ -146,7 +153,7 @@ def test_threads_that_are_none(root: Path, value: str) -> None:
         before = (root / file).read_text()
         (root / file).write_text(text)
         with pytest.raises(OrchestratorError) as caught:
-            load_workspace(root, {})
+            raise_all(faults(load_workspace(root, {})))
         (root / file).write_text(before)
         first, expected = caught.value.render().splitlines()[:2]
         line = text.count("\n")
@@ -154,6 +161,50 @@ def test_threads_that_are_none(root: Path, value: str) -> None:
             first == f"{file}:{line}:{place}: error: `threads` is refused: not a number of threads"
         )
         assert expected == "  expected: a number from 1 to 1,024, or `cores`"
+
+
+def test_toolchains_that_we_ship(root: Path) -> None:
+    """They are there without a file, say that they are ours, and a file takes the place of one."""
+    shutil.rmtree(root / "toolchains")
+    shipped = load_workspace(root, {}).toolchains
+    assert [*shipped] == sorted(shipped)
+    assert {*shipped} >= {"linux-x86_64", "linux-arm64", "android-arm64-v8a", "ios-arm64"}
+    assert all(one.built_in for one in shipped.values())
+    assert shipped["linux-arm64"].place == Place("toolchains/linux-arm64.yaml (built in)")
+    assert load_workspace(root, {}).groups["ios-simulator"] == (
+        "ios-simulator-arm64",
+        "ios-simulator-x86_64",
+    )
+    (root / "toolchains").mkdir()
+    own = TOOLCHAIN + "compile_flags: [-DOURS]\n"
+    (root / "toolchains/linux-x86_64.yaml").write_text(own)
+    declared = load_workspace(root, {}).toolchains
+    assert declared["linux-x86_64"].config.compile_flags == ("-DOURS",)
+    assert declared["linux-x86_64"].place == Place("toolchains/linux-x86_64.yaml")
+    assert [abi for abi, one in declared.items() if not one.built_in] == ["linux-x86_64"]
+    # one that is broken is not replaced by ours
+    (root / "toolchains/linux-x86_64.yaml").write_text("abi: [\n")
+    with pytest.raises(OrchestratorError) as caught:
+        load_workspace(root, {})
+    assert caught.value.render().startswith("toolchains/linux-x86_64.yaml:2:1: error: ")
+
+
+def test_a_broken_app_is_kept_apart(root: Path) -> None:
+    shutil.copytree(root / "apps/camera", root / "apps/vad")
+    shutil.copytree(root / "apps/camera", root / "apps/old")
+    (root / "apps/old/app.yaml").rename(root / "apps/old/app.yml")
+    (root / "apps/vad/app.yaml").write_text(APP + "optimise: size\nbudgets: {x: 1MB}\n")
+    workspace = load_workspace(root, {})
+    assert list(workspace.apps) == ["camera"]
+    assert {app: [fault.what for fault in found] for app, found in workspace.broken.items()} == {
+        "old": ["the file is not read under this name"],
+        "vad": ["unknown key `optimise`", "a budget for x, which is not a target of this app"],
+    }
+    # with a fault that is of all apps everything is told
+    (root / "toolchains/pair.yaml").write_text("abi: pair\nmembers: [nope]\n")
+    with pytest.raises(DeclarationErrors) as caught:
+        load_workspace(root, {})
+    assert len(caught.value.errors) == 4
 
 
 def test_apps_are_sorted_and_other_folders_are_not_apps(root: Path) -> None:
@@ -173,7 +224,7 @@ def test_at_most_ten_errors_are_shown(root: Path) -> None:
     keys = "".join(f"key{number:02}: 1\n" for number in range(MOST_ERRORS + 2))
     (root / "apps" / "camera" / "app.yaml").write_text(APP + keys)
     with pytest.raises(OrchestratorError) as caught:
-        load_workspace(root, {})
+        raise_all(faults(load_workspace(root, {})))
     lines = caught.value.render().splitlines()
     assert lines[0] == "apps/camera/app.yaml:3:1: error: unknown key `key00`"
     assert lines[-1] == "12 errors in the workspace's files, 2 of them not shown"
@@ -183,7 +234,7 @@ def test_at_most_ten_errors_are_shown(root: Path) -> None:
 def test_text_that_is_not_utf8(root: Path) -> None:
     (root / "apps" / "camera" / "app.yaml").write_bytes(b"# caf\xe9\n")
     with pytest.raises(OrchestratorError) as caught:
-        load_workspace(root, {})
+        raise_all(faults(load_workspace(root, {})))
     assert caught.value.render() == (
         "apps/camera/app.yaml: error: the file is not text\n"
         "  expected: UTF-8\n"
@@ -206,7 +257,8 @@ def test_the_root_is_found_from_below(root: Path, tmp_path_factory: pytest.TempP
         "error: there is no workspace here\n"
         "  expected: a file WORKSPACE in this folder or in one above it\n"
         f"  seen:     {elsewhere}\n"
-        "  do:       change to a workspace, or name one with --workspace DIR"
+        "  do:       change to a workspace, name one with --workspace DIR, or make one here:"
+        " orchestrate init"
     )
 
 
@@ -473,8 +525,9 @@ def test_a_target_that_stands_for_several(root: Path) -> None:
     app += "targets: [linux-x86_64, phones]\nbudgets: {phones: 2MB, phone-b: 1MB}\n"
     (root / "apps/camera/app.yaml").write_text(app)
     workspace = load_workspace(root, {"HOME": "/home/me"})
-    assert list(workspace.toolchains) == ["linux-x86_64", "phone-a", "phone-b"]
-    assert dict(workspace.groups) == {"phones": ("phone-a", "phone-b")}
+    own = [abi for abi, one in workspace.toolchains.items() if not one.built_in]
+    assert own == ["linux-x86_64", "phone-a", "phone-b"]
+    assert workspace.groups["phones"] == ("phone-a", "phone-b")
     assert dict(workspace.targets) == {"camera": ("linux-x86_64", "phone-a", "phone-b")}
     # a member's own budget goes before its group's
     assert workspace.apps["camera"].config.budgets == {"phone-a": 2_000_000, "phone-b": 1_000_000}

@@ -29,6 +29,7 @@ from orchestrator import cli
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.git import git_tree
+from orchestrator.load.workspace import load_workspace
 from orchestrator.pipeline import matrix as pipeline_matrix
 from orchestrator.pipeline.matrix import matrix_since
 from orchestrator.report.matrix import Job, Matrix
@@ -46,7 +47,7 @@ def context(root: Path, env: dict[str, str] = ENV) -> Context:
 
 
 def since(root: Path, revision: str = "HEAD", *also: str) -> dict[str, tuple[str, ...]]:
-    found = matrix_since(context(root), revision, also)
+    found = matrix_since(context(root), load_workspace(root, ENV), revision, also)
     return {job.label: job.reasons for job in found.jobs}
 
 
@@ -225,10 +226,38 @@ def test_a_workspace_that_is_new_or_was_broken(tmp_path: Path) -> None:
     commit(tmp_path)
     workspace(tmp_path)
     assert since(tmp_path) == dict.fromkeys((ARM, HOST, KEYS), ("the workspace is new",))
-    write(tmp_path, {"apps/camera/app.yaml": "model: []\n"})
+    write(tmp_path, {"toolchains/linux-arm64.yaml": "abi: []\n"})
     commit(tmp_path)
     workspace(tmp_path)
     assert set(since(tmp_path).values()) == {("the declarations of before cannot be read",)}
+
+
+def test_an_app_that_was_broken(root: Path) -> None:
+    write(root, {"apps/camera/app.yaml": "model: []\n"})
+    commit(root)
+    workspace(root)
+    assert since(root) == {ARM: ("new",), HOST: ("new",)}
+
+
+def test_an_app_that_is_broken_since(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no job that would tell of it; one that was broken before keeps nobody."""
+    write(root, {"apps/camera/app.yaml": "model: []\n"})
+    with pytest.raises(OrchestratorError) as caught:
+        since(root)
+    assert caught.value.render().startswith("apps/camera/app.yaml:1:1: error: ")
+    with pytest.raises(OrchestratorError):
+        since(root, "0" * 40)
+    commit(root)
+    write(root, {"apps/keyboard/models/next_word.ptl": "other"})
+    assert since(root) == {KEYS: ("apps/keyboard/models/next_word.ptl",)}
+    assert cli.main(["matrix", "--since", "HEAD"], env=ENV, cwd=root) == 0
+    assert capsys.readouterr().err.startswith(
+        "warning: //apps/camera is left out: apps/camera/app."
+    )
+    # broken in another way
+    write(root, {"apps/camera/app.yaml": "models: 1\n"})
+    with pytest.raises(OrchestratorError):
+        since(root)
 
 
 def test_the_first_push_of_a_branch_has_no_commit_before_it(root: Path) -> None:
@@ -336,7 +365,7 @@ def test_the_command(form: str, root: Path, capsys: pytest.CaptureFixture[str]) 
     write(root, {"apps/keyboard/models/next_word.ptl": "other"})
     words = ["matrix", "--since", "HEAD", "--format", form]
     assert cli.main(words, env=ENV, cwd=root) == 0
-    matrix = matrix_since(context(root), "HEAD")
+    matrix = matrix_since(context(root), load_workspace(root, ENV), "HEAD")
     texts = {
         "json": matrix.to_json(),
         "github": matrix.to_github(),
@@ -380,6 +409,6 @@ MAKE: dict[str, Callable[[Path], tuple[Path, str, dict[str, str]]]] = {
 def test_bad_input(case: str, tmp_path: Path, golden: Golden) -> None:
     root, revision, env = MAKE[case](tmp_path)
     with pytest.raises(OrchestratorError) as caught:
-        matrix_since(context(root, env), revision)
+        matrix_since(context(root, env), load_workspace(root, env), revision)
     text = caught.value.render().replace(str(root), "<workspace>").replace(revision, "<revision>")
     golden(CASES / case / "expected.txt", text + "\n")

@@ -134,6 +134,7 @@ class _Session:
             targets={"camera": ("a", "b")},
             toolchains={},
             groups={},
+            broken={},
             apps={"camera": SimpleNamespace(name="camera")},
             config=SimpleNamespace(jobs=None),
         )

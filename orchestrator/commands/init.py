@@ -1,0 +1,92 @@
+"""`orchestrate init`: makes a folder a workspace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError, Place
+from orchestrator.load.workspace import BUILT_IN, FILE
+from orchestrator.system.staging import write_bytes
+
+NAME = "init"
+HELP = """\
+Makes the current folder a workspace: writes WORKSPACE, which pins the PyTorch that this version of
+the orchestrator has data for, with the ways to get it; a script `orchestrate`, which runs the
+installed orchestrator; and a .gitignore where there is none. Commit all of them."""
+EXAMPLE = """\
+./orchestrate init
+./orchestrate init --workspace ml --json"""
+
+_SCRIPT: Final = "orchestrate"
+_IGNORED: Final = ".gitignore"
+
+
+class WorkspaceExistsError(OrchestratorError):
+    """A folder that is to be a workspace is one, or has a file in the way."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help="print what was written for machines")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Write the files, WORKSPACE last, and tell what is next. Raises WorkspaceExistsError."""
+    files = _files(context.root)
+    written: list[Path] = []
+    try:
+        for path, data, mode in files:
+            write_bytes(path, data, mode)
+            written.append(path)
+    except BaseException:
+        for path in written:
+            with suppress(OSError):
+                path.unlink()
+        raise
+    names = [path.name for path in written]
+    steps = ["./orchestrate doctor", "./orchestrate new-app NAME --model MODEL.ptl"]
+    if arguments.json:
+        told = {"root": str(context.root), "files": names, "next": steps}
+        print(json.dumps({"format": 1, **told}, indent=2))
+        return ExitCode.OK
+    print(f"made {', '.join(names)}")
+    print("next:", *(f"  {step}" for step in steps), sep="\n")
+    return ExitCode.OK
+
+
+def _files(root: Path) -> list[tuple[Path, bytes, int]]:
+    """What a workspace begins with: paths, contents and modes; WORKSPACE is the last."""
+    for name in (FILE, _SCRIPT):
+        if (root / name).is_symlink() or (root / name).exists():
+            raise _in_the_way(name)
+    script = (BUILT_IN / "orchestrate.sh").read_bytes()
+    files = [(root / _SCRIPT, script, 0o755)]
+    if not (root / _IGNORED).exists():
+        files.append((root / _IGNORED, (BUILT_IN / "gitignore").read_bytes(), 0o644))
+    return [*files, (root / FILE, _pins(), 0o644)]
+
+
+def _pins() -> bytes:
+    """Our own WORKSPACE, without the line that names a file of this project."""
+    lines = (BUILT_IN / FILE).read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(line for line in lines if "$schema=" not in line).encode()
+
+
+def _in_the_way(name: str) -> WorkspaceExistsError:
+    if name == FILE:
+        return WorkspaceExistsError(
+            "there is a WORKSPACE here already",
+            place=Place(name),
+            hint="go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is another"
+            " tool's, run init in a folder below",
+        )
+    return WorkspaceExistsError(
+        "a file of this name is there already",
+        place=Place(name),
+        hint="move it away, or run init in a folder below",
+    )

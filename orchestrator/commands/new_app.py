@@ -1,0 +1,104 @@
+"""`orchestrate new-app`: adds an app to the workspace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from orchestrator.commands.patterns import warn_of_broken
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, visible
+from orchestrator.pipeline.adding import NewApp, NewModel, add_app
+from orchestrator.pipeline.session import Session
+
+NAME = "new-app"
+HELP = """\
+Makes apps/NAME/ with copies of the models and an app.yaml for them, and tells what is in the models
+and what is next. A model that the runtime cannot load is refused. Where a model has no inputs
+inside, app.yaml gets a call of each of its methods, for you to put the shapes in."""
+EXAMPLE = """\
+./orchestrate new-app vad --model ~/exported/vad.ptl
+./orchestrate new-app vad --model vad.ptl --target linux-arm64 --target android-arm64-v8a"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the name, --model, --target and --json."""
+    parser.add_argument("name", metavar="NAME", help="the app's name: its label is //apps/NAME")
+    parser.add_argument(
+        "--model",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="a .ptl file, which is copied; may be given again",
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="ABI",
+        help="an ABI to build for; may be given again (default: this machine's own)",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was made for machines")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Add the app and tell of it. Raises what `add_app` raises."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    warn_of_broken(session.workspace, say)
+    models = [Path(file) for file in arguments.model]
+    added = add_app(session, arguments.name, models, arguments.target, Path.cwd())
+    if arguments.json:
+        print(json.dumps(_to_json(added), indent=2))
+        return ExitCode.OK
+    print(f"made {added.place}, for {', '.join(added.targets)}")
+    for model in added.models:
+        print(f"  {visible(_facts(model))}")
+    print("next:", *(f"  {step}" for step in _steps(added)), sep="\n")
+    return ExitCode.OK
+
+
+def _facts(model: NewModel) -> str:
+    """`models/vad.ptl: 14 operators; forward with 3 inputs inside, embed without`."""
+    counts = model.inputs
+    methods = []
+    for name in model.methods:
+        if name not in counts:
+            methods.append(f"{name} without inputs")
+        else:
+            count = counts[name]
+            methods.append(f"{name} with {'' if count is None else f'{count} '}inputs inside")
+    return f"{model.file}: {len(model.info.root_operators)} operators; {', '.join(methods)}"
+
+
+def _steps(added: NewApp) -> list[str]:
+    label = f"//apps/{added.name}"
+    fill = [f"give the shapes of the inputs in {added.place}"]
+    return [
+        *(fill if any(model.example for model in added.models) else []),
+        f"./orchestrate trace {label}",
+        f"./orchestrate build {label}",
+    ]
+
+
+def _to_json(added: NewApp) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "app": added.name,
+        "file": added.place.file,
+        "targets": list(added.targets),
+        "models": [
+            {
+                "file": model.file,
+                "operators": [str(name) for name in model.info.root_operators],
+                "methods": list(model.methods),
+                "inputs": model.inputs,
+                "example_inputs": model.example,
+            }
+            for model in added.models
+        ],
+        "next": _steps(added),
+    }
