@@ -98,5 +98,5 @@ def _tell(traced: TracedApp) -> None:
             print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
         if model.misfits:
             print(f"    never ran, and cannot in this runtime: {visible(', '.join(model.misfits))}")
-        for change in model.changes or ():
-            print(f"    changed in the lock: {change}")
+        if model.changes:
+            print(f"    changed in the lock: {'; '.join(map(str, model.changes))}")

@@ -157,9 +157,7 @@ def tracer_selection(
     )
 
 
-def _trace_models(
-    session: Session, app: App, tracer: str, write: bool
-) -> Iterable[TracedModel]:
+def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Iterable[TracedModel]:
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
         results = _results(session, app, model, tracer)

@@ -13,16 +13,15 @@ _TOLD = 8
 
 @dataclass(frozen=True)
 class Change:
-    """What came and what went in one part of a lock. Neither: it is another one, or counts other
-    numbers."""
+    """What came and what went in one part of a lock; neither where its numbers, or its digest, are
+    others."""
 
     part: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        told = ", ".join((*_told("+", self.added), *_told("-", self.removed)))
-        return f"{self.part}: {told or 'changed'}"
+        return " ".join((self.part, *_told("+", self.added), *_told("-", self.removed)))
 
 
 def changes_between(old: Trace, new: Trace) -> tuple[Change, ...]:
@@ -39,7 +38,7 @@ def changes_between(old: Trace, new: Trace) -> tuple[Change, ...]:
 
 def _names(trace: Trace) -> dict[str, frozenset[str]]:
     """The parts of a lock that are sets of names."""
-    pairs = (f"{tag} {dtype}" for tag, dtypes in trace.kernel_tags.items() for dtype in dtypes)
+    pairs = (f"{tag}:{dtype}" for tag, dtypes in trace.kernel_tags.items() for dtype in dtypes)
     return {
         "operators": frozenset((*trace.root_operators, *trace.called_operators)),
         "never ran": frozenset(trace.unrun_operators),
@@ -51,8 +50,7 @@ def _names(trace: Trace) -> dict[str, frozenset[str]]:
 
 
 def _values(trace: Trace) -> dict[str, object]:
-    """The parts that are numbers or digests, of which nobody asks for more than whether they
-    changed."""
+    """The parts of which nobody asks for more than whether they changed."""
     identity = trace.identity
     return {
         "outputs": trace.outputs,
@@ -70,4 +68,4 @@ def _values(trace: Trace) -> dict[str, object]:
 def _told(sign: str, names: Iterable[str]) -> Iterable[str]:
     listed = [f"{sign}{name}" for name in names]
     more = len(listed) - _TOLD
-    return [*listed[:_TOLD], f"{sign}{more} more"] if more > 0 else listed
+    return [*listed[:_TOLD], f"and {sign}{more} more"] if more > 0 else listed

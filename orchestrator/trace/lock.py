@@ -182,7 +182,7 @@ def trace_before(app_folder: Path, model: str) -> Trace | None:
     path = lock_path(app_folder, model)
     try:
         return parse_lock(_text(path), path.name)
-    except (OSError, TraceDamagedError, TraceConflictError):
+    except (OSError, TraceDamagedError):
         return None
 
 
