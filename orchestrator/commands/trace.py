@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import Any
 
 from orchestrator.commands.jobs import add_jobs
@@ -64,36 +65,38 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _row(traced: TracedApp) -> dict[str, Any]:
-    models = zip(traced.traces, traced.uncompared, traced.misfits, strict=True)
     return {
         "app": traced.app.name,
         "units": traced.units,
         "units_compiled": traced.compiled,
         "models": [
             {
-                "model": trace.model,
-                "operators": len(trace.called_operators),
-                "kernel_tags": len(trace.kernel_tags),
-                "never_ran": list(trace.unrun_operators),
-                "uncompared": list(uncompared),
-                "cannot_run": list(misfits),
+                "model": model.trace.model,
+                "operators": len(model.trace.called_operators),
+                "kernel_tags": len(model.trace.kernel_tags),
+                "never_ran": list(model.trace.unrun_operators),
+                "uncompared": list(model.uncompared),
+                "cannot_run": list(model.misfits),
+                "changes": None if model.changes is None else [asdict(c) for c in model.changes],
             }
-            for trace, uncompared, misfits in models
+            for model in traced.models
         ],
     }
 
 
 def _tell(traced: TracedApp) -> None:
     print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
-    models = zip(traced.traces, traced.uncompared, traced.misfits, strict=True)
-    for trace, uncompared, misfits in models:
+    for model in traced.models:
+        trace = model.trace
         unrun = trace.unrun_operators
         print(
             f"  {trace.model}: {len(trace.called_operators)} operators ran,"
             f" {len(trace.kernel_tags)} kernel tags"
             + (f"; never ran: {', '.join(unrun)}" if unrun else "")
         )
-        if uncompared:
-            print(f"    compared by kind and shape only: {visible(', '.join(uncompared))}")
-        if misfits:
-            print(f"    never ran, and cannot in this runtime: {visible(', '.join(misfits))}")
+        if model.uncompared:
+            print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
+        if model.misfits:
+            print(f"    never ran, and cannot in this runtime: {visible(', '.join(model.misfits))}")
+        if model.changes:
+            print(f"    changed in the lock: {'; '.join(map(str, model.changes))}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle, islice
 from typing import Any
 
@@ -19,14 +20,17 @@ from orchestrator.pipeline.compile import ProgressSink, carry_out, names_of
 from orchestrator.pipeline.driver import MEMORY_LIMIT, run_driver
 from orchestrator.pipeline.links import executable_links
 from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.variants import Wanted, plan_all
+from orchestrator.pipeline.variants import Wanted, hot_units, plan_all
 from orchestrator.plan.graph import action_graph
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.report.steady import settled, uncompared
 from orchestrator.report.verify import DriverRun
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
-from orchestrator.trace.lock import hot_tags_before, pack_runs, write_lock
+from orchestrator.select.tag_code import size_of_tag
+from orchestrator.trace.difference import Change, changes_between
+from orchestrator.trace.hot import Scales
+from orchestrator.trace.lock import pack_runs, trace_before, write_lock
 from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
@@ -54,17 +58,26 @@ class IndexIncompleteError(OrchestratorError):
 
 
 @dataclass(frozen=True)
-class TracedApp:
-    """An app's new traces, and how many units its tracer has, and had to compile.
+class TracedModel:
+    """A model's new trace.
 
-    `uncompared` has the places in each model's outputs that differ from run to run, or that cannot
-    be looked into; `misfits` its calls that the runtime cannot make, which no input reached.
+    changes     against the trace that it takes the place of; None where there was none to read
+    uncompared  places in its outputs that differ from run to run, or that cannot be looked into
+    misfits     its calls that the runtime cannot make, which no input reached
     """
 
+    trace: Trace
+    changes: tuple[Change, ...] | None
+    uncompared: tuple[str, ...]
+    misfits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TracedApp:
+    """An app's traced models, and how many units its tracer has, and had to compile."""
+
     app: App
-    traces: tuple[Trace, ...]
-    uncompared: tuple[tuple[str, ...], ...]
-    misfits: tuple[tuple[str, ...], ...]
+    models: tuple[TracedModel, ...]
     units: int
     compiled: int
 
@@ -107,10 +120,8 @@ def trace_apps(
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
         tracer = session.fill(links[app.name][0].output)
-        made = tuple(_trace_models(session, app, tracer, write))
-        traces, places, misfits = zip(*made, strict=True)
-        units = count_units(objects.compiles)
-        traced.append(TracedApp(app, traces, places, misfits, units, compiled))
+        models = tuple(_trace_models(session, app, tracer, write))
+        traced.append(TracedApp(app, models, count_units(objects.compiles), compiled))
     return tuple(traced)
 
 
@@ -146,26 +157,40 @@ def tracer_selection(
     )
 
 
-def _trace_models(
-    session: Session, app: App, tracer: str, write: bool
-) -> Iterable[tuple[Trace, tuple[str, ...], tuple[str, ...]]]:
+def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Iterable[TracedModel]:
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
         results = _results(session, app, model, tracer)
         runs = settled(results)
         recording = runs.pop("trace")
         packed, digest = pack_runs(runs)
+        before = trace_before(app.folder, model.name)
         trace = trace_from_recording(
             app.name,
             model.name,
             session.trace_identity(app, model),
             recording,
             digest,
-            hot_tags_before(app.folder, model.name),
+            scales(session),
         )
+        changes = None if before is None else changes_between(before, trace)
         if write:
             write_lock(app.folder, trace, packed)
-        yield trace, uncompared(runs), tuple(map(str, session.misfits(app, model)))
+        misfits = tuple(map(str, session.misfits(app, model)))
+        yield TracedModel(trace, changes, uncompared(runs), misfits)
+
+
+def scales(session: Session) -> Scales:
+    """What the kernels of a model are weighed with."""
+    index = session.runtime.index
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+
+    @cache
+    def sizes(tag: str) -> Mapping[str, int]:
+        units = hot_units(session, (tag,))
+        return {unit: size_of_tag(index, tag, numbers[unit]) for unit in units}
+
+    return Scales(session.runtime.version.work, sizes)
 
 
 def _results(

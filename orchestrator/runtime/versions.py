@@ -213,6 +213,27 @@ class MemoryData(_Data):
     heavy_cost: float
 
 
+class WorkRule(_Data):
+    """What kernels of some tags (globs) work on, and how many steps one of it takes."""
+
+    tags: Strings
+    of: Literal["elements", "results", "products"]
+    steps: float
+
+
+class WorkData(_Data):
+    """How traces turn what they count into steps, each about a nanosecond (`trace/hot.py`).
+
+    call and kernel are steps of a call of an operator, and of a kernel's start. The first rule that
+    matches a tag counts; `element` is for elements of tags that none matches.
+    """
+
+    call: int
+    kernel: int
+    element: float
+    rules: Annotated[tuple[WorkRule, ...], Strict(False)]
+
+
 class VersionData(_Data):
     """The facts about one version of PyTorch; the YAML file's comments explain each."""
 
@@ -240,6 +261,7 @@ class VersionData(_Data):
     lapack: Strings
     custom_classes: Strings
     computed_tags: Mapping[str, Strings]
+    work: WorkData
     all_operators_bytes: Mapping[str, Mapping[Optimize, int]]
 
 

@@ -44,7 +44,6 @@ __all__ = [
     "TraceUnknownError",
     "UnfitRecordingError",
     "changes",
-    "hot_tags_before",
     "lock_path",
     "lock_text",
     "pack_runs",
@@ -52,6 +51,7 @@ __all__ = [
     "read_lock",
     "read_runs",
     "runs_path",
+    "trace_before",
     "write_lock",
 ]
 
@@ -177,11 +177,11 @@ def _text(path: Path) -> str:
         return file.read(4 * LONGEST + 4).decode("utf-8", "replace")
 
 
-def hot_tags_before(app_folder: Path, model: str) -> tuple[str, ...] | None:
-    """The hot tags of the committed trace, stale or not; None where there is none to read."""
+def trace_before(app_folder: Path, model: str) -> Trace | None:
+    """The committed trace, stale or not; None where there is none to read."""
     path = lock_path(app_folder, model)
     try:
-        return parse_lock(_text(path), path.name).hot_tags
+        return parse_lock(_text(path), path.name)
     except (OSError, TraceDamagedError):
         return None
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.trace.hot import Scales, hot_tags
 from orchestrator.values.trace import Trace, TraceIdentity
-
-# A tag that takes this share of a model's time, its calls of operators included, is hot. Where the
-# model was traced before, one that was hot stays so down to half of it, and another one becomes hot
-# from half as much again: a clock's noise must not change a library.
-HOT_SHARE = 0.005
-_STAYS, _BECOMES = 0.5, 1.5
 
 
 def trace_from_recording(
@@ -20,13 +15,13 @@ def trace_from_recording(
     identity: TraceIdentity,
     recording: Mapping[str, Any],
     outputs: str,
-    hot_before: Collection[str] | None,
+    scales: Scales,
 ) -> Trace:
     """The trace of one model.
 
     recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
-    them.  outputs is the digest of the recorded runs.  hot_before has the hot tags of the trace
-    that this one takes the place of, if there is one.
+    them.  outputs is the digest of the recorded runs.  scales tells which kernels are worth making
+    fast.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
     called = _sum_counts(recording["called_operators"], recording["setup_operators"])
@@ -48,11 +43,7 @@ def trace_from_recording(
         kernel_tags={tag: tags[tag] for tag in sorted(tags)},
         custom_classes=tuple(sorted(recording["custom_classes"])),
         build_features=tuple(sorted(recording["build_features"])),
-        hot_tags=hot_tags(
-            recording["tag_nanoseconds"],
-            sum(recording["self_nanoseconds"].values()),
-            hot_before,
-        ),
+        hot_tags=hot_tags(recording, tags, scales),
         outputs=outputs,
     )
 
@@ -64,19 +55,6 @@ def reached_operators(recording: Mapping[str, Any]) -> frozenset[str]:
         for root in recording["root_operators"]
         if root["calls"]
     )
-
-
-def hot_tags(
-    nanoseconds: Mapping[str, int], total: int, before: Collection[str] | None
-) -> tuple[str, ...]:
-    """The tags that hold at least `HOT_SHARE` of `total`, more or less of it by what was hot
-    `before`; sorted."""
-
-    def least(tag: str) -> float:
-        changed = 1.0 if before is None else _STAYS if tag in before else _BECOMES
-        return changed * HOT_SHARE * total
-
-    return tuple(sorted(t for t, spent in nanoseconds.items() if spent and spent >= least(t)))
 
 
 def _full_name(name: str, overload: str) -> str:

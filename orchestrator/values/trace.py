@@ -31,7 +31,7 @@ class Trace:
     root_operators    operators that the bytecode names
     called_operators  operators that ran, with the number of calls; set-up calls included
     kernel_tags       kernel tag -> dtype (`Float`) -> number of times
-    hot_tags          kernel tags in which the model spends its time
+    hot_tags          kernel tags whose work is worth the bytes of fast code
     outputs           sha256 of the recorded runs (`traces/<model>.runs.zst`)
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,9 +18,8 @@ TRACED = ("camera", "keyboard")
 
 
 def stable(lock: Path) -> dict[str, object]:
-    """A lock without what depends on the machine's speed."""
+    """A lock without the outputs, of which the last bits may be the processor's own."""
     value = yaml.safe_load(lock.read_text())
-    value.pop("hot_tags")
     value.pop("outputs")
     return dict(value)
 
@@ -31,6 +31,21 @@ def test_tracing_again_gives_the_committed_trace(tmp_path: Path, app: str) -> No
     assert ran.code == 0, ran.err
     for lock in sorted((ROOT / "apps" / app / "traces").glob("*.yaml")):
         assert stable(root / "apps" / app / "traces" / lock.name) == stable(lock)
+
+
+def test_what_changed_in_the_lock_is_told(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    lock = root / "apps/camera/traces/classifier.yaml"
+    text = lock.read_text()
+    lock.write_text(text.replace("- add_stub\n", "- copy_kernel\n", 1))
+    command = ("trace", "//apps/camera", "--quiet")
+    ran = orchestrator(*command, cwd=root)
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[-1].startswith(
+        "    changed in the lock: hot tags +add_stub -copy_kernel"
+    )
+    ran = orchestrator(*command, "--json", cwd=root)
+    assert json.loads(ran.out)["apps"][0]["models"][0]["changes"] == []
 
 
 def test_pytorchs_own_selective_builder_reads_a_trace(tmp_path: Path) -> None:

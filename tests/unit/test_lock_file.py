@@ -36,7 +36,6 @@ from orchestrator.trace.lock import (
     TraceUnknownError,
     UnfitRecordingError,
     changes,
-    hot_tags_before,
     lock_path,
     lock_text,
     pack_runs,
@@ -44,6 +43,7 @@ from orchestrator.trace.lock import (
     read_lock,
     read_runs,
     runs_path,
+    trace_before,
     write_lock,
 )
 from orchestrator.trace.reading import check_vocabulary
@@ -98,13 +98,13 @@ def test_what_is_written_is_read(app: Path) -> None:
     ]
 
 
-def test_what_was_hot_before(app: Path) -> None:
-    assert hot_tags_before(app, "classifier") == ("add_stub",)
-    assert hot_tags_before(app, "another") is None
+def test_the_trace_before(app: Path) -> None:
+    assert trace_before(app, "classifier") == TRACE
+    assert trace_before(app, "another") is None
     lock_path(app, "classifier").write_bytes(b"format: \xff")
-    assert hot_tags_before(app, "classifier") is None
+    assert trace_before(app, "classifier") is None
     lock_path(app, "classifier").write_text("format: 0\n")
-    assert hot_tags_before(app, "classifier") is None
+    assert trace_before(app, "classifier") is None
 
 
 # Names of which YAML could take some for numbers, dates or booleans.

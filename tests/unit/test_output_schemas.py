@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,10 +21,11 @@ from orchestrator.commands import trace as trace_command
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.pipeline.explaining import Answer
 from orchestrator.pipeline.failing import failed_row
-from orchestrator.pipeline.tracing import TracedApp
+from orchestrator.pipeline.tracing import TracedApp, TracedModel
 from orchestrator.report.matrix import Job, Matrix
 from orchestrator.report.table import BuildReport
 from orchestrator.report.verify import Failure, VerifyResult
+from orchestrator.trace.difference import Change
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -174,14 +176,30 @@ def test_what_trace_prints(
 ) -> None:
     trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), ("x::y",), {}, {})
     app: Any = SimpleNamespace(name="camera")
-    traced = TracedApp(app, (trace,), (("forward[0] output",),), ((),), 12, 3)
+    changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs"))
+    first = TracedModel(trace, None, ("forward[0] output",), ())
+    traced = TracedApp(app, (first, replace(first, changes=changes)), 12, 3)
     monkeypatch.setattr(trace_command, "Session", _Session)
     monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
     monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: (traced,))
     assert run(workspace, "trace", "--json") == 0
     out = capsys.readouterr().out
     assert faults("trace", out) == []
-    assert json.loads(out)["apps"][0]["models"][0]["never_ran"] == ["x::y"]
+    first, again = json.loads(out)["apps"][0]["models"]
+    assert (first["never_ran"], first["changes"]) == (["x::y"], None)
+    assert again["changes"] == [
+        {"part": "hot tags", "added": ["a", "b"], "removed": ["c"]},
+        {"part": "outputs", "added": [], "removed": []},
+    ]
+    assert run(workspace, "trace") == 0
+    assert capsys.readouterr().out == (
+        "//apps/camera: tracer of 12 units, 3 compiled\n"
+        "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
+        "    compared by kind and shape only: forward[0] output\n"
+        "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
+        "    compared by kind and shape only: forward[0] output\n"
+        "    changed in the lock: hot tags +a +b -c; outputs\n"
+    )
 
 
 @pytest.mark.parametrize("lines", [(), ("m: it ran once",)])

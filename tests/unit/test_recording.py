@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from orchestrator.trace.recording import hot_tags, trace_from_recording
+from orchestrator.runtime.versions import WorkData
+from orchestrator.trace.hot import Scales
+from orchestrator.trace.recording import trace_from_recording
 from orchestrator.values.trace import Trace, TraceIdentity
 
 IDENTITY = TraceIdentity("model", "runtime", "bundled", ("CPU",), "tracer")
+SCALES = Scales(WorkData(call=1, kernel=1, element=1.0, rules=()), lambda tag: {})
 RECORDING: dict[str, Any] = {
     "root_operators": [
         {"name": "aten::relu", "overload": "", "calls": 2},
@@ -24,13 +25,15 @@ RECORDING: dict[str, Any] = {
     "setup_kernel_tags": {"copy_": {"Long": 4, "Float": 1}},
     "custom_classes": ["Z", "A"],
     "build_features": ["F"],
-    "tag_nanoseconds": {"relu": 990, "copy_": 10},
-    "self_nanoseconds": {"aten::relu": 1900, "aten::empty.memory_format": 600},
+    "work": {
+        "relu": {"inputs": 9000, "outputs": 9000, "products": 0},
+        "copy_": {"inputs": 1, "outputs": 1, "products": 1},
+    },
 }
 
 
 def test_a_recording_as_a_trace() -> None:
-    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest", None) == Trace(
+    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest", SCALES) == Trace(
         app="camera",
         model="m",
         identity=IDENTITY,
@@ -51,33 +54,11 @@ def test_a_recording_as_a_trace() -> None:
 
 
 def test_a_root_that_no_input_ran_is_unrun() -> None:
-    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", None)
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", SCALES)
     assert trace.unrun_operators == ("aten::len.t",)
 
 
 def test_all_tables_are_sorted() -> None:
-    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", None)
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", SCALES)
     for table in (trace.called_operators, trace.kernel_tags, *trace.kernel_tags.values()):
         assert list(table) == sorted(table)
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "total", "before", "hot"),
-    [
-        ({}, 0, None, ()),
-        ({"a": 0}, 0, ("a",), ()),
-        ({"a": 5}, 5, None, ("a",)),
-        ({"a": 5}, 1000, None, ("a",)),
-        ({"a": 4}, 1000, None, ()),
-        ({"c": 500, "b": 30, "a": 20, "d": 4}, 1000, None, ("a", "b", "c")),
-        # what was hot stays hot down to half of the share; what is not in the model goes
-        ({"a": 3, "b": 3}, 1000, ("a", "c"), ("a",)),
-        ({"a": 2}, 1000, ("a",), ()),
-        # what was not becomes hot from half as much again
-        ({"a": 7, "b": 8}, 1000, (), ("b",)),
-    ],
-)
-def test_hot_tags(
-    nanoseconds: dict[str, int], total: int, before: tuple[str, ...] | None, hot: tuple[str, ...]
-) -> None:
-    assert hot_tags(nanoseconds, total, before) == hot

@@ -24,6 +24,7 @@ from orchestrator.pipeline import tracing
 from orchestrator.pipeline.tracing import IndexIncompleteError, ModelFailedError
 from orchestrator.report.verify import DriverRun
 from orchestrator.runtime.versions import load_version
+from orchestrator.trace.difference import Change
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.operators import Arguments
 from orchestrator.values.trace import TraceIdentity
@@ -37,11 +38,12 @@ MISSING = Misfit("aten::relu", 0, "other", Arguments(1, 1))
 @dataclass(frozen=True)
 class Traced:
     """What is recorded of a model, the places that are not compared, the calls that it could not
-    make, and what fresh memory was filled with in each of its runs."""
+    make, what changed in its lock, and what fresh memory was filled with in each of its runs."""
 
     runs: dict[str, Any]
     places: tuple[str, ...]
     misfits: tuple[str, ...]
+    changes: tuple[Change, ...] | None
     fills: tuple[int | None, ...]
 
 
@@ -55,8 +57,7 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
         "setup_kernel_tags": {},
         "custom_classes": [],
         "build_features": [],
-        "tag_nanoseconds": {},
-        "self_nanoseconds": {},
+        "work": {},
         "failed_in": ["aten::linear", "aten::addmm"] if error else [],
     }
     runs = [] if error else [run]
@@ -85,17 +86,20 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
         session = SimpleNamespace(
             say=lambda _: None,
             context=SimpleNamespace(root=tmp_path, env={}),
-            runtime=SimpleNamespace(version=load_version("1.13.1")),
+            runtime=SimpleNamespace(
+                version=load_version("1.13.1"), index=SimpleNamespace(units=())
+            ),
             trace_identity=lambda *_: TraceIdentity("a" * 64, "b" * 64, "bundled", (), "c" * 16),
             misfits=lambda *_: misfits,
         )
-        ((trace, places, unreached),) = tracing._trace_models(
+        (one,) = tracing._trace_models(
             session,  # type: ignore[arg-type]
             app,  # type: ignore[arg-type]
             "tracer",
             True,
         )
-        return Traced(read_runs(tmp_path, trace, tmp_path), places, unreached, tuple(fills))
+        runs = read_runs(tmp_path, one.trace, tmp_path)
+        return Traced(runs, one.uncompared, one.misfits, one.changes, tuple(fills))
 
     return run
 
@@ -108,6 +112,18 @@ def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace
     assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
     assert seen.fills == (None, 0x55, 0xAA)
     assert seen.runs.keys() == {"runs", "error"}
+
+
+def test_what_changed_in_the_lock_is_told(traced: Trace) -> None:
+    """Nothing of a first trace, and nothing where the model was traced again as it is."""
+    assert traced(lambda _: result(3, "aten::relu")).changes is None
+    assert traced(lambda _: result(3, "aten::relu")).changes == ()
+    assert traced(lambda _: result(4, "aten::neg")).changes == (
+        Change("operators", ("aten::neg",), ("aten::relu",)),
+        Change("outputs"),
+        Change("root operators"),
+        Change("calls"),
+    )
 
 
 @pytest.mark.parametrize("different", [1, 2])

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
+#include <cmath>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -29,18 +29,12 @@ namespace tracer {
 namespace {
 
 namespace mobile = torch::jit::mobile;
-using Clock = std::chrono::steady_clock;
 
 enum class Phase { Model, Setup, Repeat };
 
 Recording recording;
 std::mutex lock; // over `recording`; an operator may run on threads of its own
 Phase phase = Phase::Model;
-bool repeated = false; // whether any run was repeated: then only repeated runs give times
-
-bool times_count() {
-  return phase == (repeated ? Phase::Repeat : Phase::Model);
-}
 
 // PyTorch leaves operators such as aten::size and aten::is_complex unobserved. An operator asks for
 // that once, when it is registered, which is before main(): so the list is emptied before all other
@@ -49,52 +43,70 @@ __attribute__((constructor(101))) void observe_all_operators() {
   c10::ObservedOperators::getUnobservedOperatorList().clear();
 }
 
-// ---- Time ----
+// ---- Work ----
 
-// An operator that is running. Its self time is its duration without `excluded`: the operators it
-// calls, and the time that recording itself takes.
+// No model does more; sums stay there.
+constexpr int64_t kMost = int64_t(1) << 53;
+
+int64_t sum_up_to_most(int64_t left, int64_t right) {
+  return std::min(kMost, std::min(kMost, left) + std::min(kMost, right));
+}
+
+// An operator that is running, and the tensors that it was given.
 struct Frame {
   std::string name; // "" for something that is not an operator
-  Clock::time_point started;
-  Clock::duration excluded{0};
-  std::string tag; // of the kernel that runs now; "" before the first
-  Clock::time_point tag_started;
-  Clock::duration tag_excluded{0}; // the part of `excluded` since then
+  std::vector<int64_t> inputs; // how many elements each has
+  std::set<std::string> tags; // of the kernels that ran in it, those of its callees left out
 };
 
 thread_local std::vector<Frame> frames;
 
-int64_t nanoseconds(Clock::duration duration) {
-  return std::max<int64_t>(
-      0, std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
-}
-
-void exclude(Clock::duration duration) {
-  if (!frames.empty()) {
-    frames.back().excluded += duration;
-    frames.back().tag_excluded += duration;
+void count_elements(const c10::IValue& value, std::vector<int64_t>& counts) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (tensor.defined() && !tensor.is_nested()) { // a nested one has no such number
+      counts.push_back(std::min(kMost, tensor.numel()));
+    }
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      count_elements(item, counts);
+    }
   }
 }
 
-// Ends the time of the kernel tag that runs in `frame`.
-void finish_tag(const Frame& frame, Clock::time_point now) {
-  if (!frame.tag.empty() && times_count()) {
-    const int64_t spent = nanoseconds(now - frame.tag_started - frame.tag_excluded);
-    recording.tag_nanoseconds[frame.tag] += spent;
-    recording.operator_tag_nanoseconds[frame.name][frame.tag] += spent;
+// Of values, the last `count`: a boxed call shows the interpreter's whole stack, of which they are
+// the top.
+template <class Values>
+std::vector<int64_t> elements_of_last(const Values& values, size_t count) {
+  std::vector<int64_t> counts;
+  for (size_t i = values.size() - std::min(count, values.size()); i < values.size(); ++i) {
+    count_elements(values[i], counts);
   }
+  return counts;
 }
 
-void push_frame(std::string name, Clock::time_point entered) {
-  // The time from `entered` to the clock below is this recorder's own.
-  frames.emplace_back();
-  frames.back().name = std::move(name);
-  const auto now = Clock::now();
-  frames.back().started = now;
-  if (frames.size() > 1) {
-    Frame& caller = frames[frames.size() - 2];
-    caller.excluded += now - entered;
-    caller.tag_excluded += now - entered;
+int64_t largest(const std::vector<int64_t>& counts) {
+  return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+}
+
+// The multiply-adds of a product of matrices, whichever of its tensors is which: of m*k, k*n and
+// m*n elements, the root of their product is m*k*n. For a convolution it is of that order.
+int64_t products(std::vector<int64_t> counts, int64_t output) {
+  counts.push_back(output);
+  std::sort(counts.rbegin(), counts.rend());
+  counts.resize(3);
+  const double product = double(counts[0]) * double(counts[1]) * double(counts[2]);
+  return int64_t(std::min(double(kMost), std::sqrt(product)));
+}
+
+// Adds what the operator's call did to each kernel that ran in it.
+void count_work(const Frame& frame, const std::vector<int64_t>& outputs) {
+  const int64_t output = largest(outputs);
+  for (const std::string& tag : frame.tags) {
+    Work& work = recording.work[tag];
+    work.inputs = sum_up_to_most(work.inputs, largest(frame.inputs));
+    work.outputs = sum_up_to_most(work.outputs, output);
+    work.products = sum_up_to_most(work.products, products(frame.inputs, output));
   }
 }
 
@@ -113,25 +125,18 @@ void note_failure() {
   }
 }
 
-void pop_frame() {
-  const auto now = Clock::now();
+void pop_frame(const std::vector<int64_t>& outputs) {
   if (frames.empty()) { // hooked while it ran
     return;
   }
   if (std::uncaught_exceptions() > 0) {
     note_failure();
   }
-  const auto started = frames.back().started;
-  {
+  if (phase == Phase::Model) {
     const std::lock_guard<std::mutex> guard(lock);
-    const Frame& frame = frames.back();
-    finish_tag(frame, now);
-    if (!frame.name.empty() && times_count()) {
-      recording.self_nanoseconds[frame.name] += nanoseconds(now - started - frame.excluded);
-    }
+    count_work(frames.back(), outputs);
   }
   frames.pop_back();
-  exclude(Clock::now() - started);
 }
 
 // ---- PyTorch's callbacks ----
@@ -141,24 +146,23 @@ Usage& usage() {
 }
 
 std::unique_ptr<at::ObserverContext> operator_started(const at::RecordFunction& function) {
-  const auto entered = Clock::now();
   const auto name = function.operator_name();
   std::string text = name ? c10::toString(*name) : std::string();
   if (name && phase != Phase::Repeat) {
     const std::lock_guard<std::mutex> guard(lock);
     ++usage().operators[text];
   }
-  push_frame(std::move(text), entered);
+  frames.push_back(
+      {std::move(text), elements_of_last(function.inputs(), function.num_inputs()), {}});
   return nullptr;
 }
 
-void operator_ended(const at::RecordFunction&, at::ObserverContext*) {
-  pop_frame();
+void operator_ended(const at::RecordFunction& function, at::ObserverContext*) {
+  pop_frame(elements_of_last(function.outputs(), function.num_outputs()));
 }
 
 // The name is "tag$Dtype"; the scope is over before the kernel begins.
 std::unique_ptr<at::ObserverContext> kernel_started(const at::RecordFunction& function) {
-  const auto entered = Clock::now();
   const std::string name = function.name();
   const size_t dollar = name.rfind('$');
   std::string tag = name.substr(0, dollar);
@@ -167,13 +171,7 @@ std::unique_ptr<at::ObserverContext> kernel_started(const at::RecordFunction& fu
     ++usage().kernel_tags[tag][dollar == std::string::npos ? "" : name.substr(dollar + 1)];
   }
   if (!frames.empty()) {
-    Frame& frame = frames.back();
-    finish_tag(frame, entered);
-    frame.tag = std::move(tag);
-    const auto now = Clock::now();
-    frame.excluded += now - entered;
-    frame.tag_started = now;
-    frame.tag_excluded = Clock::duration(0);
+    frames.back().tags.insert(std::move(tag));
   }
   return nullptr;
 }
@@ -200,15 +198,20 @@ std::unique_ptr<at::ObserverContext> feature_required(const at::RecordFunction& 
   return nullptr;
 }
 
-void hook(at::RecordScope scope,
-          at::RecordFunctionCallback::StartCallback start,
-          at::RecordFunctionCallback::EndCallback end = nullptr) {
-  at::addGlobalCallback(at::RecordFunctionCallback(start, end).scopes({scope}));
+void hook(at::RecordScope scope, at::RecordFunctionCallback::StartCallback start) {
+  at::addGlobalCallback(at::RecordFunctionCallback(start).scopes({scope}));
+}
+
+void hook_operators() {
+  at::addGlobalCallback(at::RecordFunctionCallback(operator_started, operator_ended)
+                            .needsInputs(true)
+                            .needsOutputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
 }
 
 // ---- Root operators ----
 
-// Counts and times the operator closures of a function's bytecode.
+// Counts the calls of the operator closures of a function's bytecode.
 void wrap(mobile::Function& function) {
   mobile::Code& code = function.get_code();
   for (size_t i = 0; i < code.operators_.size() && i < code.op_names_.size(); ++i) {
@@ -217,15 +220,14 @@ void wrap(mobile::Function& function) {
     }
     const std::string name = c10::toString(code.op_names_[i]);
     code.operators_[i] = [name, run = std::move(code.operators_[i])](mobile::Stack& stack) {
-      const auto entered = Clock::now();
       if (phase != Phase::Repeat) {
         const std::lock_guard<std::mutex> guard(lock);
         ++recording.root_operators[name].calls;
       }
       struct Scope {
-        ~Scope() { pop_frame(); }
+        ~Scope() { pop_frame({}); }
       };
-      push_frame(name, entered);
+      frames.push_back({name, {}, {}});
       const Scope scope;
       run(stack);
     };
@@ -303,6 +305,16 @@ void write_table(json::Writer& out, const char* key,
   out.close('}');
 }
 
+void write_work(json::Writer& out) {
+  out.key("work").open('{');
+  for (const auto& entry : recording.work) {
+    const Work& work = entry.second;
+    out.key(entry.first).open('{').key("inputs").integer(work.inputs);
+    out.key("outputs").integer(work.outputs).key("products").integer(work.products).close('}');
+  }
+  out.close('}');
+}
+
 void write_names(json::Writer& out, const char* key,
                  const std::map<std::string, int64_t>& names) {
   out.key(key).open('[');
@@ -342,7 +354,7 @@ void as_setup(Work work) {
 } // namespace
 
 void Recorder::before_load() {
-  hook(at::RecordScope::FUNCTION, operator_started, operator_ended);
+  hook_operators();
   hook(at::RecordScope::KERNEL_FUNCTION_DTYPE, kernel_started);
   hook(at::RecordScope::CUSTOM_CLASS, class_loaded);
   hook(at::RecordScope::BUILD_FEATURE, feature_required);
@@ -376,12 +388,6 @@ void Recorder::saw(const lta_value* value) {
 
 void Recorder::repeating(bool on) {
   phase = on ? Phase::Repeat : Phase::Model;
-  if (on && !repeated) { // times of warm runs only, where there are any
-    repeated = true;
-    recording.self_nanoseconds.clear();
-    recording.tag_nanoseconds.clear();
-    recording.operator_tag_nanoseconds.clear();
-  }
 }
 
 void Recorder::write(json::Writer& out) {
@@ -399,9 +405,7 @@ void Recorder::write(json::Writer& out) {
   write_table(out, "setup_kernel_tags", recording.setup.kernel_tags);
   write_names(out, "custom_classes", recording.custom_classes);
   write_names(out, "build_features", recording.build_features);
-  write_counts(out, "self_nanoseconds", recording.self_nanoseconds);
-  write_counts(out, "tag_nanoseconds", recording.tag_nanoseconds);
-  write_table(out, "operator_tag_nanoseconds", recording.operator_tag_nanoseconds);
+  write_work(out);
   out.key("setup_failures").open('[');
   for (const auto& failure : recording.setup_failures) {
     out.open('{').key("call").string(failure.first).key("text").string(failure.second).close('}');

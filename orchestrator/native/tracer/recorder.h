@@ -13,7 +13,7 @@
 //   BUILD_FEATURE         features that code asked for
 // Operators that never reach the dispatcher (aten::len.t and other operators of the interpreter
 // itself) appear in none of these. So the operator closures of the loaded bytecode are wrapped:
-// that gives calls and time for every root operator, and which of them never ran.
+// that gives the calls of every root operator, and which of them never ran.
 //
 // Nothing here calls an operator, but for the set-up calls, which are recorded apart.
 #pragma once
@@ -35,6 +35,16 @@ struct Usage {
   std::map<std::string, std::map<std::string, int64_t>> kernel_tags; // tag -> dtype -> times
 };
 
+// What the calls of operators worked on, summed over the calls that ran one kernel: the elements of
+// the largest tensor that was given and of the largest that came out, and the multiply-adds where
+// they multiply matrices. Counted, not timed: the same model on the same inputs does the same work
+// on every machine, however busy it is.
+struct Work {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  int64_t products = 0;
+};
+
 struct RootOperator {
   std::string name;
   std::string overload;
@@ -47,9 +57,7 @@ struct Recording {
   std::map<std::string, RootOperator> root_operators;
   std::map<std::string, int64_t> custom_classes;
   std::map<std::string, int64_t> build_features;
-  std::map<std::string, int64_t> self_nanoseconds; // operator -> time, its callees' left out
-  std::map<std::string, int64_t> tag_nanoseconds;
-  std::map<std::string, std::map<std::string, int64_t>> operator_tag_nanoseconds;
+  std::map<std::string, Work> work; // kernel tag -> what its calls worked on
   // Set-up calls that this runtime cannot make: what they are and why.
   std::vector<std::pair<std::string, std::string>> setup_failures;
   // The operators that were running when the model's first error was raised, the outermost first.
@@ -66,8 +74,7 @@ class Recorder : public driver::Observer {
   void loaded(lta_module* module) override;
   // What an app does with its tensors around a run, as set-up.
   void saw(const lta_value* value) override;
-  // While on, times are added and nothing is counted. With the first, all earlier times go: those
-  // of first runs are not what a warm model costs.
+  // While on, nothing is counted.
   void repeating(bool on) override;
   void write(json::Writer& out) override;
 };

@@ -1,0 +1,71 @@
+"""What changed between two traces of a model: for whoever traced again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from orchestrator.values.trace import Trace
+
+# So many names of a kind are told.
+_TOLD = 8
+
+
+@dataclass(frozen=True)
+class Change:
+    """What came and what went in one part of a lock; neither where its numbers, or its digest, are
+    others."""
+
+    part: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join((self.part, *_told("+", self.added), *_told("-", self.removed)))
+
+
+def changes_between(old: Trace, new: Trace) -> tuple[Change, ...]:
+    """What a lock of `new` says otherwise than one of `old`; nothing where they are equal."""
+    names = zip(_names(old).items(), _names(new).values(), strict=True)
+    changes = [
+        Change(part, tuple(sorted(after - before)), tuple(sorted(before - after)))
+        for (part, before), after in names
+        if before != after
+    ]
+    values = zip(_values(old).items(), _values(new).values(), strict=True)
+    return (*changes, *(Change(part) for (part, before), after in values if before != after))
+
+
+def _names(trace: Trace) -> dict[str, frozenset[str]]:
+    """The parts of a lock that are sets of names."""
+    pairs = (f"{tag}:{dtype}" for tag, dtypes in trace.kernel_tags.items() for dtype in dtypes)
+    return {
+        "operators": frozenset((*trace.root_operators, *trace.called_operators)),
+        "never ran": frozenset(trace.unrun_operators),
+        "kernel dtypes": frozenset(pairs),
+        "hot tags": frozenset(trace.hot_tags),
+        "custom classes": frozenset(trace.custom_classes),
+        "build features": frozenset(trace.build_features),
+    }
+
+
+def _values(trace: Trace) -> dict[str, object]:
+    """The parts of which nobody asks for more than whether they changed."""
+    identity = trace.identity
+    return {
+        "outputs": trace.outputs,
+        "root operators": frozenset(trace.root_operators),
+        "calls": trace.called_operators,
+        "kernel calls": trace.kernel_tags,
+        "model": identity.model,
+        "inputs": identity.inputs,
+        "runtime": identity.runtime,
+        "backends": identity.backends,
+        "tracer": identity.tracer,
+    }
+
+
+def _told(sign: str, names: Iterable[str]) -> Iterable[str]:
+    listed = [f"{sign}{name}" for name in names]
+    more = len(listed) - _TOLD
+    return [*listed[:_TOLD], f"and {sign}{more} more"] if more > 0 else listed

@@ -1,0 +1,92 @@
+"""Which kernel tags are hot: those whose work is worth the bytes of making their units fast. Pure.
+
+Contract: what a model does is counted (native/tracer/recorder.h), never timed, and no earlier trace
+is asked: the same model and inputs give the same tags on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from orchestrator.runtime.versions import WorkData
+
+# A tag that does less of a model's work than this is not hot.
+HOT_SHARE: Final = 0.005
+# Of the model's work, what the kernels of a unit have to do for each KB that they take: measured on
+# what was worth its bytes and what was not (docs/decisions/0027, 0043).
+_SHARE_OF_A_KB: Final = 0.0005
+# As many dtypes as a kernel has: its code for one of them is about such a part of it.
+_ALL_DTYPES: Final = 12
+
+
+@dataclass(frozen=True)
+class Scales:
+    """What work and bytes are weighed with.
+
+    sizes: of a tag's code with all dtypes, in each unit that a hot tag of the name makes fast.
+    """
+
+    work: WorkData
+    sizes: Callable[[str], Mapping[str, int]]
+
+
+def hot_tags(
+    recording: Mapping[str, Any], tags: Mapping[str, Collection[str]], scales: Scales
+) -> tuple[str, ...]:
+    """The hot tags of a recording, sorted.
+
+    tags: the model's kernel tags, set-up calls included, each with its dtypes.
+    """
+    steps = _steps(recording, scales.work)
+    calls = sum(recording["called_operators"].values())
+    total = sum(steps.values()) + scales.work.call * calls
+    return tuple(
+        sorted(
+            tag
+            for tag, own in steps.items()
+            if own and own >= HOT_SHARE * total and _is_worth(tag, steps, total, tags, scales)
+        )
+    )
+
+
+def _steps(recording: Mapping[str, Any], work: WorkData) -> dict[str, float]:
+    """How much the kernels of each tag did."""
+    starts = {tag: sum(dtypes.values()) for tag, dtypes in recording["kernel_tags"].items()}
+    return {
+        tag: _weighed(tag, worked, work) + work.kernel * starts[tag]
+        for tag, worked in recording["work"].items()
+    }
+
+
+def _weighed(tag: str, worked: Mapping[str, int], work: WorkData) -> float:
+    rule = next((r for r in work.rules if any(fnmatchcase(tag, glob) for glob in r.tags)), None)
+    of, steps = (rule.of, rule.steps) if rule else ("elements", work.element)
+    return steps * _COUNTED[of](worked)
+
+
+_COUNTED: Final[Mapping[str, Callable[[Mapping[str, int]], int]]] = {
+    "elements": lambda worked: max(worked["inputs"], worked["outputs"]),
+    "results": lambda worked: worked["outputs"],
+    "products": lambda worked: worked["products"],
+}
+
+
+def _is_worth(
+    tag: str,
+    steps: Mapping[str, float],
+    total: float,
+    tags: Mapping[str, Collection[str]],
+    scales: Scales,
+) -> bool:
+    """Whether what is done in the tag's units is worth what the model's kernels take there."""
+    units = scales.sizes(tag).keys()
+    done, size = 0.0, 0.0
+    for other, dtypes in tags.items():
+        shared = units & (sizes := scales.sizes(other)).keys()
+        size += sum(sizes[unit] for unit in shared) * min(1, len(dtypes) / _ALL_DTYPES)
+        if shared or other == tag:
+            done += steps.get(other, 0)
+    return done >= _SHARE_OF_A_KB * total * size / 1000
