@@ -36,7 +36,7 @@ from orchestrator.errors import visible
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
 KernelPart = Literal[
-    "convolution", "linear", "gemm", "softmax", "layer_norm", "activation", "unary"
+    "convolution", "linear", "recurrent", "gemm", "softmax", "layer_norm", "activation", "unary"
 ]
 PackageKind = Literal["tar", "deb", "aar", "xcframework"]
 System = Literal["linux", "android", "ios", "ios-simulator"]
