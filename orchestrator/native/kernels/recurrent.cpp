@@ -37,6 +37,7 @@ struct PackedCell {
 };
 
 struct PackedCells : Packed {
+  Kind kind = Kind::kLstm;
   bool sequence = false, batch_first = false;
   int64_t directions = 1, in = 0, size = 0, width = 0; // width: of a row of gates, whole tiles
   std::vector<PackedCell> cells;
@@ -101,12 +102,12 @@ bool has_rows(const Tensor& tensor) {
   return tensor.size(-1) == 1 || tensor.stride(-1) == 1;
 }
 
-template <Kind kind>
+using Read = bool (*)(const Arguments& given, Recurrent* found);
+
 class RecurrentSite : public Site {
  public:
-  using Read = bool (*)(const Arguments& given, Recurrent* found);
-  RecurrentSite(std::vector<Step> steps, Read read)
-      : Site(std::move(steps), /*input=*/0, /*inputs=*/2), read_(read) {}
+  RecurrentSite(std::vector<Step> steps, Kind kind, Read read)
+      : Site(std::move(steps), /*input=*/0, /*inputs=*/2), kind_(kind), read_(read) {}
 
  protected:
   std::unique_ptr<Packed> pack(const Given& given) const override {
@@ -115,7 +116,7 @@ class RecurrentSite : public Site {
       return nullptr;
     }
     const int64_t in = of.cells[0].of_input.size(1), size = of.cells[0].of_hidden.size(1);
-    const int64_t columns = kGates * size;
+    const int64_t columns = (kind_ == Kind::kLstm ? 4 : 3) * size;
     int64_t floats = 0;
     for (size_t i = 0; i < of.cells.size(); ++i) {
       const Cell& cell = of.cells[i];
@@ -128,6 +129,7 @@ class RecurrentSite : public Site {
       floats += packed_size(columns, depth + size + 2); // two rows for what sums start from
     }
     auto packed = std::make_unique<PackedCells>();
+    packed->kind = kind_;
     packed->sequence = of.sequence;
     packed->batch_first = of.batch_first;
     packed->directions = of.directions;
@@ -137,7 +139,7 @@ class RecurrentSite : public Site {
     packed->memory.resize(size_t(floats));
     float* next = packed->memory.data();
     for (const Cell& cell : of.cells) {
-      packed->cells.push_back(pack_cell(cell, columns, &next));
+      packed->cells.push_back(pack_cell(kind_, cell, columns, &next));
     }
     return packed;
   }
@@ -168,21 +170,19 @@ class RecurrentSite : public Site {
       }
       results.push_back(std::move(output));
     }
-    for (int64_t i = 0; i < (kind == Kind::kLstm ? 2 : 1); ++i) {
+    for (int i = 0; i < (kind_ == Kind::kLstm ? 2 : 1); ++i) {
       results.push_back(packed.sequence
               ? empty_float({cells, batch, packed.size}, {batch * packed.size, packed.size, 1})
               : empty_float({batch, packed.size}, {packed.size, 1}));
     }
     float* const hidden = data_of(results[packed.sequence ? 1 : 0]);
     call.last_hidden = hidden;
-    call.last_cell = kind == Kind::kLstm ? data_of(results.back()) : nullptr;
+    call.last_cell = kind_ == Kind::kLstm ? data_of(results.back()) : nullptr;
     run(&call, source, {packed.sequence ? data_of(results[0]) : hidden, batch * all, all});
     return results;
   }
 
  private:
-  static constexpr int64_t kGates = kind == Kind::kLstm ? 4 : 3;
-  static constexpr int64_t kStates = kind == Kind::kLstm ? 2 : 1;
   // Floats of gates that are computed before the steps that take them: what a core's cache holds.
   static constexpr int64_t kAhead = 32 * 1024;
 
@@ -198,7 +198,7 @@ class RecurrentSite : public Site {
     }
   };
 
-  static PackedCell pack_cell(const Cell& cell, int64_t columns, float** next) {
+  static PackedCell pack_cell(Kind kind, const Cell& cell, int64_t columns, float** next) {
     const auto take = [next](int64_t floats) {
       float* const taken = *next;
       *next += floats;
@@ -231,13 +231,12 @@ class RecurrentSite : public Site {
         (packed.sequence && tensor.size(0) != int64_t(packed.cells.size()))) {
       return false;
     }
-    // a view's tensor goes, but the argument holds its memory
     *state = {data_of(tensor), packed.sequence ? tensor.stride(0) : 0, tensor.stride(-2)};
     return true;
   }
 
   static bool read_states(const IValue& value, Call* call) {
-    if (kind == Kind::kGru) {
+    if (call->packed.kind == Kind::kGru) {
       return read_state(value, call, &call->first[0]);
     }
     return value.isList() && value.toListRef().size() == 2 &&
@@ -250,7 +249,7 @@ class RecurrentSite : public Site {
     const PackedCells& packed = call->packed;
     const int64_t size = packed.size, batch = call->batch, all = packed.directions * size;
     call->gates = empty_float({call->ahead(), batch, packed.width}, {batch * packed.width, packed.width, 1});
-    if (kind == Kind::kGru) {
+    if (packed.kind == Kind::kGru) {
       call->hidden_gates = empty_float({batch, packed.width}, {packed.width, 1});
     }
     const size_t layers = packed.cells.size() / size_t(packed.directions);
@@ -286,9 +285,10 @@ class RecurrentSite : public Site {
     const PackedCell& cell = packed.cells[index];
     const int64_t size = packed.size, batch = call.batch, width = packed.width;
     const int64_t each = batch * size;
+    const bool lstm = packed.kind == Kind::kLstm;
     float* const gates = data_of(call.gates);
-    float* const state = kind == Kind::kLstm ? call.last_cell + int64_t(index) * each : nullptr;
-    if (kind == Kind::kLstm) {
+    float* const state = lstm ? call.last_cell + int64_t(index) * each : nullptr;
+    if (lstm) {
       copy_rows(call.first[1].at(int64_t(index)), call.first[1].row, state, batch, size);
     }
     const float* before = call.first[0].at(int64_t(index));
@@ -301,13 +301,13 @@ class RecurrentSite : public Site {
       for (int64_t i = 0; i < count; ++i) {
         const int64_t later = backwards ? count - 1 - i : i;
         float* const own = gates + later * batch * width;
-        float* const sums = kind == Kind::kLstm ? own : data_of(call.hidden_gates);
-        multiply({before, before_row, cell.of_hidden, kind == Kind::kLstm ? own : cell.hidden_start,
-                  kind == Kind::kLstm ? width : 0, sums, width, batch, size},
+        float* const sums = lstm ? own : data_of(call.hidden_gates);
+        multiply({before, before_row, cell.of_hidden, lstm ? own : cell.hidden_start,
+                  lstm ? width : 0, sums, width, batch, size},
                  width);
         float* const now = to.at(least + later);
         for (int64_t b = 0; b < batch; ++b) {
-          if (kind == Kind::kLstm) {
+          if (lstm) {
             lstm_step(own + b * width, state + b * size, now + b * to.row, size);
           } else {
             gru_step(own + b * width, sums + b * width, before + b * before_row, now + b * to.row,
@@ -363,12 +363,13 @@ class RecurrentSite : public Site {
         &parts, size_t(parts.count), 0);
   }
 
+  const Kind kind_;
   const Read read_;
 };
 
-template <Kind kind, bool (*read)(const Arguments& given, Recurrent* found)>
+template <Kind kind, Read read>
 std::unique_ptr<Site> make(std::vector<Step> steps) {
-  return std::make_unique<RecurrentSite<kind>>(std::move(steps), read);
+  return std::make_unique<RecurrentSite>(std::move(steps), kind, read);
 }
 
 SiteKind kinds[] = {

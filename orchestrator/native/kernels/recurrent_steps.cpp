@@ -102,17 +102,24 @@ void multiply_tiles(const RowProduct& of, int64_t first, int64_t last) {
 }
 #endif
 
+// A function that is inlined into a loop's body is there once.
+#define LTA_ONCE _Pragma("clang loop unroll(disable)")
+
+// Which of an LSTM's gates are shares: f, i, o.
+constexpr int64_t kShares[] = {1, 0, 3};
+
 static LTA_INLINE void lstm_step_in_lanes(const float* gates, float* cell, float* hidden,
                                           int64_t size) {
   for (int64_t i = 0; i < size; i += kLanes) {
     const int64_t left = size - i;
-    const Floats in = maths::sigmoid(load(gates + i, left, 0));
-    const Floats keep = maths::sigmoid(load(gates + size + i, left, 0));
+    Floats share[3]; // of what was, of what is new, of the cell that is seen
+    LTA_ONCE for (int64_t gate = 0; gate < 3; ++gate) {
+      share[gate] = maths::sigmoid(load(gates + kShares[gate] * size + i, left, 0));
+    }
     const Floats fresh = maths::tanh(load(gates + 2 * size + i, left, 0));
-    const Floats out = maths::sigmoid(load(gates + 3 * size + i, left, 0));
-    const Floats next = keep * load(cell + i, left, 0) + in * fresh;
+    const Floats next = share[0] * load(cell + i, left, 0) + share[1] * fresh;
     store(cell + i, left, next);
-    store(hidden + i, left, out * maths::tanh(next));
+    store(hidden + i, left, share[2] * maths::tanh(next));
   }
 }
 
@@ -120,13 +127,14 @@ static LTA_INLINE void gru_step_in_lanes(const float* of_input, const float* of_
                                          const float* before, float* hidden, int64_t size) {
   for (int64_t i = 0; i < size; i += kLanes) {
     const int64_t left = size - i;
-    const auto sum = [&](int64_t gate) LTA_ALWAYS {
-      return load(of_input + gate * size + i, left, 0) + load(of_hidden + gate * size + i, left, 0);
-    };
-    const Floats reset = maths::sigmoid(sum(0)), keep = maths::sigmoid(sum(1));
+    Floats share[2]; // of the hidden state's part of what is new, of what was
+    LTA_ONCE for (int64_t gate = 0; gate < 2; ++gate) {
+      share[gate] = maths::sigmoid(load(of_input + gate * size + i, left, 0) +
+                                   load(of_hidden + gate * size + i, left, 0));
+    }
     const Floats fresh = maths::tanh(load(of_input + 2 * size + i, left, 0) +
-                                     reset * load(of_hidden + 2 * size + i, left, 0));
-    store(hidden + i, left, (load(before + i, left, 0) - fresh) * keep + fresh);
+                                     share[0] * load(of_hidden + 2 * size + i, left, 0));
+    store(hidden + i, left, (load(before + i, left, 0) - fresh) * share[1] + fresh);
   }
 }
 
