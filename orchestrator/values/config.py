@@ -37,7 +37,7 @@ Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
 Dispatch = Literal["direct", "table"]
 KernelPart = Literal[
-    "convolution", "linear", "gemm", "softmax", "layer_norm", "activation", "unary"
+    "convolution", "linear", "recurrent", "gemm", "softmax", "layer_norm", "activation", "unary"
 ]
 PackageKind = Literal["tar", "deb", "aar", "xcframework"]
 System = Literal["linux", "android", "ios", "ios-simulator"]

@@ -198,6 +198,9 @@ def test_features() -> None:
     convolution = {"convolution", "convolution_site", "rewrite"}
     assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
     assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
+    recurrent = {"recurrent", "recurrent_steps", "rewrite"}
+    assert asked_by_operators(["aten::gru.input"], [], parts) == recurrent
+    assert asked_by_operators(["aten::lstm.data"], [], parts) == frozenset()
     up = ["aten::slow_conv_transpose2d"]
     transposed = asked_by_operators(["aten::_convolution"], up, parts)
     assert transposed == {*convolution, "transposed"}

@@ -182,10 +182,11 @@ class ConvolutionSite : public Site {
     return packed->op ? std::move(packed) : nullptr;
   }
 
-  Tensor compute(Packed& of, const Tensor& input) const override {
+  Results compute(Packed& of, const Arguments& inputs) const override {
     auto& packed = static_cast<PackedConvolution&>(of);
+    const Tensor& input = inputs[0].toTensor();
     if (input.dim() != packed.of.dims + 2 || input.size(1) != packed.of.in()) {
-      return Tensor();
+      return {};
     }
     const bool flat = packed.of.dims == 1;
     const int64_t batch = input.size(0), width = input.size(-1), out = packed.of.out();
@@ -193,11 +194,11 @@ class ConvolutionSite : public Site {
     const Tensor images = channels_last_of(input, batch, packed.of.in(), height * width);
     const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(height * width)));
     if (!images.defined() || !shape(packed, batch, height, width, pool)) {
-      return Tensor();
+      return {};
     }
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
     if (out_height > int64_t(1) << 30 || out_width > int64_t(1) << 30) {
-      return Tensor();
+      return {};
     }
     const int64_t area = out_height * out_width;
     const int64_t sizes[4] = {batch, out, flat ? out_width : out_height, out_width};
@@ -211,20 +212,20 @@ class ConvolutionSite : public Site {
     if (!convolution_engines[packed.of.transposed]->setup(packed, space, data_of(images),
                                                        data_of(result)) ||
         xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
-      return Tensor();
+      return {};
     }
     if (channels_last) {
-      return result;
+      return {result};
     }
     if (out == 1 || area == 1) { // the same memory, by its other name
       result.unsafeGetTensorImpl()->set_sizes_and_strides({sizes, dims}, {first, dims});
-      return result;
+      return {result};
     }
     Tensor usual = empty_float({sizes, dims}, {first, dims});
     for (int64_t n = 0; n < batch; ++n) {
       transpose(data_of(result) + n * area * out, data_of(usual) + n * area * out, area, out);
     }
-    return usual;
+    return {usual};
   }
 
  private:
@@ -308,13 +309,13 @@ std::unique_ptr<Site> make_transposed(std::vector<Step> steps) {
 }
 
 SiteKind kinds[] = {
-    {"aten::conv2d", 1, true, make_plain, nullptr},
-    {"aten::conv1d", 1, true, make_plain, nullptr},
-    {"aten::convolution", 1, true, make_general, nullptr},
-    {"aten::_convolution", 1, true, make_general, nullptr},
-    {"aten::_convolution.deprecated", 1, true, make_general, nullptr},
-    {"aten::conv_transpose2d.input", 1, true, make_transposed, nullptr},
-    {"aten::conv_transpose1d", 1, true, make_transposed, nullptr},
+    {"aten::conv2d", 1, 1, true, true, make_plain, nullptr},
+    {"aten::conv1d", 1, 1, true, true, make_plain, nullptr},
+    {"aten::convolution", 1, 1, true, true, make_general, nullptr},
+    {"aten::_convolution", 1, 1, true, true, make_general, nullptr},
+    {"aten::_convolution.deprecated", 1, 1, true, true, make_general, nullptr},
+    {"aten::conv_transpose2d.input", 1, 1, true, true, make_transposed, nullptr},
+    {"aten::conv_transpose1d", 1, 1, true, true, make_transposed, nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1]), ListedKind(&kinds[2]),
                              ListedKind(&kinds[3]), ListedKind(&kinds[4]), ListedKind(&kinds[5]),

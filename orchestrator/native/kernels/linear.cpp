@@ -52,11 +52,12 @@ class LinearSite : public Site {
     return packed;
   }
 
-  Tensor compute(Packed& of, const Tensor& input) const override {
+  Results compute(Packed& of, const Arguments& inputs) const override {
     auto& packed = static_cast<PackedLayer&>(of);
+    const Tensor& input = inputs[0].toTensor();
     if ((packed.matrix ? input.dim() != 2 : input.dim() < 1) || !input.is_contiguous() ||
         input.sizes().back() != packed.in) {
-      return Tensor();
+      return {};
     }
     const int64_t rows = input.numel() / packed.in;
     const pthreadpool_t pool = pool_for(double(input.numel()) * double(packed.out));
@@ -65,7 +66,7 @@ class LinearSite : public Site {
       packed.rows = -1;
       if (xnn_reshape_fully_connected_nc_f32(packed.op.get(), size_t(rows), pool) !=
           xnn_status_success) {
-        return Tensor();
+        return {};
       }
       packed.rows = rows;
       packed.threads = threads;
@@ -86,9 +87,9 @@ class LinearSite : public Site {
     if (xnn_setup_fully_connected_nc_f32(packed.op.get(), data_of(source), data_of(result)) !=
             xnn_status_success ||
         xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
-      return Tensor();
+      return {};
     }
-    return result;
+    return {result};
   }
 
  private:
@@ -123,8 +124,8 @@ std::unique_ptr<Site> make_addmm(std::vector<Step> steps) {
 }
 
 SiteKind kinds[] = {
-    {"aten::linear", 1, false, make_plain, nullptr},
-    {"aten::addmm", 2, false, make_addmm, nullptr},
+    {"aten::linear", 1, 1, true, false, make_plain, nullptr},
+    {"aten::addmm", 2, 1, true, false, make_addmm, nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1])};
 

@@ -18,6 +18,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/jit/mobile/module.h>
 
 #include "../capi/prepare_module.h"
@@ -54,7 +55,7 @@ class Arguments {
 struct Packed {
   virtual ~Packed() = default;
 
-  // All that the Site takes but the input, as it was: the same weights and numbers need no packing.
+  // All that the Site takes but its inputs, as it was: the same weights and numbers need no packing.
   // Holding them keeps their addresses from being given to others.
   std::vector<c10::IValue> kept;
 };
@@ -67,10 +68,14 @@ struct Given {
   float least, most;    // of the clamp
 };
 
+// What a Site puts on the stack. None: then the model's own operators run.
+using Results = c10::SmallVector<at::Tensor, 3>;
+
 class Site {
  public:
-  // input: which argument is not packed
-  Site(std::vector<Step> steps, size_t input) : steps_(std::move(steps)), input_(input) {}
+  // input: which argument is not packed; inputs: how many, from it on. The first is a tensor.
+  Site(std::vector<Step> steps, size_t input, size_t inputs = 1)
+      : steps_(std::move(steps)), input_(input), inputs_(inputs) {}
   virtual ~Site();
 
   // Takes the arguments of all steps off the stack and puts the result on it.
@@ -82,15 +87,16 @@ class Site {
  protected:
   // Null where it cannot be packed: then the model's own operators run, now and later.
   virtual std::unique_ptr<Packed> pack(const Given& given) const = 0;
-  // Undefined where this input is not for it: then the model's own operators run. The input is plain.
-  virtual at::Tensor compute(Packed& packed, const at::Tensor& input) const = 0;
+  // None where these inputs are not for it. The first is plain.
+  virtual Results compute(Packed& packed, const Arguments& inputs) const = 0;
 
  private:
-  at::Tensor try_to_compute(const c10::IValue* first, size_t taken);
+  bool is_input(size_t argument) const { return argument - input_ < inputs_; }
+  Results try_to_compute(const c10::IValue* first, size_t taken);
   bool read(const c10::IValue* first, Given* given) const;
 
   const std::vector<Step> steps_;
-  const size_t input_;
+  const size_t input_, inputs_;
   std::atomic<Packed*> shelf_{nullptr}; // threads take it in turn; who finds none packs his own
   std::atomic<int> misses_{0};
 };
@@ -99,7 +105,9 @@ class Site {
 struct SiteKind {
   const char* name; // with its overload: `aten::conv2d`, `aten::lstm.input`
   size_t weights;   // which argument must be a weight of the model
-  bool normalises;  // whether a batch normalisation may be part of it
+  size_t results;
+  bool clamps;      // whether a clamp that follows may be part of it
+  bool normalises;  // whether a batch normalisation may
   std::unique_ptr<Site> (*make)(std::vector<Step> steps);
   const SiteKind* next;
 };

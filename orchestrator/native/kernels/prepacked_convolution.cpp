@@ -38,8 +38,9 @@ std::unique_ptr<Site> make(std::vector<Step> steps) {
 }
 
 SiteKind kinds[] = {
-    {"prepacked::conv2d_clamp_run", 1, true, make<LayerKind::kConvolution>, nullptr},
-    {"prepacked::conv2d_transpose_clamp_run", 1, true, make<LayerKind::kTransposed>, nullptr},
+    {"prepacked::conv2d_clamp_run", 1, 1, true, true, make<LayerKind::kConvolution>, nullptr},
+    {"prepacked::conv2d_transpose_clamp_run", 1, 1, true, true, make<LayerKind::kTransposed>,
+     nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1])};
 

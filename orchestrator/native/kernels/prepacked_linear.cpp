@@ -22,7 +22,7 @@ std::unique_ptr<Site> make(std::vector<Step> steps) {
   return make_linear(std::move(steps), 0, read_layer);
 }
 
-SiteKind kind = {"prepacked::linear_clamp_run", 1, false, make, nullptr};
+SiteKind kind = {"prepacked::linear_clamp_run", 1, 1, true, false, make, nullptr};
 const ListedKind listed(&kind);
 
 } // namespace

@@ -76,7 +76,7 @@ bool read_number(const c10::IValue& value, float* number) {
   return !std::isnan(*number);
 }
 
-bool is_same(const c10::IValue& one, const c10::IValue& other) {
+bool is_same_item(const c10::IValue& one, const c10::IValue& other) {
   if (one.isTensor()) {
     return other.isTensor() &&
         one.toTensor().unsafeGetTensorImpl() == other.toTensor().unsafeGetTensorImpl();
@@ -93,12 +93,21 @@ bool is_same(const c10::IValue& one, const c10::IValue& other) {
   if (one.isObject()) {
     return other.isObject() && &one.toObjectRef() == &other.toObjectRef();
   }
-  if (one.isIntList() && other.isIntList()) {
+  return one.isNone() && other.isNone();
+}
+
+bool is_same(const c10::IValue& one, const c10::IValue& other) {
+  if (one.isList() && other.isList()) {
     const auto left = one.toListRef(), right = other.toListRef();
     return left.size() == right.size() &&
-        std::equal(left.begin(), left.end(), right.begin(), is_same);
+        std::equal(left.begin(), left.end(), right.begin(), is_same_item);
   }
-  return one.isNone() && other.isNone();
+  return is_same_item(one, other);
+}
+
+// A value to compare others with: of a list its items, as a model may give it others.
+c10::IValue kept(const c10::IValue& value) {
+  return value.isList() ? c10::IValue(value.toList().copy()) : value;
 }
 
 } // namespace
@@ -134,14 +143,14 @@ bool Site::read(const c10::IValue* first, Given* given) const {
   return given->least < given->most;
 }
 
-at::Tensor Site::try_to_compute(const c10::IValue* first, size_t taken) {
+Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
   if (misses_ > kPatience || !first[input_].isTensor() || !is_plain(first[input_].toTensor())) {
-    return at::Tensor();
+    return {};
   }
   std::unique_ptr<Packed> packed(shelf_.exchange(nullptr));
   bool same = packed != nullptr;
   for (size_t i = 0; same && i < taken; ++i) {
-    same = i == input_ || is_same(packed->kept[i], first[i]);
+    same = is_input(i) || is_same(packed->kept[i], first[i]);
   }
   if (!same) {
     misses_ += packed ? 1 : 0;
@@ -149,14 +158,16 @@ at::Tensor Site::try_to_compute(const c10::IValue* first, size_t taken) {
     packed = read(first, &given) && xnnpack_is_ready() ? pack(given) : nullptr;
     if (!packed) {
       misses_ = kPatience + 1;
-      return at::Tensor();
+      return {};
     }
-    packed->kept.assign(first, first + taken);
-    packed->kept[input_] = kNone;
+    packed->kept.reserve(taken);
+    for (size_t i = 0; i < taken; ++i) {
+      packed->kept.push_back(is_input(i) ? kNone : kept(first[i]));
+    }
   }
-  at::Tensor result = compute(*packed, first[input_].toTensor());
+  Results results = compute(*packed, Arguments(first + input_, inputs_));
   delete shelf_.exchange(packed.release());
-  return result;
+  return results;
 }
 
 void Site::run(Stack& stack) {
@@ -165,10 +176,11 @@ void Site::run(Stack& stack) {
     taken += step.taken - 1;
   }
   TORCH_CHECK(taken <= stack.size(), "an instruction takes what is not there");
-  at::Tensor result = try_to_compute(stack.data() + (stack.size() - taken), taken);
-  if (result.defined()) {
+  Results results = try_to_compute(stack.data() + (stack.size() - taken), taken);
+  if (!results.empty()) {
     stack.resize(stack.size() - taken);
-    stack.emplace_back(std::move(result));
+    stack.insert(stack.end(), std::make_move_iterator(results.begin()),
+                 std::make_move_iterator(results.end()));
     return;
   }
   std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),
@@ -377,14 +389,16 @@ class Method {
         kind = kind->next;
       }
       const Effect* own = kind ? effect(size_t(inst.X)) : nullptr;
-      if (own == nullptr || own->taken <= kind->weights || own->given != 1) {
+      if (own == nullptr || own->taken <= kind->weights || own->given != kind->results) {
         continue;
       }
       Place place;
       place.at = at;
       place.kind = kind;
       place.steps.push_back(step_of(size_t(inst.X), own->taken));
-      find_followers(&place);
+      if (kind->clamps) {
+        find_followers(&place);
+      }
       place_at_[at] = int(places_.size());
       at = place.last();
       places_.push_back(std::move(place));
@@ -781,7 +795,7 @@ class Method {
       }
       if (found.kind->normalises) {
         result.site = place;
-      } else { // a linear layer reads its input as it lies
+      } else { // a linear or a recurrent layer reads its input as it lies
         look_at(stack[first]);
       }
     } else if (is_among(name, kElementwise)) {

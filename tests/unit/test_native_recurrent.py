@@ -1,0 +1,149 @@
+"""Steps of recurrent layers, against double precision, at both CPU levels.
+
+`native_maths/recurrent.cpp` beside this file holds the source of ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import package_toy as toy
+import pytest
+
+HERE = Path(__file__).parent / "native_maths"
+KERNELS = toy.ROOT / "orchestrator/native/kernels"
+SIZES = (1, 7, 8, 9, 31, 32, 33, 48)
+# What sums of numbers below 1 may differ by, for each number; and what functions add.
+ROUNDING = 2e-7
+# The shares' sigmoids and tanh: 2.4 and 1.4 units in the last place.
+STEP = 1e-6
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    out = tmp_path_factory.mktemp("recurrent") / "librecurrent.so"
+    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
+    toy.zig(["c++", *flags, f"-I{HERE}", f"-I{KERNELS}", HERE / "recurrent.cpp", "-o", out])
+    library = ctypes.CDLL(str(out))
+    library.padded.restype = library.packed_size.restype = ctypes.c_int64
+    return library
+
+
+def _has_wide_lanes() -> bool:
+    return {"avx2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split())
+
+
+@pytest.fixture(params=["every processor", "this processor"])
+def library(request: pytest.FixtureRequest, compiled: ctypes.CDLL) -> ctypes.CDLL:
+    """At the level of every processor, and at the highest of this one."""
+    compiled.choose(request.param == "this processor" and _has_wide_lanes())
+    return compiled
+
+
+def _floats(values: Sequence[float]) -> ctypes.Array[ctypes.c_float]:
+    return (ctypes.c_float * len(values))(*values)
+
+
+def _random(count: int, spread: float = 1) -> list[float]:
+    rng = random.Random(count)
+    return list(_floats([rng.uniform(-spread, spread) for _ in range(count)]))
+
+
+def _whole(value: int) -> ctypes.c_int64:
+    return ctypes.c_int64(value)
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize(("columns", "depth"), [(1, 1), (32, 2), (33, 9), (100, 48), (64, 31)])
+def test_products(library: ctypes.CDLL, rows: int, columns: int, depth: int) -> None:
+    """Rows that lie apart, one start for all or each its own, in the place of the result."""
+    width = library.padded(_whole(columns))
+    assert width % 32 == 0
+    assert 0 <= width - columns < 32
+    weights = _random(columns * depth)
+    packed = _floats([math.nan] * library.packed_size(_whole(columns), _whole(depth)))
+    library.pack_tiles(_floats(weights), _whole(columns), _whole(depth), packed)
+    stride = depth + 3
+    source = _random(rows * stride)
+    starts = _random(width * rows)
+    for own in (0, width):
+        to = _floats([*starts, 7.0])
+        start = to if own else _floats(starts)
+        numbers = (rows, depth, 0, width // 32)
+        library.multiply(
+            _floats(source), _whole(stride), packed, start, _whole(own), to, _whole(width),
+            *map(_whole, numbers),
+        )  # fmt: skip
+        assert to[width * rows] == 7
+        for row in range(rows):
+            given = source[row * stride : row * stride + depth]
+            for column in range(columns):
+                own_weights = weights[column * depth : (column + 1) * depth]
+                terms = [a * b for a, b in zip(given, own_weights, strict=True)]
+                exact = math.fsum([starts[row * own + column], *terms])
+                assert to[row * width + column] == pytest.approx(exact, abs=ROUNDING * (depth + 1))
+
+
+def test_a_part_of_the_tiles(library: ctypes.CDLL) -> None:
+    """What one of several threads computes: the other tiles stay as they are."""
+    packed = _floats([1.0] * library.packed_size(_whole(96), _whole(2)))
+    to = _floats([5.0] * 96)
+    library.multiply(
+        _floats([1, 2]), _whole(2), packed, _floats([10] * 96), _whole(0), to, _whole(96),
+        *map(_whole, (1, 2, 1, 2)),
+    )  # fmt: skip
+    assert list(to) == [5] * 32 + [13] * 32 + [5] * 32
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("spread", [1, 30])
+def test_lstm_steps(library: ctypes.CDLL, size: int, spread: float) -> None:
+    gates, cells = _random(4 * size, spread), _random(size)
+    cell, hidden = _floats([*cells, 7]), _floats([7] * (size + 1))
+    library.lstm_step(_floats(gates), cell, hidden, _whole(size))
+    assert (cell[size], hidden[size]) == (7, 7)
+    for i in range(size):
+        take, keep, fresh, out = (gates[gate * size + i] for gate in range(4))
+        exact = _sigmoid(keep) * cells[i] + _sigmoid(take) * math.tanh(fresh)
+        assert cell[i] == pytest.approx(exact, abs=STEP)
+        assert hidden[i] == pytest.approx(_sigmoid(out) * math.tanh(exact), abs=STEP)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("spread", [1, 30])
+def test_gru_steps(library: ctypes.CDLL, size: int, spread: float) -> None:
+    given, own, before = _random(3 * size, spread), _random(3 * size + 1), _random(size)
+    hidden = _floats([7] * (size + 1))
+    library.gru_step(_floats(given), _floats(own), _floats(before), hidden, _whole(size))
+    assert hidden[size] == 7
+    for i in range(size):
+        reset = _sigmoid(given[i] + own[i])
+        keep = _sigmoid(given[size + i] + own[size + i])
+        fresh = math.tanh(given[2 * size + i] + reset * own[2 * size + i])
+        assert hidden[i] == pytest.approx((before[i] - fresh) * keep + fresh, abs=STEP * 3)
+
+
+def test_what_is_no_number_stays_so(library: ctypes.CDLL) -> None:
+    size = 9
+    for gate in range(4):
+        gates = [0.5] * (4 * size)
+        gates[gate * size + 4] = math.nan
+        cell, hidden = _floats([1.0] * size), _floats([0.0] * size)
+        library.lstm_step(_floats(gates), cell, hidden, _whole(size))
+        assert [math.isnan(x) for x in hidden] == [i == 4 for i in range(size)]
+    for gate in range(3):
+        given = [0.5] * (3 * size)
+        given[gate * size + 4] = math.nan
+        hidden = _floats([0.0] * size)
+        zeros = _floats([0.0] * (3 * size))
+        hidden_sums = _floats([1.0] * (3 * size))
+        library.gru_step(_floats(given), hidden_sums, zeros, hidden, _whole(size))
+        assert [math.isnan(x) for x in hidden] == [i == 4 for i in range(size)]
