@@ -76,14 +76,21 @@ class Site {
   // Takes the arguments of all steps off the stack and puts the result on it.
   void run(Stack& stack);
 
-  // Whether the result may have its channels last in memory: who takes it does not mind.
+  // Whether the result may be as Sites have it among themselves: who takes it does not mind. Floats
+  // have their channels last in memory, 8-bit integers are signed (quantised.h).
   bool channels_last = false;
 
  protected:
   // Null where it cannot be packed: then the model's own operators run, now and later.
   virtual std::unique_ptr<Packed> pack(const Given& given) const = 0;
-  // Undefined where this input is not for it: then the model's own operators run. The input is plain.
+  // Undefined where this input is not for it: then the model's own operators run.
   virtual at::Tensor compute(Packed& packed, const at::Tensor& input) const = 0;
+  // Whether it computes with such an input at all.
+  virtual bool takes(const at::Tensor& input) const;
+  // Whether what was packed is for this input, too.
+  virtual bool fits(const Packed& packed, const at::Tensor& input) const;
+  // The input as the model's own operators take it.
+  virtual at::Tensor usual(const at::Tensor& input) const;
 
  private:
   at::Tensor try_to_compute(const c10::IValue* first, size_t taken);
@@ -102,6 +109,7 @@ struct SiteKind {
   bool normalises;  // whether a batch normalisation may be part of it
   std::unique_ptr<Site> (*make)(std::vector<Step> steps);
   const SiteKind* next;
+  bool quantised = false; // its tensors are 8-bit integers, and nothing that follows is part of it
 };
 
 // The kinds that this library has.

@@ -109,6 +109,10 @@ const c10::IValue& Arguments::operator[](size_t index) const {
 
 Site::~Site() { delete shelf_.load(); }
 
+bool Site::takes(const at::Tensor& input) const { return is_plain(input); }
+bool Site::fits(const Packed&, const at::Tensor&) const { return true; }
+at::Tensor Site::usual(const at::Tensor& input) const { return input; }
+
 bool Site::read(const c10::IValue* first, Given* given) const {
   const float infinity = std::numeric_limits<float>::infinity();
   given->main = Arguments(first, steps_[0].taken);
@@ -135,13 +139,13 @@ bool Site::read(const c10::IValue* first, Given* given) const {
 }
 
 at::Tensor Site::try_to_compute(const c10::IValue* first, size_t taken) {
-  if (misses_ > kPatience || !first[input_].isTensor() || !is_plain(first[input_].toTensor())) {
+  if (misses_ > kPatience || !first[input_].isTensor() || !takes(first[input_].toTensor())) {
     return at::Tensor();
   }
   std::unique_ptr<Packed> packed(shelf_.exchange(nullptr));
   bool same = packed != nullptr;
   for (size_t i = 0; same && i < taken; ++i) {
-    same = i == input_ || is_same(packed->kept[i], first[i]);
+    same = i == input_ ? fits(*packed, first[i].toTensor()) : is_same(packed->kept[i], first[i]);
   }
   if (!same) {
     misses_ += packed ? 1 : 0;
@@ -174,6 +178,9 @@ void Site::run(Stack& stack) {
   std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),
                                   std::make_move_iterator(stack.end()));
   stack.resize(stack.size() - taken);
+  if (values[input_].isTensor()) {
+    values[input_] = usual(values[input_].toTensor());
+  }
   auto next = std::make_move_iterator(values.begin());
   for (const Step& step : steps_) {
     const auto own = ptrdiff_t(step.taken - (&step == steps_.data() ? 0 : 1));
@@ -384,7 +391,9 @@ class Method {
       place.at = at;
       place.kind = kind;
       place.steps.push_back(step_of(size_t(inst.X), own->taken));
-      find_followers(&place);
+      if (!kind->quantised) {
+        find_followers(&place);
+      }
       place_at_[at] = int(places_.size());
       at = place.last();
       places_.push_back(std::move(place));
@@ -472,6 +481,10 @@ class Method {
     return site;
   }
 
+  bool is_quantised(int site) const {
+    return site >= 0 && places_[size_t(site)].kind->quantised;
+  }
+
   int unite(int one, int other) {
     if (one < 0 || other < 0) {
       return std::max(one, other);
@@ -480,7 +493,8 @@ class Method {
     other = root(other);
     const int least = std::min(one, other), most = std::max(one, other);
     groups_[size_t(most)] = least;
-    usual_[size_t(least)] = usual_[size_t(least)] || usual_[size_t(most)];
+    usual_[size_t(least)] = usual_[size_t(least)] || usual_[size_t(most)] ||
+        is_quantised(least) != is_quantised(most);
     return least;
   }
 
@@ -698,8 +712,12 @@ class Method {
         }
         stack.push_back(Value{});
         break;
-      case jit::DEVICE:
       case jit::DTYPE:
+        if (!stack.empty() && is_quantised(stack.back().site)) {
+          look_at(stack.back());
+        }
+        [[fallthrough]];
+      case jit::DEVICE:
       case jit::DIM:
       case jit::__NOT__:
       case jit::IS_CUDA:
@@ -779,12 +797,12 @@ class Method {
       for (size_t i = first + 1; i < stack.size(); ++i) {
         look_at(stack[i]); // an input may have its channels last, nothing else
       }
-      if (found.kind->normalises) {
+      if (found.kind->normalises || found.kind->quantised) {
         result.site = place;
       } else { // a linear layer reads its input as it lies
         look_at(stack[first]);
       }
-    } else if (is_among(name, kElementwise)) {
+    } else if (is_among(name, kElementwise) && !is_quantised(all.site)) {
       result.site = all.site;
     } else if (follows_[at]) {
       result.site = all.site; // batch_norm that is part of a Site
