@@ -70,7 +70,9 @@ struct Given {
 class Site {
  public:
   // input: which argument is not packed
-  Site(std::vector<Step> steps, size_t input) : steps_(std::move(steps)), input_(input) {}
+  // any: the input need not be plain; who packs and computes looks at it
+  Site(std::vector<Step> steps, size_t input, bool any = false)
+      : steps_(std::move(steps)), input_(input), any_(any) {}
   virtual ~Site();
 
   // Takes the arguments of all steps off the stack and puts the result on it.
@@ -83,14 +85,8 @@ class Site {
  protected:
   // Null where it cannot be packed: then the model's own operators run, now and later.
   virtual std::unique_ptr<Packed> pack(const Given& given) const = 0;
-  // Undefined where this input is not for it: then the model's own operators run.
+  // Undefined where this input is not for it: then the model's own operators run. The input is plain.
   virtual at::Tensor compute(Packed& packed, const at::Tensor& input) const = 0;
-  // Whether it computes with such an input at all.
-  virtual bool takes(const at::Tensor& input) const;
-  // Whether what was packed is for this input, too.
-  virtual bool fits(const Packed& packed, const at::Tensor& input) const;
-  // The input as the model's own operators take it.
-  virtual at::Tensor usual(const at::Tensor& input) const;
 
  private:
   at::Tensor try_to_compute(const c10::IValue* first, size_t taken);
@@ -98,6 +94,7 @@ class Site {
 
   const std::vector<Step> steps_;
   const size_t input_;
+  const bool any_;
   std::atomic<Packed*> shelf_{nullptr}; // threads take it in turn; who finds none packs his own
   std::atomic<int> misses_{0};
 };
@@ -109,7 +106,9 @@ struct SiteKind {
   bool normalises;  // whether a batch normalisation may be part of it
   std::unique_ptr<Site> (*make)(std::vector<Step> steps);
   const SiteKind* next;
-  bool quantised = false; // its tensors are 8-bit integers, and nothing that follows is part of it
+
+  // Its tensors are 8-bit integers, and nothing that follows is part of it: operators of `quantized::`.
+  bool is_quantised() const { return name[0] == 'q'; }
 };
 
 // The kinds that this library has.

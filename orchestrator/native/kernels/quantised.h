@@ -45,6 +45,14 @@ inline int64_t zero_of(const at::Tensor& tensor) {
       (is_shifted(tensor) ? 128 : 0);
 }
 
+// Whether it is an activation that quantised Sites compute with.
+inline bool is_activation(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_quantized() &&
+      (tensor.scalar_type() == at::kQUInt8 || is_shifted(tensor)) && tensor.device().is_cpu() &&
+      tensor.has_storage() && tensor.numel() > 0 &&
+      quantiser_of(tensor).qscheme() == at::kPerTensorAffine;
+}
+
 // What XNNPACK needs to know of a layer, besides its shape and its weights.
 struct QuantisedLayer {
   std::vector<float> factors; // of each channel's sums
@@ -87,7 +95,7 @@ inline bool read_quantised(const at::Tensor& input, const c10::IValue& scale,
                            const c10::IValue& zero, bool clamps, const at::Tensor& weight,
                            const c10::optional<at::Tensor>& bias, QuantisedLayer* found) {
   std::vector<double> scales;
-  if (!scale.isDouble() || !zero.isInt() || zero.toInt() < 0 || zero.toInt() > 255 ||
+  if (!is_activation(input) || !scale.isDouble() || !zero.isInt() || zero.toInt() < 0 || zero.toInt() > 255 ||
       !weight.is_quantized() || weight.scalar_type() != at::kQInt8 || weight.numel() == 0 || !bias.has_value() ||
       !bias->defined() || bias->scalar_type() != at::kFloat || !bias->is_contiguous() ||
       bias->dim() != 1 || bias->size(0) != weight.size(0) || !read_scales(weight, &scales)) {
@@ -157,33 +165,43 @@ inline at::Tensor empty_quantised(at::IntArrayRef sizes, const QuantisedLayer& o
       of.output_scale, of.output_zero - (stays ? 128 : 0), format);
 }
 
-// A Site of such a layer, whose arguments end in the scale and the zero point of its result.
+// The activation as the model's own operators take it.
+inline at::Tensor usual(const at::Tensor& input) {
+  if (!is_activation(input) || !is_shifted(input)) {
+    return input;
+  }
+  // another Site's result: its numbers lie side by side
+  at::Tensor found = at::native::empty_affine_quantized(
+      input.sizes(), at::kQUInt8, c10::nullopt, at::kCPU, c10::nullopt, scale_of(input),
+      zero_of(input), c10::nullopt);
+  found.unsafeGetTensorImpl()->set_sizes_and_strides(input.sizes(), input.strides());
+  shift(bytes_of(input), bytes_of(found), input.numel());
+  return found;
+}
+
+// A Site of such a layer: (input, packed weights, scale and zero point of the result).
 class QuantisedSite : public Site {
  public:
-  explicit QuantisedSite(std::vector<Step> steps) : Site(std::move(steps), 0) {}
+  explicit QuantisedSite(std::vector<Step> steps)
+      : Site(with_usual_input(std::move(steps)), 0, /*any=*/true) {}
 
  protected:
-  bool takes(const at::Tensor& input) const override {
-    return input.defined() && input.is_quantized() && (input.scalar_type() == at::kQUInt8 || is_shifted(input)) &&
-        input.device().is_cpu() && input.has_storage() && input.numel() > 0 &&
-        quantiser_of(input).qscheme() == at::kPerTensorAffine;
-  }
-
   static bool fits(const QuantisedLayer& of, const at::Tensor& input) {
-    return scale_of(input) == of.input_scale && zero_of(input) == of.input_zero;
+    return is_activation(input) && scale_of(input) == of.input_scale &&
+        zero_of(input) == of.input_zero;
   }
 
-  at::Tensor usual(const at::Tensor& input) const override {
-    if (!takes(input) || !is_shifted(input)) {
-      return input;
-    }
-    // another Site's result: its numbers lie side by side
-    at::Tensor found = at::native::empty_affine_quantized(
-        input.sizes(), at::kQUInt8, c10::nullopt, at::kCPU, c10::nullopt, scale_of(input),
-        zero_of(input), c10::nullopt);
-    found.unsafeGetTensorImpl()->set_sizes_and_strides(input.sizes(), input.strides());
-    shift(bytes_of(input), bytes_of(found), input.numel());
-    return found;
+ private:
+  static std::vector<Step> with_usual_input(std::vector<Step> steps) {
+    Step& own = steps[0];
+    own.run = [run = std::move(own.run), taken = own.taken](Stack& stack) {
+      c10::IValue& input = stack[stack.size() - taken];
+      if (input.isTensor()) {
+        input = usual(input.toTensor());
+      }
+      run(stack);
+    };
+    return steps;
   }
 };
 

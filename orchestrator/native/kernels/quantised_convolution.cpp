@@ -72,14 +72,10 @@ class QuantisedConvolutionSite : public QuantisedSite {
     return made != nullptr ? std::move(packed) : nullptr;
   }
 
-  bool fits(const Packed& packed, const Tensor& input) const override {
-    return QuantisedSite::fits(static_cast<const PackedQuantised&>(packed).layer, input);
-  }
-
   Tensor compute(Packed& of, const Tensor& input) const override {
     auto& packed = static_cast<PackedQuantised&>(of);
     const int64_t in = packed.of.in(), out = packed.of.out();
-    if (input.dim() != dims_ + 2 || input.size(1) != in) {
+    if (!fits(packed.layer, input) || input.dim() != dims_ + 2 || input.size(1) != in) {
       return Tensor();
     }
     const bool flat = dims_ == 1;
@@ -193,10 +189,10 @@ std::unique_ptr<Site> make(std::vector<Step> steps) {
 
 // (input, packed, scale, zero point)
 SiteKind kinds[] = {
-    {"quantized::conv2d.new", 1, false, make<2, false>, nullptr, true},
-    {"quantized::conv2d_relu.new", 1, false, make<2, true>, nullptr, true},
-    {"quantized::conv1d", 1, false, make<1, false>, nullptr, true},
-    {"quantized::conv1d_relu", 1, false, make<1, true>, nullptr, true},
+    {"quantized::conv2d.new", 1, false, make<2, false>, nullptr},
+    {"quantized::conv2d_relu.new", 1, false, make<2, true>, nullptr},
+    {"quantized::conv1d", 1, false, make<1, false>, nullptr},
+    {"quantized::conv1d_relu", 1, false, make<1, true>, nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1]), ListedKind(&kinds[2]),
                              ListedKind(&kinds[3])};

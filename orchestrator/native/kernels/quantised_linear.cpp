@@ -46,13 +46,9 @@ class QuantisedLinearSite : public QuantisedSite {
     return made != nullptr ? std::move(packed) : nullptr;
   }
 
-  bool fits(const Packed& packed, const Tensor& input) const override {
-    return QuantisedSite::fits(static_cast<const PackedLayer&>(packed).layer, input);
-  }
-
   Tensor compute(Packed& of, const Tensor& input) const override {
     auto& packed = static_cast<PackedLayer&>(of);
-    if (input.dim() < 2 || !input.is_contiguous() || input.sizes().back() != packed.in) {
+    if (!fits(packed.layer, input) || input.dim() < 2 || !input.is_contiguous() || input.sizes().back() != packed.in) {
       return Tensor();
     }
     const int64_t rows = input.numel() / packed.in;
@@ -110,8 +106,8 @@ std::unique_ptr<Site> make(std::vector<Step> steps) {
 
 // (input, packed, scale, zero point)
 SiteKind kinds[] = {
-    {"quantized::linear", 1, false, make<false>, nullptr, true},
-    {"quantized::linear_relu", 1, false, make<true>, nullptr, true},
+    {"quantized::linear", 1, false, make<false>, nullptr},
+    {"quantized::linear_relu", 1, false, make<true>, nullptr},
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1])};
 

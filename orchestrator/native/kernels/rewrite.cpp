@@ -109,10 +109,6 @@ const c10::IValue& Arguments::operator[](size_t index) const {
 
 Site::~Site() { delete shelf_.load(); }
 
-bool Site::takes(const at::Tensor& input) const { return is_plain(input); }
-bool Site::fits(const Packed&, const at::Tensor&) const { return true; }
-at::Tensor Site::usual(const at::Tensor& input) const { return input; }
-
 bool Site::read(const c10::IValue* first, Given* given) const {
   const float infinity = std::numeric_limits<float>::infinity();
   given->main = Arguments(first, steps_[0].taken);
@@ -139,13 +135,13 @@ bool Site::read(const c10::IValue* first, Given* given) const {
 }
 
 at::Tensor Site::try_to_compute(const c10::IValue* first, size_t taken) {
-  if (misses_ > kPatience || !first[input_].isTensor() || !takes(first[input_].toTensor())) {
+  if (misses_ > kPatience || !first[input_].isTensor() || !(any_ || is_plain(first[input_].toTensor()))) {
     return at::Tensor();
   }
   std::unique_ptr<Packed> packed(shelf_.exchange(nullptr));
   bool same = packed != nullptr;
   for (size_t i = 0; same && i < taken; ++i) {
-    same = i == input_ ? fits(*packed, first[i].toTensor()) : is_same(packed->kept[i], first[i]);
+    same = i == input_ || is_same(packed->kept[i], first[i]);
   }
   if (!same) {
     misses_ += packed ? 1 : 0;
@@ -178,9 +174,6 @@ void Site::run(Stack& stack) {
   std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),
                                   std::make_move_iterator(stack.end()));
   stack.resize(stack.size() - taken);
-  if (values[input_].isTensor()) {
-    values[input_] = usual(values[input_].toTensor());
-  }
   auto next = std::make_move_iterator(values.begin());
   for (const Step& step : steps_) {
     const auto own = ptrdiff_t(step.taken - (&step == steps_.data() ? 0 : 1));
@@ -260,20 +253,16 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
 }
 
 // Operators whose result lies in memory as their arguments do, and which do not mind how.
-const char* const kElementwise[] = {
-    "add",     "add_",       "sub",     "sub_",     "mul",       "mul_",       "div",
-    "div_",    "relu",       "relu_",   "relu6",    "relu6_",    "hardtanh",   "hardtanh_",
-    "clamp",   "clamp_",     "sigmoid", "sigmoid_", "hardswish", "hardswish_", "hardsigmoid",
-    "silu",    "silu_",      "tanh",    "tanh_",    "leaky_relu", "leaky_relu_", "elu",
-    "hardsigmoid_", "neg",   "exp",     "abs",      "sqrt",      "dropout",    "dropout_",
-    "_add_relu", "_add_relu_"};
+const char kElementwise[] =
+    " add add_ sub sub_ mul mul_ div div_ relu relu_ relu6 relu6_ hardtanh hardtanh_ clamp clamp_"
+    " sigmoid sigmoid_ hardswish hardswish_ hardsigmoid silu silu_ tanh tanh_ leaky_relu leaky_relu_"
+    " elu hardsigmoid_ neg exp abs sqrt dropout dropout_ _add_relu _add_relu_ ";
 // Operators that ask a tensor for its sizes or its kind only.
-const char* const kAsking[] = {"size", "dim", "numel", "len", "is_floating_point", "__is__", "__isnot__"};
+const char kAsking[] = " size dim numel len is_floating_point __is__ __isnot__ ";
 
-template <size_t N>
-bool is_among(const std::string& name, const char* const (&names)[N]) {
+bool is_among(const std::string& name, const char* names) {
   return name.compare(0, 6, "aten::") == 0 &&
-      std::any_of(names, names + N, [&](const char* one) { return name.compare(6, std::string::npos, one) == 0; });
+      std::strstr(names, (" " + name.substr(6) + " ").c_str()) != nullptr;
 }
 
 // ---- The data flow ----
@@ -391,7 +380,7 @@ class Method {
       place.at = at;
       place.kind = kind;
       place.steps.push_back(step_of(size_t(inst.X), own->taken));
-      if (!kind->quantised) {
+      if (!kind->is_quantised()) {
         find_followers(&place);
       }
       place_at_[at] = int(places_.size());
@@ -482,7 +471,7 @@ class Method {
   }
 
   bool is_quantised(int site) const {
-    return site >= 0 && places_[size_t(site)].kind->quantised;
+    return site >= 0 && places_[size_t(site)].kind->is_quantised();
   }
 
   int unite(int one, int other) {
@@ -797,7 +786,7 @@ class Method {
       for (size_t i = first + 1; i < stack.size(); ++i) {
         look_at(stack[i]); // an input may have its channels last, nothing else
       }
-      if (found.kind->normalises || found.kind->quantised) {
+      if (found.kind->normalises || found.kind->is_quantised()) {
         result.site = place;
       } else { // a linear layer reads its input as it lies
         look_at(stack[first]);
