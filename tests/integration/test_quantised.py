@@ -1,5 +1,5 @@
-"""Int8 models run, on XNNPACK and QNNPACK: static and dynamic ones, whichever engine they were packed
-for.
+"""Int8 models run, on XNNPACK and QNNPACK: static and dynamic ones, whichever engine they were
+packed for.
 
 `apps/quantised/export.py` beside this file writes the models, and what stock PyTorch gives for
 their inputs (`expected.json`).

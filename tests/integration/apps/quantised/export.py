@@ -1,8 +1,8 @@
 """Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
 each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
-inputs are quantised when they run; `chains` has layers that take each other's results, and what lies
-between them. What stock PyTorch computes with the engine that a model was
-packed for is written beside the models: `expected.json`.
+inputs are quantised when they run; `chains` has layers that take each other's results, and what
+lies between them. What stock PyTorch computes with the engine that a model was packed for is
+written beside the models: `expected.json`.
 
 Run `PYTHONPATH=apps python tests/integration/apps/quantised/export.py` with the optional dependency
 group `export`.
@@ -132,6 +132,7 @@ class Chains(nn.Module):
         self.skewed = nn.Conv2d(20, 20, 1)
         self.behind = nn.Conv2d(20, 5, 1)
         self.seen = nn.Conv2d(20, 7, 3, stride=2)
+        self.pooled = nn.Conv2d(20, 7, 3)
         self.clamped = nn.Conv2d(20, 4, 1)
         self.one = nn.Conv2d(6, 20, 3, padding=1)
         self.rows = nn.Linear(6, 11)
@@ -145,10 +146,8 @@ class Chains(nn.Module):
         asked = self.deep(hidden)
         if hidden.dtype == torch.quint8:
             asked = self.last(asked)
-        if x.size(0) > 1:
-            either = self.one(x)
-        else:
-            either = self.first(x)
+        # on a phone QNNPACK packs a layer once, for inputs of one scale
+        either = self.first(x) if x.size(0) > 1 else self.first(x)
         found = [
             self.last(self.deep(wide)),
             skewed,
@@ -158,7 +157,7 @@ class Chains(nn.Module):
             self.seen(either),
             self.clamped(torch.relu(self.one(x))),
             self.columns(self.rows(x)),
-            self.seen(torch.max_pool2d(self.one(x), 2)),
+            self.pooled(torch.max_pool2d(self.one(x), 2)),
         ]
         return [self.dequantise(each) for each in found]
 
