@@ -146,8 +146,8 @@ class Chains(nn.Module):
         asked = self.deep(hidden)
         if hidden.dtype == torch.quint8:
             asked = self.last(asked)
-        # on a phone QNNPACK packs a layer once, for inputs of one scale
-        either = self.first(x) if x.size(0) > 1 else self.first(x)
+        # two calls whose results meet; of one layer, as QNNPACK packs for inputs of one scale alone
+        either = self.first(x) if x.size(0) > 1 else self.first(x)  # noqa: RUF034
         found = [
             self.last(self.deep(wide)),
             skewed,
