@@ -1,4 +1,5 @@
-"""Int8 models run, on QNNPACK: static and dynamic ones, whichever engine they were packed for.
+"""Int8 models run, on XNNPACK and QNNPACK: static and dynamic ones, whichever engine they were
+packed for.
 
 `apps/quantised/export.py` beside this file writes the models, and what stock PyTorch gives for
 their inputs (`expected.json`).
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -32,12 +34,24 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def outputs(workspace: Path, model: str) -> list[list[dict[str, Any]]]:
+@pytest.fixture(scope="module")
+def native(workspace: Path) -> Path:
+    """The same workspace, with an app `native` beside: the same models without XNNPACK."""
+    shutil.copytree(APP, workspace / "apps/native")
+    with (workspace / "apps/native/app.yaml").open("a") as config:
+        config.write("kernels: native\n")
+    for verb in ("trace", "build"):
+        ran = orchestrator(verb, "//apps/native", "--quiet", cwd=workspace)
+        assert ran.code == 0, ran.err
+    return workspace
+
+
+def outputs(workspace: Path, model: str, app: str = "quantised") -> list[list[dict[str, Any]]]:
     """What the delivered library gives for the model's bundled inputs: the tensors of each run."""
     written = workspace / "outputs.json"
-    argv = [str(workspace / ".orchestrator/variants/quantised/linux-x86_64/driver")]
+    argv = [str(workspace / f".orchestrator/variants/{app}/linux-x86_64/driver")]
     argv += ["--model", str(APP / f"models/{model}.ptl"), "--output", str(written)]
-    library = workspace / "dist/quantised/linux-x86_64/lib"
+    library = workspace / f"dist/{app}/linux-x86_64/lib"
     env = {**os.environ, "LD_LIBRARY_PATH": str(library)}
     ran = subprocess.run(argv, env=env, check=True, stderr=subprocess.PIPE, text=True)
     assert ran.stderr == ""
@@ -58,11 +72,15 @@ def test_every_model_is_verified(workspace: Path) -> None:
         "",
         "//apps/quantised:linux-x86_64 channels: ok, 3 runs, also at CPU level baseline\n"
         "//apps/quantised:linux-x86_64 tensors: ok, 3 runs, also at CPU level baseline\n"
+        "//apps/quantised:linux-x86_64 chains: ok, 2 runs, also at CPU level baseline\n"
         "//apps/quantised:linux-x86_64 dynamic: ok, 2 runs, also at CPU level baseline\n",
     )
 
 
-@pytest.mark.parametrize("model", ["channels", "tensors"])
+STATIC = ["channels", "tensors", "chains"]
+
+
+@pytest.mark.parametrize("model", STATIC)
 def test_static_layers_are_within_a_quantum_of_stock_pytorch(workspace: Path, model: str) -> None:
     found = outputs(workspace, model)
     assert len(found) == len(EXPECTED[model])
@@ -70,6 +88,26 @@ def test_static_layers_are_within_a_quantum_of_stock_pytorch(workspace: Path, mo
         for number, (mine, (shape, values)) in enumerate(zip(run, expected, strict=True)):
             assert mine["tensor"]["shape"] == shape
             assert numbers(mine) == pytest.approx(values, abs=1.001 * quantum(values)), number
+
+
+@pytest.mark.parametrize("model", STATIC)
+@pytest.mark.parametrize("level", ["", "baseline"])
+def test_xnnpack_gives_what_qnnpack_gives(
+    native: Path, model: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit by bit, at every CPU level."""
+    monkeypatch.setenv("LTA_CPU_LEVEL", level)
+    assert outputs(native, model) == outputs(native, model, "native")
+
+
+def test_the_kernels_of_quantised_layers_are_told(native: Path) -> None:
+    def features(app: str) -> list[str]:
+        manifest = native / f"dist/{app}/linux-x86_64/manifest.json"
+        kernels = json.loads(manifest.read_text())["kernels"] or {"features": []}
+        return [one for one in kernels["features"] if one.startswith("quantised")]
+
+    assert features("quantised") == ["quantised_convolution", "quantised_linear"]
+    assert features("native") == []
 
 
 def test_dynamic_layers_give_what_stock_pytorch_gives(workspace: Path) -> None:

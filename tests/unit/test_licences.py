@@ -72,6 +72,8 @@ def test_the_parts_are_those_of_the_units() -> None:
     assert held("c10/util/signal_handler.cpp") == ["fmt"]
     assert held("aten/src/ATen/native/cpu/SoftMaxKernel.cpp") == sorted(IN_KERNELS)
     assert held("torch/csrc/jit/frontend/strtod.cpp") == ["julia-strtod"]
+    qnnpack = "aten/src/ATen/native/quantized/cpu/qnnpack/src/init.c"
+    assert held(qnnpack) == sorted(["QNNPACK", *IN_KERNELS])
 
 
 def test_a_part_is_held_by_all_units_that_read_its_files() -> None:
@@ -114,6 +116,7 @@ def test_every_file_with_anothers_notice_is_of_a_part() -> None:
         ("boost-lanczos", "NOTICE", "// SciPy's lanczos implementation", " */"),
         ("faddeeva", "NOTICE", "/* The next function is taken from http://ab-initio", " */"),
         ("musl-nextafter", "NOTICE", "/*\n  The following function is inspired", " */"),
+        ("QNNPACK", "LICENSE", "BSD License\n\nFor QNNPACK", "OF SUCH DAMAGE."),
         ("numpy-distributions", "NOTICE", "// The function `sample_gamma`", "*/"),
         ("mathinf-ctc", "NOTICE", "// Copyright (c) 2018 MathInf", "calling them inputs)"),
         ("pillow-resample", "LICENSE", "The Python Imaging Library", "OF THIS SOFTWARE."),

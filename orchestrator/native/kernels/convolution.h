@@ -56,6 +56,46 @@ struct ConvolutionEngine {
   bool (*setup)(PackedConvolution& packed, char* workspace, const float* from, float* to);
 };
 
+// Whether XNNPACK's table of addresses, one for each number of the kernel and each of the result, has
+// a size that can be computed: it does not ask. A model may pad or stride without end.
+inline bool is_bounded(const Convolution& of, int64_t height, int64_t width) {
+  const int64_t images[2] = {height, width}, kernels[2] = {of.height(), of.width()};
+  double table = 1;
+  for (int i = 0; i < 2; ++i) {
+    const double size = of.transposed
+        ? double(images[i] - 1) * of.stride[i] + double(kernels[i] - 1) * of.dilation[i] + 1 +
+            of.output_padding[i]
+        : double(images[i]) + 2.0 * of.padding[i];
+    table *= size * double(kernels[i]);
+  }
+  return table < double(std::numeric_limits<ptrdiff_t>::max() / 64);
+}
+
+// Shapes the operator for images of such a size, unless it is. False where it cannot be.
+inline bool shape(decltype(ConvolutionEngine::reshape) reshape, PackedConvolution& packed,
+                  int64_t batch, int64_t height, int64_t width, pthreadpool_t pool) {
+  const size_t threads = pthreadpool_get_threads_count(pool);
+  if (packed.batch == batch && packed.height == height && packed.width == width &&
+      packed.threads == threads) {
+    return true;
+  }
+  packed.batch = -1;
+  if (!is_bounded(packed.of, height, width)) {
+    return false;
+  }
+  packed.batch = batch;
+  packed.height = height;
+  packed.width = width;
+  packed.threads = threads;
+  size_t workspace = 0;
+  if (!reshape(packed, &workspace, pool) || packed.out_height == 0 || packed.out_width == 0) {
+    packed.batch = -1;
+    return false;
+  }
+  packed.workspace.resize(workspace + packed.workspace_alignment);
+  return true;
+}
+
 // The engines that this library has: for convolutions, and for transposed ones.
 extern const ConvolutionEngine* convolution_engines[2];
 

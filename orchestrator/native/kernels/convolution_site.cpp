@@ -141,21 +141,6 @@ bool join_limits(const Given& given, const Convolution& own, float* least, float
   return *least < *most && !(given.normalised && clamps);
 }
 
-// Whether XNNPACK's table of addresses, one for each number of the kernel and each of the result, has
-// a size that can be computed: it does not ask. A model may pad or stride without end.
-bool is_bounded(const Convolution& of, int64_t height, int64_t width) {
-  const int64_t images[2] = {height, width}, kernels[2] = {of.height(), of.width()};
-  double table = 1;
-  for (int i = 0; i < 2; ++i) {
-    const double size = of.transposed
-        ? double(images[i] - 1) * of.stride[i] + double(kernels[i] - 1) * of.dilation[i] + 1 +
-            of.output_padding[i]
-        : double(images[i]) + 2.0 * of.padding[i];
-    table *= size * double(kernels[i]);
-  }
-  return table < double(std::numeric_limits<ptrdiff_t>::max() / 64);
-}
-
 class ConvolutionSite : public Site {
  public:
   ConvolutionSite(std::vector<Step> steps, ReadConvolution read)
@@ -193,7 +178,8 @@ class ConvolutionSite : public Site {
     const int64_t height = flat ? 1 : input.size(2);
     const Tensor images = channels_last_of(input, batch, packed.of.in(), height * width);
     const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(height * width)));
-    if (!images.defined() || !shape(packed, batch, height, width, pool)) {
+    const ConvolutionEngine& engine = *convolution_engines[packed.of.transposed];
+    if (!images.defined() || !shape(engine.reshape, packed, batch, height, width, pool)) {
       return {};
     }
     const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
@@ -209,8 +195,7 @@ class ConvolutionSite : public Site {
     char* space = packed.workspace.data();
     const auto alignment = uintptr_t(packed.workspace_alignment);
     space += (alignment - uintptr_t(space) % alignment) % alignment;
-    if (!convolution_engines[packed.of.transposed]->setup(packed, space, data_of(images),
-                                                       data_of(result)) ||
+    if (!engine.setup(packed, space, data_of(images), data_of(result)) ||
         xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return {};
     }
@@ -229,31 +214,6 @@ class ConvolutionSite : public Site {
   }
 
  private:
-  static bool shape(PackedConvolution& packed, int64_t batch, int64_t height, int64_t width,
-                    pthreadpool_t pool) {
-    const size_t threads = pthreadpool_get_threads_count(pool);
-    if (packed.batch == batch && packed.height == height && packed.width == width &&
-        packed.threads == threads) {
-      return true;
-    }
-    packed.batch = -1;
-    if (!is_bounded(packed.of, height, width)) {
-      return false;
-    }
-    packed.batch = batch;
-    packed.height = height;
-    packed.width = width;
-    packed.threads = threads;
-    size_t workspace = 0;
-    if (!convolution_engines[packed.of.transposed]->reshape(packed, &workspace, pool) ||
-        packed.out_height == 0 || packed.out_width == 0) {
-      packed.batch = -1;
-      return false;
-    }
-    packed.workspace.resize(workspace + packed.workspace_alignment);
-    return true;
-  }
-
   const ReadConvolution read_;
 };
 

@@ -74,14 +74,16 @@ using Results = c10::SmallVector<at::Tensor, 3>;
 class Site {
  public:
   // input: which argument is not packed; inputs: how many, from it on. The first is a tensor.
-  Site(std::vector<Step> steps, size_t input, size_t inputs = 1)
-      : steps_(std::move(steps)), input_(input), inputs_(inputs) {}
+  // any: it need not be plain; who packs and computes looks at it
+  Site(std::vector<Step> steps, size_t input, size_t inputs = 1, bool any = false)
+      : steps_(std::move(steps)), input_(input), inputs_(inputs), any_(any) {}
   virtual ~Site();
 
   // Takes the arguments of all steps off the stack and puts the result on it.
   void run(Stack& stack);
 
-  // Whether the result may have its channels last in memory: who takes it does not mind.
+  // Whether the result may be as Sites have it among themselves: who takes it does not mind. Floats
+  // have their channels last in memory, 8-bit integers are signed (quantised.h).
   bool channels_last = false;
 
  protected:
@@ -97,6 +99,7 @@ class Site {
 
   const std::vector<Step> steps_;
   const size_t input_, inputs_;
+  const bool any_;
   std::atomic<Packed*> shelf_{nullptr}; // threads take it in turn; who finds none packs his own
   std::atomic<int> misses_{0};
 };
@@ -110,6 +113,9 @@ struct SiteKind {
   bool normalises;  // whether a batch normalisation may
   std::unique_ptr<Site> (*make)(std::vector<Step> steps);
   const SiteKind* next;
+
+  // Its tensors are 8-bit integers, and nothing that follows is part of it: operators of `quantized::`.
+  bool is_quantised() const { return name[0] == 'q'; }
 };
 
 // The kinds that this library has.

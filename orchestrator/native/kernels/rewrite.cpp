@@ -144,7 +144,8 @@ bool Site::read(const c10::IValue* first, Given* given) const {
 }
 
 Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
-  if (misses_ > kPatience || !first[input_].isTensor() || !is_plain(first[input_].toTensor())) {
+  if (misses_ > kPatience || !first[input_].isTensor() ||
+      !(any_ || is_plain(first[input_].toTensor()))) {
     return {};
   }
   std::unique_ptr<Packed> packed(shelf_.exchange(nullptr));
@@ -265,20 +266,16 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
 }
 
 // Operators whose result lies in memory as their arguments do, and which do not mind how.
-const char* const kElementwise[] = {
-    "add",     "add_",       "sub",     "sub_",     "mul",       "mul_",       "div",
-    "div_",    "relu",       "relu_",   "relu6",    "relu6_",    "hardtanh",   "hardtanh_",
-    "clamp",   "clamp_",     "sigmoid", "sigmoid_", "hardswish", "hardswish_", "hardsigmoid",
-    "silu",    "silu_",      "tanh",    "tanh_",    "leaky_relu", "leaky_relu_", "elu",
-    "hardsigmoid_", "neg",   "exp",     "abs",      "sqrt",      "dropout",    "dropout_",
-    "_add_relu", "_add_relu_"};
+const char kElementwise[] =
+    " add add_ sub sub_ mul mul_ div div_ relu relu_ relu6 relu6_ hardtanh hardtanh_ clamp clamp_"
+    " sigmoid sigmoid_ hardswish hardswish_ hardsigmoid silu silu_ tanh tanh_ leaky_relu leaky_relu_"
+    " elu hardsigmoid_ neg exp abs sqrt dropout dropout_ _add_relu _add_relu_ ";
 // Operators that ask a tensor for its sizes or its kind only.
-const char* const kAsking[] = {"size", "dim", "numel", "len", "is_floating_point", "__is__", "__isnot__"};
+const char kAsking[] = " size dim numel len is_floating_point __is__ __isnot__ ";
 
-template <size_t N>
-bool is_among(const std::string& name, const char* const (&names)[N]) {
+bool is_among(const std::string& name, const char* names) {
   return name.compare(0, 6, "aten::") == 0 &&
-      std::any_of(names, names + N, [&](const char* one) { return name.compare(6, std::string::npos, one) == 0; });
+      std::strstr(names, (" " + name.substr(6) + " ").c_str()) != nullptr;
 }
 
 // ---- The data flow ----
@@ -486,6 +483,10 @@ class Method {
     return site;
   }
 
+  bool is_quantised(int site) const {
+    return site >= 0 && places_[size_t(site)].kind->is_quantised();
+  }
+
   int unite(int one, int other) {
     if (one < 0 || other < 0) {
       return std::max(one, other);
@@ -494,7 +495,8 @@ class Method {
     other = root(other);
     const int least = std::min(one, other), most = std::max(one, other);
     groups_[size_t(most)] = least;
-    usual_[size_t(least)] = usual_[size_t(least)] || usual_[size_t(most)];
+    usual_[size_t(least)] = usual_[size_t(least)] || usual_[size_t(most)] ||
+        is_quantised(least) != is_quantised(most);
     return least;
   }
 
@@ -712,8 +714,12 @@ class Method {
         }
         stack.push_back(Value{});
         break;
-      case jit::DEVICE:
       case jit::DTYPE:
+        if (!stack.empty() && is_quantised(stack.back().site)) {
+          look_at(stack.back());
+        }
+        [[fallthrough]];
+      case jit::DEVICE:
       case jit::DIM:
       case jit::__NOT__:
       case jit::IS_CUDA:
@@ -793,12 +799,12 @@ class Method {
       for (size_t i = first + 1; i < stack.size(); ++i) {
         look_at(stack[i]); // an input may have its channels last, nothing else
       }
-      if (found.kind->normalises) {
+      if (found.kind->normalises || found.kind->is_quantised()) {
         result.site = place;
       } else { // a linear or a recurrent layer reads its input as it lies
         look_at(stack[first]);
       }
-    } else if (is_among(name, kElementwise)) {
+    } else if (is_among(name, kElementwise) && !is_quantised(all.site)) {
       result.site = all.site;
     } else if (follows_[at]) {
       result.site = all.site; // batch_norm that is part of a Site

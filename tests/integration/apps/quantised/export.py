@@ -1,7 +1,8 @@
 """Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
 each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
-inputs are quantised when they run. What stock PyTorch computes with the engine that a model was
-packed for is written beside the models: `expected.json`.
+inputs are quantised when they run; `chains` has layers that take each other's results, and what
+lies between them. What stock PyTorch computes with the engine that a model was packed for is
+written beside the models: `expected.json`.
 
 Run `PYTHONPATH=apps python tests/integration/apps/quantised/export.py` with the optional dependency
 group `export`.
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 from torch.ao.nn.quantized import FloatFunctional
 from torch.ao.quantization import (
     DeQuantStub,
+    MinMaxObserver,
+    QConfig,
     QuantStub,
     convert,
     default_dynamic_qconfig,
@@ -115,6 +118,50 @@ class Layers(nn.Module):
         return fuse_modules(self, [*groups, ["dense_relu.0", "dense_relu.1"]])
 
 
+class Chains(nn.Module):
+    """Layers behind layers: what lies between two of them is seen by those alone, or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quantise = QuantStub()
+        self.dequantise = DeQuantStub()
+        self.first = nn.Conv2d(6, 20, 1)
+        self.deep = nn.Conv2d(20, 20, 3, padding=1, groups=20)
+        self.last = nn.Conv2d(20, 9, 1)
+        # its weights' zero is not 0: QNNPACK's, between two of XNNPACK's
+        self.skewed = nn.Conv2d(20, 20, 1)
+        self.behind = nn.Conv2d(20, 5, 1)
+        self.seen = nn.Conv2d(20, 7, 3, stride=2)
+        self.pooled = nn.Conv2d(20, 7, 3)
+        self.clamped = nn.Conv2d(20, 4, 1)
+        self.one = nn.Conv2d(6, 20, 3, padding=1)
+        self.rows = nn.Linear(6, 11)
+        self.columns = nn.Linear(11, 3)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        x = self.quantise(x)
+        wide = self.first(x)
+        skewed = self.skewed(wide)
+        hidden = self.first(x)
+        asked = self.deep(hidden)
+        if hidden.dtype == torch.quint8:
+            asked = self.last(asked)
+        # two calls whose results meet; of one layer, as QNNPACK packs for inputs of one scale alone
+        either = self.first(x) if x.size(0) > 1 else self.first(x)  # noqa: RUF034
+        found = [
+            self.last(self.deep(wide)),
+            skewed,
+            self.behind(skewed),
+            self.behind(self.skewed(self.first(x))),
+            asked,
+            self.seen(either),
+            self.clamped(torch.relu(self.one(x))),
+            self.columns(self.rows(x)),
+            self.pooled(torch.max_pool2d(self.one(x), 2)),
+        ]
+        return [self.dequantise(each) for each in found]
+
+
 class Dynamic(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -134,6 +181,21 @@ def _static(engine: str, inputs: list[tuple[Tensor, ...]]) -> nn.Module:
     torch.backends.quantized.engine = engine
     model = Layers().requires_grad_(False).eval().fused()
     model.qconfig = get_default_qconfig(engine)
+    observe(model, inplace=True)
+    for row in inputs:
+        model(*row)
+    return convert(model)
+
+
+def _chains(inputs: list[tuple[Tensor, ...]]) -> nn.Module:
+    torch.backends.quantized.engine = "qnnpack"
+    model = Chains().requires_grad_(False).eval()
+    model.qconfig = get_default_qconfig("qnnpack")
+    model.skewed.qconfig = QConfig(
+        activation=model.qconfig.activation, weight=MinMaxObserver.with_args(dtype=torch.qint8)
+    )
+    with torch.no_grad():
+        model.skewed.weight.add_(0.1)
     observe(model, inplace=True)
     for row in inputs:
         model(*row)
@@ -173,6 +235,8 @@ def main() -> None:
         "tensors": write("tensors", _static("qnnpack", rows), rows),
         "dynamic": write("dynamic", _dynamic("qnnpack"), steps),
     }
+    images = [(torch.randn(2, 6, 6, 6),), (torch.randn(1, 6, 6, 6),)]
+    expected["chains"] = write("chains", _chains(images), images)
     (FOLDER / "expected.json").write_text(json.dumps(expected, separators=(",", ":")) + "\n")
 
 
