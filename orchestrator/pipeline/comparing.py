@@ -11,7 +11,7 @@ from orchestrator.package.symbols import defined_symbols
 from orchestrator.pipeline.packaging import is_proven
 from orchestrator.pipeline.session import Session
 from orchestrator.plan.graph import VariantObjects
-from orchestrator.report.structural import Structure, require_same, structure_of
+from orchestrator.report.structural import Structure, require_same, structure_of, wrappers_of
 from orchestrator.values.labels import Label
 
 
@@ -38,11 +38,20 @@ def require_same_structure(
         for plan in (objects, objects_that_ran)
         for compile in (*plan.plan.whole, *plan.registrations)
     )
+    requests = (objects.plan.request, objects_that_ran.plan.request)
+    resolved = {pair for request in requests for pair in request.resolved}
+    calls = {
+        (operator, key)
+        for request in requests
+        for key, operators in request.direct
+        for operator in operators
+    }
+    direct = frozenset(name for pair in resolved | calls for name in wrappers_of(*pair))
     require_same(
         str(label),
         str(ran),
-        _structure(_folder(session, ran), objects_that_ran, registering),
-        _structure(delivered.folder, objects, registering),
+        _structure(_folder(session, ran), objects_that_ran, registering, direct),
+        _structure(delivered.folder, objects, registering, direct),
     )
 
 
@@ -50,12 +59,15 @@ def _folder(session: Session, label: Label) -> Path:
     return session.context.dist / label.app / str(label.abi)
 
 
-def _structure(folder: Path, objects: VariantObjects, registering: frozenset[str]) -> Structure:
+def _structure(
+    folder: Path, objects: VariantObjects, registering: frozenset[str], direct: frozenset[str]
+) -> Structure:
     library = read_manifest(folder).library
     return structure_of(
         _symbols(folder / library.file, library.symbols and folder / library.symbols),
         (folder / library.file).read_bytes(),
         registering=registering,
+        direct=direct,
         dtypes={
             compile.unit: compile.projection
             for compile in objects.plan.compiles

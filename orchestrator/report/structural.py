@@ -9,7 +9,8 @@ In a library's symbols and bytes these are (names as the Itanium C++ ABI mangles
 
     schemas       text `add.Tensor(Tensor self, ...) -> Tensor`, which registration code parses
     kernels       `wrapper_CPU_add_Tensor`, which registration code gives to the dispatcher;
-                  `add_stub` of `DispatchStub<..., add_stub>::DEFAULT`
+                  `add_stub` of `DispatchStub<..., add_stub>::DEFAULT`. One that code calls directly
+                  is none: a compiler may inline it
     initialisers  `_GLOBAL__sub_I_CPUGuardImpl.cpp`
 """
 
@@ -57,22 +58,36 @@ def structure_of(
     *,
     registering: Collection[str],
     dtypes: Mapping[str, str],
+    direct: Collection[str] = frozenset(),
     collected: bool = True,
 ) -> Structure:
     """The structure of a library with these defined symbols and these bytes.
 
     registering: file names of the units whose static initialisers register something.
+    direct: `wrappers_of` kernels that are not registered
     """
     names = tuple(symbols)
     return Structure(
         schemas=frozenset(match.decode() for match in _SCHEMA.findall(data)),
-        kernels=frozenset(kernel for name in names for kernel in _kernels(name)),
+        kernels=frozenset(kernel for name in names for kernel in _kernels(name)).difference(direct),
         initialisers=frozenset(
             match[1] for match in map(_INITIALISER.match, names) if match
         ).intersection(registering),
         dtypes=dtypes,
         collected=collected,
     )
+
+
+def wrappers_of(operator: str, key: str) -> Iterator[str]:
+    """The names that torchgen may give the function for an operator's kernel under a dispatch key.
+
+    torchgen/dest/register_dispatch_key.py: `wrapper_<overload>_<function>`, of structured kernels
+    `wrapper_<unambiguous name>`; the key is put in between by codegen/torchgen_worker.py.
+    """
+    name, _, overload = operator.rpartition("::")[2].partition(".")
+    for function in (name, f"{name}_out", f"{name}_outf"):
+        yield f"wrapper_{key}_{overload}_{function}"
+    yield f"wrapper_{key}_{name}" + (f"_{overload}" if overload else "")
 
 
 def _kernels(symbol: str) -> Iterator[str]:

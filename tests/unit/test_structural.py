@@ -12,6 +12,7 @@ from orchestrator.report.structural import (
     differences,
     require_same,
     structure_of,
+    wrappers_of,
 )
 
 REGISTERING = ("registrations.cpp", "CPUGuardImpl.cpp")
@@ -91,6 +92,36 @@ error: //apps/toy:android-arm64-v8a is not made as //apps/toy:linux-x86_64, whic
 def test_what_is_too_much_is_told() -> None:
     less = made(symbols=LINUX[1:])
     assert differences(less, made()) == ("1 kernels too many: wrapper_CPU__as_strided",)
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "symbol"),
+    [
+        ("aten::as_strided", "CPU", LINUX[0]),
+        (
+            "aten::slice.Tensor",
+            "CompositeExplicitAutograd",
+            "_ZN2at12_GLOBAL__N_146wrapper_CompositeExplicitAutograd_Tensor_sliceE",
+        ),
+        ("aten::add.out", "CPU", "_ZN2at12_GLOBAL__N_123wrapper_CPU_out_add_outE"),
+        ("aten::add.Tensor", "CPU", "_ZN2at12_GLOBAL__N_122wrapper_CPU_add_TensorE"),
+        ("aten::tril", "CPU", "_ZN2at12_GLOBAL__N_116wrapper_CPU_trilE"),
+    ],
+)
+def test_a_kernel_that_code_calls_directly_may_be_inlined(
+    operator: str, key: str, symbol: str
+) -> None:
+    direct = frozenset(wrappers_of(operator, key))
+    with_it, without = (
+        structure_of(
+            symbols, TEXT, registering=REGISTERING, dtypes={"Copy.cpp": "ab"}, direct=direct
+        )
+        for symbols in ((*LINUX[1:], symbol), LINUX[1:])
+    )
+    assert differences(with_it, without) == ()
+    # registered, it is one
+    registered = made(symbols=(*LINUX[1:], symbol))
+    assert len(registered.kernels - without.kernels) == 1
 
 
 def test_kernels_that_the_apps_linker_drops_are_no_difference() -> None:
