@@ -25,8 +25,11 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "libcxx/src/ryu": (*_CXX, "-I$zig/libcxx/src"),
     "libcxxabi/src": (*_CXX, "-D_LIBCXXABI_BUILDING_LIBRARY", "-I$zig/libcxx/src"),
+    # An exception is unwound from within `_Unwind_RaiseException`, which is C: without an entry of
+    # its own every `throw` ends the process.
     "libunwind/src": (
         *(*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY", "-I$zig/libunwind/include"),
+        *("-fexceptions", "-Xclang", "-funwind-tables=2"),
     ),
 }
 # At a link: zig is not to bring a C++ library of its own making.

@@ -291,12 +291,24 @@ bool run_model(json::Writer& out, const Options& options, const json::Value* inp
   return good;
 }
 
+// Errors work: a library whose exceptions are caught by nobody runs every good model, and ends its
+// app at the first bad one. It ends this program here.
+bool refuses_what_is_no_model() {
+  static const char text[] = "no model";
+  lta_module* none = nullptr;
+  return lta_module_load_memory(text, sizeof text, &none) == LTA_LOAD_FAILED && none == nullptr;
+}
+
 } // namespace
 
 int run(int argc, char** argv, Observer& observer) {
   Options options;
   if (!parse_options(argc, argv, options)) {
     return usage();
+  }
+  if (!refuses_what_is_no_model()) {
+    std::fprintf(stderr, "driver: the library takes for a model what is none\n");
+    return 2;
   }
   try {
     json::Value inputs;
