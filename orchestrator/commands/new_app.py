@@ -11,6 +11,7 @@ from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
+from orchestrator.execute.lock import cache_in_use
 from orchestrator.pipeline.adding import NewApp, NewModel, add_app
 from orchestrator.pipeline.session import Session
 
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     warn_of_broken(session.workspace, say)
     models = [Path(file) for file in arguments.model]
-    added = add_app(session, arguments.name, models, arguments.target, Path.cwd())
+    with cache_in_use(context.cache, say):
+        added = add_app(session, arguments.name, models, arguments.target, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(added), indent=2))
         return ExitCode.OK

@@ -29,6 +29,8 @@ from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
 
 BYTECODE_VERSIONS: Final = range(4, 10)
+# Methods with bundled inputs that are looked at for an example of a call.
+_TRIED: Final = 8
 ARCHIVE_VERSIONS: Final = range(1, 11)
 
 _BYTECODE: Final = "bytecode.pkl"
@@ -235,7 +237,8 @@ def _first_call(
 ) -> MethodCall | None:
     """Of `forward`, where it has inputs, else of the first method that can be told."""
     stored = _stored(data)
-    for method in sorted((one.method for one in bundled), key=lambda name: name != "forward"):
+    methods = sorted((one.method for one in bundled), key=lambda name: name != "forward")
+    for method in methods[:_TRIED]:
         call = bundled_call(method, stored.get(method), functions)
         if call is not None:
             return call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from orchestrator.models.bytecode import Function
@@ -78,6 +78,8 @@ def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
 
 def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> Call | None:
     """The call of a method with the first of the inputs that lie in a model for it."""
+    if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], tuple):
+        return None
     unfolding = {f"_generate_bundled_inputs_for_{method}", "_generate_bundled_inputs"}
     done = {
         str(use.operator)
@@ -85,10 +87,7 @@ def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> C
         if function.name in unfolding or function.name.startswith("_inflate_helper")
         for use in function.operators
     }
-    if not done <= _UNFOLDING or not isinstance(inputs, list) or not inputs:
-        return None
-    first = inputs[0]
-    return _call(method, first) if isinstance(first, tuple) else None
+    return _call(method, inputs[0]) if done <= _UNFOLDING else None
 
 
 def declared_call(run: InputRun) -> Call | None:
@@ -101,22 +100,22 @@ def _call(method: str, arguments: Sequence[object]) -> Call | None:
     if not re.fullmatch(METHOD, method):
         return None
     try:
-        items = _items(arguments, 0)
+        items = _items(arguments, 0, iter(range(MOST_INPUTS)))
     except _Unsaid:
         return None
     return Call(method=method, arguments=items)
 
 
-def _items(values: Sequence[object], depth: int) -> tuple[Input, ...]:
-    if len(values) > MOST_INPUTS or depth > DEEPEST:
+def _items(values: Sequence[object], depth: int, left: Iterator[int]) -> tuple[Input, ...]:
+    if depth > DEEPEST:
         raise _Unsaid
-    items = tuple(_input(value, depth) for value in values)
-    if sum(item.values() for item in items) > MOST_INPUTS:
-        raise _Unsaid
-    return items
+    return tuple(_input(value, depth, left) for value in values)
 
 
-def _input(value: object, depth: int) -> Input:
+def _input(value: object, depth: int, left: Iterator[int]) -> Input:
+    # a list that holds another one 64 times, and so on, is small in a file
+    if next(left, None) is None:
+        raise _Unsaid
     match value:
         case None:
             return Input(kind="none")
@@ -132,9 +131,9 @@ def _input(value: object, depth: int) -> Input:
             return _tensor(value.dtype, value.shape)
         # an empty list does not say of what it is one
         case list() if value:
-            return Input(kind="list", items=_items(value, depth + 1))
+            return Input(kind="list", items=_items(value, depth + 1, left))
         case tuple() if value:
-            return Input(kind="tuple", items=_items(value, depth + 1))
+            return Input(kind="tuple", items=_items(value, depth + 1, left))
         case Made(
             Global("torch._utils", "_rebuild_tensor_v2"),
             (Made(made, ("storage", Global(_, kind), *_)), _, tuple(sizes), *_),

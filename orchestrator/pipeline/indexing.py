@@ -27,7 +27,6 @@ from orchestrator.runtime.entry import (
     Entry,
     entry_path,
     entry_text,
-    load_entry,
     undefined_symbols,
 )
 from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
@@ -69,7 +68,8 @@ def make_index(
     view: Callable[[Mapping[str, float], int], ProgressSink],
     only: Collection[str] = (),
 ) -> MadeIndex:
-    """Compile, preprocess, index, write: all units, or those of `only` anew.
+    """Compile, preprocess, index, write: all units, or those of `only` anew. The entry symbols are
+    found anew in any case.
 
     Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError, UnitUnknownError,
     UnitNotRenewableError.
@@ -86,7 +86,7 @@ def make_index(
     # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
     units = list(_mentions(session, spec, bare))
     compiles = {u.path: index_unit(runtime.facts, spec, u) for u in units}
-    library, tracer = ((), ()) if only else _natives(runtime, spec)
+    library, tracer = _natives(runtime, spec)
     every = [*compiles.values(), *library, *tracer]
     graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
     carried = carry_out(
@@ -114,7 +114,7 @@ def make_index(
         index = renew_units(shipped_index(version, tree), units, objects, fallbacks)
     else:
         index = build_index(version, tree, units, objects, fallbacks)
-    entry = load_entry(version) if only else _entry(session, library, tracer)
+    entry = _entry(session, library, tracer)
     write_bytes(index_path(version), save_index(index))
     write_bytes(entry_path(version), entry_text(entry).encode())
     return MadeIndex(index, index_path(version), entry, len(carried.compiled))

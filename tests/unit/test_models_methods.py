@@ -103,3 +103,10 @@ def test_values_too_deep_give_no_call() -> None:
     for _ in range(9):
         value = [value]
     assert bundled_call("forward", [(value,)], []) is None
+
+
+def test_a_small_file_that_stands_for_many_values_gives_no_call() -> None:
+    value: Value = 1
+    for _ in range(7):
+        value = [value] * 64
+    assert bundled_call("forward", [(value,)], []) is None

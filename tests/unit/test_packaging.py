@@ -429,7 +429,7 @@ def test_variants_of_another_declaration_are_of_another_state(change: dict[str, 
         runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native="n")
     )
     app = {"name": "toy", "package_name": "toy", "optimize": "balanced", "threads": 1}
-    app |= {"kernels": "auto", "config": SimpleNamespace(version="1")}
+    app |= {"kernels": "auto", "maven_group": "com.example", "config": SimpleNamespace(version="1")}
 
     def state(**given: object) -> str:
         declared = SimpleNamespace(**(app | given))
