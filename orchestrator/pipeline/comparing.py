@@ -38,21 +38,20 @@ def require_same_structure(
         for plan in (objects, objects_that_ran)
         for compile in (*plan.plan.whole, *plan.registrations)
     )
-    requests = (objects.plan.request, objects_that_ran.plan.request)
-    resolved = {pair for request in requests for pair in request.resolved}
-    calls = {
-        (operator, key)
-        for request in requests
-        for key, operators in request.direct
-        for operator in operators
-    }
-    direct = frozenset(name for pair in resolved | calls for name in wrappers_of(*pair))
+    direct = unregistered(objects) | unregistered(objects_that_ran)
     require_same(
         str(label),
         str(ran),
         _structure(_folder(session, ran), objects_that_ran, registering, direct),
         _structure(delivered.folder, objects, registering, direct),
     )
+
+
+def unregistered(objects: VariantObjects) -> frozenset[str]:
+    """`wrappers_of` the kernels that code of a variant calls directly."""
+    request = objects.plan.request
+    called = {(operator, key) for key, operators in request.direct for operator in operators}
+    return frozenset(name for pair in {*called, *request.resolved} for name in wrappers_of(*pair))
 
 
 def _folder(session: Session, label: Label) -> Path:

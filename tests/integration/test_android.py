@@ -17,6 +17,7 @@ from real import orchestrator, workspace_copy
 from orchestrator.context import Context
 from orchestrator.load.workspace import load_workspace
 from orchestrator.package.symbols import defined_symbols, needed_libraries
+from orchestrator.pipeline.comparing import unregistered
 from orchestrator.pipeline.planning import Variant, plan_variants
 from orchestrator.pipeline.session import Session
 from orchestrator.report.structural import Structure, differences, structure_of
@@ -129,7 +130,13 @@ def session_of(workspace: Path) -> Session:
 def structure(session: Session, variant: Variant, library: Path | None = None) -> Structure:
     path = library or Path(session.fill(variant.links.all[0].output))
     return replace(
-        structure_of(defined_symbols(path), path.read_bytes(), registering=REGISTERING, dtypes={}),
+        structure_of(
+            defined_symbols(path),
+            path.read_bytes(),
+            registering=REGISTERING,
+            dtypes={},
+            direct=unregistered(variant.objects),
+        ),
         dtypes={
             c.unit: c.projection for c in variant.objects.plan.compiles if c.projection is not None
         },
