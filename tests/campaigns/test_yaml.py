@@ -17,13 +17,13 @@ from bounds import bounded
 from harness import Campaign
 from mutations import damaged
 
+from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.context import usable
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
 from orchestrator.pipeline.inputs import InputOutOfRangeError, inputs_json
 from orchestrator.values.config import ModelConfig, TensorSpec, elements
-from orchestrator.values.labels import resolve
 
 ROOT: Final = Path(__file__).parents[2]
 ENV: Final = {"HOME": "/home/me", "FAST": "/fast"}
@@ -98,6 +98,7 @@ def outcome(root: Path) -> str:
     try:
         workspace = load_workspace(root, ENV)
         usable(workspace.cache, "cache", "")
+        assert resolve_patterns(["//..."], workspace, lambda line: None)
     except OrchestratorError as error:
         told = error.render()
         assert told == "\n".join(map(visible, told.splitlines()))
@@ -108,7 +109,6 @@ def outcome(root: Path) -> str:
 
 def used(workspace: Workspace) -> None:
     """What commands do first with a workspace that was read."""
-    assert resolve(["//..."], workspace.targets, workspace.groups)
     for app in workspace.apps.values():
         for model in app.config.models:
             if model.inputs != "bundled" and sum(map(elements, tensors(model))) < 10**5:
