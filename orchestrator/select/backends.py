@@ -4,7 +4,8 @@ A tensor carries the QuantizedCPU key only if something made it quantised, and n
 operators that say so in their name: `quantized::conv2d`, `aten::quantize_per_tensor`,
 `aten::dequantize`, `aten::_empty_affine_quantized` (native_functions.yaml and
 ATen/native/quantized/library.cpp of PyTorch 1.13).  A model that names none of them, and whose
-kernels call none, never enters a QuantizedCPU kernel.
+kernels call none, never enters a QuantizedCPU kernel.  The same holds of SparseCPU, for tensors in
+coordinates: `aten::sparse_coo_tensor`, `aten::to_sparse`, `aten::_coalesced_`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 QUANTIZED = "QuantizedCPU"
+SPARSE = "SparseCPU"
 
 
 def is_quantizing(operator: str) -> bool:
@@ -38,4 +40,5 @@ def tensor_kinds(root_operators: Iterable[str]) -> frozenset[str]:
 def reachable_backends(backends: Iterable[str], operators: Iterable[str]) -> tuple[str, ...]:
     """The backends whose kernels models with these root operators can enter, in order."""
     kinds = tensor_kinds(operators)
-    return tuple(b for b in backends if b != QUANTIZED or "quantized" in kinds)
+    wanted = {QUANTIZED: "quantized", SPARSE: "sparse"}
+    return tuple(b for b in backends if b not in wanted or wanted[b] in kinds)

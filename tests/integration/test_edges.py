@@ -168,7 +168,7 @@ def test_the_first_build_has_one_edge_for_each_object(before: Planned) -> None:
 
 def test_headers_and_sources_are_shared_and_never_an_apps_own(before: Planned) -> None:
     cached = ("$cache/registrations/", "$cache/stubs/", "$cache/unity/")
-    shared = ("$tree/", "$generated/", "$native/", "$library_", *cached)
+    shared = ("$tree/", "$generated/", "$native/", "$library_", "$zig/", *cached)
     folders = set()
     for action in before.graph.compiles.values():
         assert action.source.startswith(shared), action.source
@@ -177,6 +177,7 @@ def test_headers_and_sources_are_shared_and_never_an_apps_own(before: Planned) -
     # our own sources and C have fewer, none has others
     longest = max(folders, key=len)
     ours = {f"-I$native/{name}" for name in ("capi", "driver", "qnnpack")}
+    ours |= {f"-I$zig/{name}" for name in ("libcxx/src", "libcxx/libc", "libunwind/include")}
     qnnpack = {f for some in folders for f in some if f.startswith("-I$tree/") and "qnnpack" in f}
     assert [some for some in folders if not set(some) <= {*longest, *ours, *qnnpack}] == []
     assert not any("$state" in flag or "$cache" in flag for some in folders for flag in some)
