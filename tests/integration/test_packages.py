@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -147,7 +148,7 @@ def test_the_readmes_call_can_be_pasted(packages: Path, tmp_path: Path) -> None:
     (program,) = blocks(text, "c")
     (folder / "call.c").write_text(program)
     assert "/path/to/classifier.ptl" in shell
-    shell = shell.replace("/path/to/classifier.ptl", str(models_of("camera")[0]))
+    shell = shell.replace("/path/to/classifier.ptl", shlex.quote(str(models_of("camera")[0])))
     assert run("sh", "-euc", f"cd '{folder}'\n{shell}") == "10 numbers of float32\n"
 
 
