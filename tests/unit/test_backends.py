@@ -34,5 +34,11 @@ def test_kinds_of_tensors(operator: str, kinds: set[str]) -> None:
 def test_the_quantised_backend_is_reached_by_quantised_models_only() -> None:
     assert reachable_backends(BOTH, ["aten::conv2d"]) == ("CPU",)
     assert reachable_backends(BOTH, ["aten::conv2d", "quantized::linear"]) == BOTH
-    assert reachable_backends(("CPU", "SparseCPU"), []) == ("CPU", "SparseCPU")
+
+
+def test_so_is_that_of_sparse_tensors() -> None:
+    both = ("CPU", "SparseCPU")
+    assert reachable_backends(both, ["aten::conv2d"]) == ("CPU",)
+    assert reachable_backends(both, ["aten::to_sparse"]) == both
+    assert reachable_backends(("CPU", "Other"), []) == ("CPU", "Other")
     assert reachable_backends(reversed(BOTH), ["quantized::linear"]) == ("QuantizedCPU", "CPU")
