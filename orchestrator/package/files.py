@@ -215,14 +215,7 @@ def write_package(
         with _replacing(target) as stage:
             with stage.open("wb") as file:
                 write(file)
-            # The record goes first and owns the old file too: a crash in between disowns neither.
-            written = {"made_of": made_of, "sha256": sha256_of(stage)}
-            if seen is not None:
-                written["before"] = seen
-            if "slot" in entry:
-                written["slot"] = entry["slot"]
-            known[target.name] = written
-            write_record(record, known)
+            _own(record, known, target.name, made_of, sha256_of(stage), seen)
     return True
 
 
@@ -255,15 +248,29 @@ def write_package_folder(
         if entry.get("made_of") == made_of and entry.get("sha256") == seen:
             return False
     with replacing_folder(target, files()) as stage, writing(target):
-        # The record goes first and owns the old folder too, as in `write_package`.
-        written = {"made_of": made_of, "sha256": folder_digest(stage)}
-        if seen is not None:
-            written["before"] = seen
-        if "slot" in entry:
-            written["slot"] = entry["slot"]
-        known[target.name] = written
-        write_record(record, known)
+        _own(record, known, target.name, made_of, folder_digest(stage), seen)
     return True
+
+
+def _own(
+    record: Path,
+    known: dict[str, dict[str, str]],
+    name: str,
+    made_of: str,
+    sha256: str,
+    before: str | None,
+) -> None:
+    """List a package in its record before it takes its place.
+
+    The record owns the old one too: a crash in between disowns neither.
+    """
+    written = {"made_of": made_of, "sha256": sha256}
+    if before is not None:
+        written["before"] = before
+    if "slot" in known.get(name, {}):
+        written["slot"] = known[name]["slot"]
+    known[name] = written
+    write_record(record, known)
 
 
 def folder_digest(folder: Path) -> str:

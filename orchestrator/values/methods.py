@@ -77,10 +77,6 @@ class Input(_Value):
         """Of a tensor."""
         return math.prod(self.shape or ())
 
-    def values(self) -> int:
-        """How many values it is made of, itself among them."""
-        return 1 + sum(item.values() for item in self.items)
-
 
 class Call(_Value):
     """A call that a model was traced with: its first."""
