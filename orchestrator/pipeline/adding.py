@@ -20,7 +20,6 @@ from orchestrator.execute.folders import ensure_folder
 from orchestrator.load.checks import AppNameError, DuplicateModelError, unknown_target
 from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import check_new_app
-from orchestrator.models.bytecode import Function
 from orchestrator.models.checks import require_inputs
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
 from orchestrator.pipeline.prepare import whole_index
@@ -28,12 +27,11 @@ from orchestrator.pipeline.session import Session, require_loadable
 from orchestrator.runtime.versions import load_version
 from orchestrator.select.closure import registry
 from orchestrator.system.staging import sync_folder, sync_tree
-from orchestrator.values.config import IDENTIFIER, NAME, PATTERN_WORDS
+from orchestrator.values.config import NAME, PATTERN_WORDS
+from orchestrator.values.methods import Method
 
 _APPS: Final = "apps"
 _SUFFIX: Final = ".ptl"
-# What bundling adds to a model has it in its name (torch/utils/bundled_inputs.py).
-_BUNDLING: Final = "bundled_input"
 # How a value of a type is written; a tensor's shape is in no file.
 _VALUES: Final = {
     "Tensor": "{shape: [1], fill: uniform}",
@@ -67,7 +65,7 @@ class NewModel:
     @property
     def methods(self) -> tuple[str, ...]:
         """Its own methods, sorted."""
-        return tuple(sorted({function.name for function in own_functions(self.info)}))
+        return tuple(sorted({method.name for method in _called(self.info)}))
 
     @property
     def inputs(self) -> dict[str, int | None]:
@@ -127,12 +125,9 @@ def app_text(models: Iterable[NewModel], targets: Iterable[str]) -> str:
     return "\n".join([*lines, "targets:", *(f"  - {target}" for target in targets), ""])
 
 
-def own_functions(info: ModelInfo) -> Iterator[Function]:
-    """The functions that an app calls: not private ones, and not what bundling added."""
-    for function in info.functions:
-        name = function.name
-        if re.fullmatch(IDENTIFIER, name) and not name.startswith("_") and _BUNDLING not in name:
-            yield function
+def _called(info: ModelInfo) -> Iterator[Method]:
+    """The methods that an app calls: not private ones."""
+    return (method for method in info.own_methods if not method.name.startswith("_"))
 
 
 def example_of(text: str) -> str | None:
@@ -149,11 +144,13 @@ def example_of(text: str) -> str | None:
 def _example(info: ModelInfo) -> list[str]:
     """A call of each method that one can be written of."""
     lines = []
-    for function in own_functions(info):
-        values = [example_of(argument.type) for argument in function.arguments[1:]]
-        if not function.arguments or None in values:
+    for method in _called(info):
+        if method.parameters is None:
             continue
-        lines.append(f"      - method: {function.name}")
+        values = [example_of(parameter.type) for parameter in method.parameters]
+        if None in values:
+            continue
+        lines.append(f"      - method: {method.name}")
         lines.append(f"        args:{'' if values else ' []'}")
         lines += [f"          - {value}" for value in values]
     return lines
