@@ -13,6 +13,7 @@ from pathlib import Path
 
 import package_toy as toy
 import pytest
+from rows import floats, has_wide_lanes
 
 HERE = Path(__file__).parent / "native_maths"
 KERNELS = toy.ROOT / "orchestrator/native/kernels"
@@ -31,27 +32,19 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library
 
 
-def _has_wide_lanes() -> bool:
-    return {"avx2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split())
-
-
 @pytest.fixture(params=["every processor", "this processor"])
 def library(request: pytest.FixtureRequest, compiled: ctypes.CDLL) -> ctypes.CDLL:
     """At the level of every processor, and at the highest of this one."""
-    compiled.choose(request.param == "this processor" and _has_wide_lanes())
+    compiled.choose(request.param == "this processor" and has_wide_lanes())
     return compiled
-
-
-def _floats(values: Sequence[float]) -> ctypes.Array[ctypes.c_float]:
-    return (ctypes.c_float * len(values))(*values)
 
 
 def _run(call: Callable[..., object], values: Sequence[float], *more: object) -> list[float]:
     """What a function of a row writes into other memory, and into the same."""
-    to = _floats([NAN] * (len(values) + 1))
-    call(_floats(values), to, *more)
+    to = floats([NAN] * (len(values) + 1))
+    call(floats(values), to, *more)
     assert math.isnan(to[len(values)])  # nothing is written behind the row
-    same = _floats(values)
+    same = floats(values)
     call(same, same, *more)
     found = list(to)[:-1]
     assert repr(list(same)) == repr(found)
@@ -60,11 +53,11 @@ def _run(call: Callable[..., object], values: Sequence[float], *more: object) ->
 
 def _row(size: int, spread: float = 4) -> list[float]:
     rng = random.Random(size)
-    return list(_floats([rng.gauss(0, spread) for _ in range(size)]))
+    return list(floats([rng.gauss(0, spread) for _ in range(size)]))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_errors_over_all_floats(library: ctypes.CDLL, name: str) -> None:
+def test_errors_over_allfloats(library: ctypes.CDLL, name: str) -> None:
     """Every 499th of the 2^32: negative ones, denormals, infinities and NaN among them."""
     at = ctypes.c_float()
     number = list(FUNCTIONS).index(name)
@@ -113,7 +106,7 @@ def test_softmax_of_what_is_no_number(library: ctypes.CDLL, size: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shifted", [0.0, 300.0])
 def test_layer_norm(library: ctypes.CDLL, size: int, shifted: float) -> None:
-    row = list(_floats([x + shifted for x in _row(size)]))
+    row = list(floats([x + shifted for x in _row(size)]))
     scale, shift = _row(size + 1)[:size], _row(size + 2)[:size]
     mean = math.fsum(row) / size
     deviation = 1 / math.sqrt(math.fsum((x - mean) ** 2 for x in row) / size + 1e-5)
@@ -122,7 +115,7 @@ def test_layer_norm(library: ctypes.CDLL, size: int, shifted: float) -> None:
     means = ctypes.c_float(), ctypes.c_float()
     pointers = [ctypes.byref(one) for one in means]
     of = ctypes.c_int64(size)
-    found = _run(library.layer_norm, row, of, _floats(scale), _floats(shift), *pointers)
+    found = _run(library.layer_norm, row, of, floats(scale), floats(shift), *pointers)
     near = 1e-4 if shifted else 1e-5  # the mean is a float
     assert found == pytest.approx(both, abs=near)
     assert [one.value for one in means] == pytest.approx([mean, deviation], rel=1e-5, abs=1e-6)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 import math
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import package_toy as toy
 import pytest
+from rows import floats, has_wide_lanes
 
 HERE = Path(__file__).parent / "native_maths"
 KERNELS = toy.ROOT / "orchestrator/native/kernels"
@@ -33,24 +33,16 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library
 
 
-def _has_wide_lanes() -> bool:
-    return {"avx2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split())
-
-
 @pytest.fixture(params=["every processor", "this processor"])
 def library(request: pytest.FixtureRequest, compiled: ctypes.CDLL) -> ctypes.CDLL:
     """At the level of every processor, and at the highest of this one."""
-    compiled.choose(request.param == "this processor" and _has_wide_lanes())
+    compiled.choose(request.param == "this processor" and has_wide_lanes())
     return compiled
-
-
-def _floats(values: Sequence[float]) -> ctypes.Array[ctypes.c_float]:
-    return (ctypes.c_float * len(values))(*values)
 
 
 def _random(count: int, spread: float = 1) -> list[float]:
     rng = random.Random(count)
-    return list(_floats([rng.uniform(-spread, spread) for _ in range(count)]))
+    return list(floats([rng.uniform(-spread, spread) for _ in range(count)]))
 
 
 def _whole(value: int) -> ctypes.c_int64:
@@ -69,17 +61,17 @@ def test_products(library: ctypes.CDLL, rows: int, columns: int, depth: int) -> 
     assert width % 32 == 0
     assert 0 <= width - columns < 32
     weights = _random(columns * depth)
-    packed = _floats([math.nan] * library.packed_size(_whole(columns), _whole(depth)))
-    library.pack_tiles(_floats(weights), _whole(columns), _whole(depth), packed)
+    packed = floats([math.nan] * library.packed_size(_whole(columns), _whole(depth)))
+    library.pack_tiles(floats(weights), _whole(columns), _whole(depth), packed)
     stride = depth + 3
     source = _random(rows * stride)
     starts = _random(width * rows)
     for own in (0, width):
-        to = _floats([*starts, 7.0])
-        start = to if own else _floats(starts)
+        to = floats([*starts, 7.0])
+        start = to if own else floats(starts)
         numbers = (rows, depth, 0, width // 32)
         library.multiply(
-            _floats(source), _whole(stride), packed, start, _whole(own), to, _whole(width),
+            floats(source), _whole(stride), packed, start, _whole(own), to, _whole(width),
             *map(_whole, numbers),
         )  # fmt: skip
         assert to[width * rows] == 7
@@ -94,10 +86,10 @@ def test_products(library: ctypes.CDLL, rows: int, columns: int, depth: int) -> 
 
 def test_a_part_of_the_tiles(library: ctypes.CDLL) -> None:
     """What one of several threads computes: the other tiles stay as they are."""
-    packed = _floats([1.0] * library.packed_size(_whole(96), _whole(2)))
-    to = _floats([5.0] * 96)
+    packed = floats([1.0] * library.packed_size(_whole(96), _whole(2)))
+    to = floats([5.0] * 96)
     library.multiply(
-        _floats([1, 2]), _whole(2), packed, _floats([10] * 96), _whole(0), to, _whole(96),
+        floats([1, 2]), _whole(2), packed, floats([10] * 96), _whole(0), to, _whole(96),
         *map(_whole, (1, 2, 1, 2)),
     )  # fmt: skip
     assert list(to) == [5] * 32 + [13] * 32 + [5] * 32
@@ -107,8 +99,8 @@ def test_a_part_of_the_tiles(library: ctypes.CDLL) -> None:
 @pytest.mark.parametrize("spread", [1, 30])
 def test_lstm_steps(library: ctypes.CDLL, size: int, spread: float) -> None:
     gates, cells = _random(4 * size, spread), _random(size)
-    cell, hidden = _floats([*cells, 7]), _floats([7] * (size + 1))
-    library.lstm_step(_floats(gates), cell, hidden, _whole(size))
+    cell, hidden = floats([*cells, 7]), floats([7] * (size + 1))
+    library.lstm_step(floats(gates), cell, hidden, _whole(size))
     assert (cell[size], hidden[size]) == (7, 7)
     for i in range(size):
         take, keep, fresh, out = (gates[gate * size + i] for gate in range(4))
@@ -121,8 +113,8 @@ def test_lstm_steps(library: ctypes.CDLL, size: int, spread: float) -> None:
 @pytest.mark.parametrize("spread", [1, 30])
 def test_gru_steps(library: ctypes.CDLL, size: int, spread: float) -> None:
     given, own, before = _random(3 * size, spread), _random(3 * size + 1), _random(size)
-    hidden = _floats([7] * (size + 1))
-    library.gru_step(_floats(given), _floats(own), _floats(before), hidden, _whole(size))
+    hidden = floats([7] * (size + 1))
+    library.gru_step(floats(given), floats(own), floats(before), hidden, _whole(size))
     assert hidden[size] == 7
     for i in range(size):
         reset = _sigmoid(given[i] + own[i])
@@ -136,14 +128,14 @@ def test_what_is_no_number_stays_so(library: ctypes.CDLL) -> None:
     for gate in range(4):
         gates = [0.5] * (4 * size)
         gates[gate * size + 4] = math.nan
-        cell, hidden = _floats([1.0] * size), _floats([0.0] * size)
-        library.lstm_step(_floats(gates), cell, hidden, _whole(size))
+        cell, hidden = floats([1.0] * size), floats([0.0] * size)
+        library.lstm_step(floats(gates), cell, hidden, _whole(size))
         assert [math.isnan(x) for x in hidden] == [i == 4 for i in range(size)]
     for gate in range(3):
         given = [0.5] * (3 * size)
         given[gate * size + 4] = math.nan
-        hidden = _floats([0.0] * size)
-        zeros = _floats([0.0] * (3 * size))
-        hidden_sums = _floats([1.0] * (3 * size))
-        library.gru_step(_floats(given), hidden_sums, zeros, hidden, _whole(size))
+        hidden = floats([0.0] * size)
+        zeros = floats([0.0] * (3 * size))
+        hidden_sums = floats([1.0] * (3 * size))
+        library.gru_step(floats(given), hidden_sums, zeros, hidden, _whole(size))
         assert [math.isnan(x) for x in hidden] == [i == 4 for i in range(size)]
