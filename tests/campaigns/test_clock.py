@@ -31,6 +31,9 @@ def cache_copy(place: Path) -> Path:
     def copy(source: str, target: str) -> None:
         (shutil.copy2 if "/objects/" in source else os.link)(source, target)
 
+    # on a new machine there is no cache yet
+    ran = orchestrator("build", LABEL, "--quiet", cwd=ROOT)
+    assert ran.code == 0, ran.err
     shutil.copytree(
         load_workspace(ROOT, os.environ).cache, place, symlinks=True, copy_function=copy
     )
