@@ -4,7 +4,7 @@
 
 Compiles what the user's cache does not hold yet (about 35 CPU minutes from an empty one), links
 the shared library as `build` links an app's, strips it, and prints the number for
-`all_operators_bytes` in orchestrator/runtime/data/pytorch-<version>.yaml. With `balanced` no unit
+`all_operators_bytes` in orchestrator/pytorch/data/pytorch-<version>.yaml. With `balanced` no unit
 is hot, as none of its kernels is more in use than another.
 """
 
@@ -17,18 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+from orchestrator.binary.elf_strip import split
+from orchestrator.build.execute import carry_out, names_of
+from orchestrator.build.links import library_name, variant_links
+from orchestrator.build.session import Session
+from orchestrator.build.variants import Wanted, plan_all
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.lock import workspace_lock
-from orchestrator.execute.ninja import failure_error
-from orchestrator.package.strip import split
-from orchestrator.pipeline.compile import carry_out, names_of
-from orchestrator.pipeline.links import library_name, variant_links
-from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.variants import Wanted, plan_all
+from orchestrator.execute.ninja_run import failure_error
 from orchestrator.plan.graph import action_graph
 from orchestrator.select.policy import everything
+from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.config import Optimize
 
 _NAME = "all_operators"

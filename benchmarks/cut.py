@@ -23,11 +23,11 @@ from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.render import render
 from benchmarks.scratch import warm_zig
 from benchmarks.steps import ABI, FIRST, ON_REQUEST, STEPS, Bench, Options, in_order
+from orchestrator.build.session import Session
 from orchestrator.cli import make_context
+from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.folders import ensure_folder
-from orchestrator.pipeline.session import Session
-from orchestrator.toolchain.resolve import resolve_toolchain
+from orchestrator.system.folders import ensure_folder
 
 HERE = Path(__file__).parent
 FORMAT = 1

@@ -7,7 +7,7 @@ import platform
 import re
 from pathlib import Path
 
-from orchestrator.toolchain.resolve import ResolvedToolchain
+from orchestrator.compilers.resolve import ResolvedToolchain
 
 
 def compiler_name(toolchain: ResolvedToolchain) -> str:

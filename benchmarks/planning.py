@@ -32,12 +32,12 @@ import yaml
 from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
+from orchestrator.build.session import Session, tracer_digest
 from orchestrator.cli import make_context
-from orchestrator.execute.folders import ensure_folder
-from orchestrator.pipeline.session import Session, tracer_digest
-from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import needed
+from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.lock import lock_path, lock_text
 from orchestrator.values.trace import Trace, TraceIdentity
 

@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from benchmarks.processes import run
-from orchestrator.execute.folders import ensure_folder
-from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.lock import lock_text, parse_lock
 
 _SHARED = ("runtime", "generated", "debian")

@@ -20,10 +20,10 @@ from benchmarks.all_operators import measure_all_operators
 from benchmarks.everywhere import everywhere_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.processes import CommandFailedError, run
+from orchestrator.build.links import library_name
+from orchestrator.build.session import Session
 from orchestrator.context import Context
-from orchestrator.pipeline.links import library_name
-from orchestrator.pipeline.session import Session
-from orchestrator.runtime.units import runtime_units
+from orchestrator.pytorch.units import runtime_units
 from orchestrator.trace.lock import lock_path, parse_lock
 
 FIRST: Final = "camera"

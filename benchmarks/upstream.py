@@ -24,11 +24,11 @@ import yaml
 
 from benchmarks.processes import Finished, run
 from benchmarks.sampling import allocate, every_kth, scale
-from orchestrator.pipeline.session import Session
-from orchestrator.runtime.configure import write_configured_headers
-from orchestrator.runtime.units import GENERATED, UpstreamUnit, upstream_units
-from orchestrator.runtime.versions import VersionData
-from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.build.session import Session
+from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.pytorch.configure import write_configured_headers
+from orchestrator.pytorch.units import GENERATED, UpstreamUnit, upstream_units
+from orchestrator.pytorch.versions import VersionData
 
 # Every family gets at least this part of the sample: small ones vary most (generated units).
 _LEAST_PART = 16

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from orchestrator.commands import COMMANDS, CommandModule
-from orchestrator.commands.unchanged import told_again
+from orchestrator.commands.replay import told_again
 from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.load.workspace import cache_folder, load_config
-from orchestrator.runtime.debian import binary_packages
+from orchestrator.source.debian import binary_packages
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("usr/bin", "usr/sbin", "bin")

@@ -12,7 +12,7 @@ from collections.abc import Container, Hashable, Iterable
 from functools import cache, lru_cache
 
 from orchestrator.codegen.render import render
-from orchestrator.runtime.index import UnitFacts
+from orchestrator.index.model import UnitFacts
 from orchestrator.system.templates import Fit
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.codegen.render import render
+from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
-from orchestrator.plan.variant import RegistrationRequest
 from orchestrator.system.sums import is_whole, publish
 
 # Functions that torchgen writes into every Register<key>.cpp (gen_registration_helpers in

@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
 from orchestrator.codegen.units import write_unit
-from orchestrator.runtime.index import aliases
+from orchestrator.index.model import aliases
 
 
 def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, ...]:

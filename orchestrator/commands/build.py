@@ -10,21 +10,21 @@ from datetime import datetime
 
 from rich.console import Console
 
+from orchestrator.build.build import Built, build
+from orchestrator.build.launch import check_launcher
+from orchestrator.build.library_rules import require_releasable
+from orchestrator.build.session import Session
+from orchestrator.build.signing_key import check_signing
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, what_is_right
-from orchestrator.commands.unchanged import forget, keep, started
+from orchestrator.commands.replay import forget, keep, started
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import cache_in_use, workspace_lock
 from orchestrator.load.validate import raise_all
-from orchestrator.pipeline.building import Built, build
-from orchestrator.pipeline.checking import require_releasable
-from orchestrator.pipeline.launching import check_launcher
-from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.signing import check_signing
 from orchestrator.report.table import plain, show
 from orchestrator.system.terminal import shown
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "build"
 HELP = """\

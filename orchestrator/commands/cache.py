@@ -11,12 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
 
-from orchestrator.commands.views import speaker
-from orchestrator.context import Context
-from orchestrator.errors import ExitCode, OrchestratorError, visible
-from orchestrator.execute.folders import is_ours, refuse_foreign
-from orchestrator.execute.lock import cache_in_use
-from orchestrator.execute.pruning import (
+from orchestrator.cache.pruning import (
     PRUNED,
     WORKSPACES,
     Part,
@@ -28,7 +23,12 @@ from orchestrator.execute.pruning import (
     to_prune,
     workspaces,
 )
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.report.table import human_bytes
+from orchestrator.system.folders import is_ours, refuse_foreign
+from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.config import parse_size
 
 NAME = "cache"

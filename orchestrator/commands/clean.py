@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from orchestrator.context import Context
+from orchestrator.deliver.files import RECORD
+from orchestrator.deliver.record import FOLDER, our_packages
 from orchestrator.errors import ExitCode, visible
-from orchestrator.execute.folders import folder_size, refuse_foreign, remove_folder
-from orchestrator.execute.lock import cache_alone, workspace_lock
-from orchestrator.package.files import RECORD
-from orchestrator.package.record import FOLDER, our_packages
+from orchestrator.system.folders import folder_size, refuse_foreign, remove_folder
+from orchestrator.system.workspace_lock import cache_alone, workspace_lock
 
 NAME = "clean"
 HELP = """\

@@ -14,16 +14,16 @@ from typing import Final
 
 from rich.console import Console
 
+from orchestrator.build.fetch import read_marker
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import speaker
+from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.execute.lock import cache_in_use
 from orchestrator.load.workspace import Toolchain, load_workspace
 from orchestrator.report.table import Column, Row, new_table, plain_text
-from orchestrator.runtime.source import read_marker
-from orchestrator.toolchain.resolve import resolve_toolchain
+from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "doctor"
 HELP = """\

@@ -9,19 +9,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from orchestrator.context import Context
-from orchestrator.errors import ExitCode
-from orchestrator.execute.cached import remove_damaged
-from orchestrator.execute.folders import ensure_folder
-from orchestrator.execute.lock import cache_in_use
-from orchestrator.load.workspace import load_workspace
-from orchestrator.runtime.source import (
+from orchestrator.build.fetch import (
     FetchedRuntime,
     disk_faults_told,
     fetch_runtime,
     read_marker,
 )
-from orchestrator.runtime.versions import load_version
+from orchestrator.cache.checks import remove_damaged
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.load.workspace import load_workspace
+from orchestrator.pytorch.versions import load_version
+from orchestrator.system.folders import ensure_folder
+from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.config import RuntimePin
 
 NAME = "fetch"

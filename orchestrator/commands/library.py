@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import get_args
 
+from orchestrator.build.launch import check_launcher
+from orchestrator.build.libraries import PreparedLibrary
+from orchestrator.build.make_library_index import make_features, make_library_index
+from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.execute.lock import cache_in_use, workspace_lock
-from orchestrator.pipeline.launching import check_launcher
-from orchestrator.pipeline.libraries import PreparedLibrary
-from orchestrator.pipeline.library_indexing import make_features, make_library_index
-from orchestrator.pipeline.session import Session
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 from orchestrator.values.config import Processor
 
 NAME = "library"

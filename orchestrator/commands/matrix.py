@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from orchestrator.ci.jobs import GITHUB_MOST
+from orchestrator.ci.matrix import matrix_since
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.workspace import load_workspace
-from orchestrator.pipeline.matrix import matrix_since
-from orchestrator.report.matrix import GITHUB_MOST
 
 NAME = "matrix"
 HELP = """\

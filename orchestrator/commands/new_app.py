@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from orchestrator.build.add_app import NewApp, NewModel, add_app
+from orchestrator.build.session import Session
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
-from orchestrator.execute.lock import cache_in_use
-from orchestrator.pipeline.adding import NewApp, NewModel, add_app
-from orchestrator.pipeline.session import Session
+from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "new-app"
 HELP = """\

@@ -6,14 +6,14 @@ import argparse
 
 from rich.console import Console
 
+from orchestrator.build.plan import planned
+from orchestrator.build.session import Session
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import cache_in_use
-from orchestrator.pipeline.planning import planned
-from orchestrator.pipeline.session import Session
 from orchestrator.report.plan import show
+from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "plan"
 HELP = """\

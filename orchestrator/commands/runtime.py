@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+from orchestrator.build.launch import check_launcher
+from orchestrator.build.make_index import make_index
+from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import cache_in_use, workspace_lock
-from orchestrator.pipeline.indexing import make_index
-from orchestrator.pipeline.launching import check_launcher
-from orchestrator.pipeline.session import Session
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "runtime"
 HELP = """\

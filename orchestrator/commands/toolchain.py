@@ -7,15 +7,15 @@ import json
 from dataclasses import asdict
 from difflib import get_close_matches
 
+from orchestrator.build.session import Session
 from orchestrator.commands.views import speaker
+from orchestrator.compilers.cmake_toolchain import write_toolchain_file
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.compilers.run_prefix import remembered
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.execute.lock import cache_in_use
 from orchestrator.load.declared import Workspace
-from orchestrator.pipeline.session import Session
-from orchestrator.toolchain.consumers import write_toolchain_file
-from orchestrator.toolchain.resolve import ResolvedToolchain
-from orchestrator.toolchain.running import remembered
+from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "toolchain"
 HELP = """\

@@ -7,15 +7,15 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from orchestrator.build.launch import check_launcher
+from orchestrator.build.session import Session
+from orchestrator.build.trace import TracedApp, trace_apps
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
-from orchestrator.execute.lock import cache_in_use, workspace_lock
-from orchestrator.pipeline.launching import check_launcher
-from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.tracing import TracedApp, trace_apps
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "trace"
 HELP = """\

@@ -12,16 +12,16 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from orchestrator.build.session import Session
+from orchestrator.build.verify import verify_delivered
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
-from orchestrator.execute.lock import cache_in_use
-from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.verifying import verify_delivered
-from orchestrator.report.verify import Status, VerifyResult, require_verified
 from orchestrator.system.terminal import shown
+from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.labels import Label
+from orchestrator.verify.verdict import Status, VerifyResult, require_verified
 
 NAME = "verify"
 HELP = """\

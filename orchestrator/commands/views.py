@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 
 from orchestrator.errors import visible
-from orchestrator.report.progress import Progress
+from orchestrator.execute.ninja_progress import Progress
 from orchestrator.report.progress_view import ProgressView
 
 

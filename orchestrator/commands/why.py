@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 
+from orchestrator.build.explain import why
+from orchestrator.build.session import Session
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
-from orchestrator.execute.lock import cache_in_use
-from orchestrator.pipeline.explaining import why
-from orchestrator.pipeline.session import Session
+from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "why"
 HELP = """\

@@ -1,1 +1,1 @@
-"""Effects on this machine: folders that we own, locks, processes."""
+"""The action graph as a ninja file, and ninja carrying it out."""

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import yaml
 from pydantic import BaseModel, ConfigDict, Strict
 
-from orchestrator.runtime.tree import TreeRules
+from orchestrator.source.tree import TreeRules
 from orchestrator.values.config import Processor
 
 Strings = Annotated[tuple[str, ...], Strict(False)]

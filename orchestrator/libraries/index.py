@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, load_index
 from orchestrator.libraries.declared import DATA
-from orchestrator.runtime.index import IndexUnreadableError, RuntimeIndex, load_index
 from orchestrator.values.config import Processor
 
 

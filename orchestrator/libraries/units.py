@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.libraries.declared import LibraryData
-from orchestrator.runtime.tree import TreeRules, tree_files
+from orchestrator.source.tree import TreeRules, tree_files
 from orchestrator.values.action import Language
 from orchestrator.values.config import Processor
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from orchestrator.plan.fingerprint import fingerprint, text_digest
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.values.action import Compile
+from orchestrator.values.fingerprint import fingerprint, text_digest
 
 _INCLUDE = ("-include", "$native/capi/anchor.h")
 

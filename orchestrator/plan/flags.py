@@ -10,22 +10,13 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Literal
 
+from orchestrator.compilers.flags import HARDENING, LTO_FLAGS, Hardening
 from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
-# Functions that guard their stack; the C library's functions that know their target's size.
-Hardening = Literal["canaries", "checked_calls"]
-HARDENING: frozenset[Hardening] = frozenset(("canaries", "checked_calls"))
 
-# Code, and beside it the bitcode that a link may optimise together (LLVM, docs/FatLTO.rst), with
-# what it may know of classes (clang, docs/LTOVisibility.rst). To the compiler behind its driver:
-# distcc compiles on this machine what says `-flto` (its arg.c, dcc_scan_args).
-LTO_FLAGS = (
-    *("-Xclang", "-flto=full", "-Xclang", "-flto-unit"),
-    *("-Xclang", "-ffat-lto-objects", "-Xclang", "-fwhole-program-vtables"),
-)
 # clang's own limit at -Oz, whatever a wrapper makes of it: what is good for units one by one
-# (toolchain/zig.py) makes a library that is optimised as a whole 27 KB larger.
+# (compilers/zig.py) makes a library that is optimised as a whole 27 KB larger.
 _INLINE_LESS = ("-mllvm", "-inline-threshold=5")
 
 # Which functions find out that their stack was written over. Those with an array of bytes, such as

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from orchestrator.codegen.registrations import GeneratedUnit
-from orchestrator.plan.fingerprint import fingerprint
+from orchestrator.compilers.driver import CxxSource
 from orchestrator.plan.flags import (
     BARE_FLAGS,
     RELOCATION_FLAGS,
@@ -25,8 +25,8 @@ from orchestrator.plan.variant import (
     flags_of,
     precompile,
 )
-from orchestrator.toolchain.driver import CxxSource
 from orchestrator.values.action import ActionGraph, Compile, Language, Link, Precompile
+from orchestrator.values.fingerprint import fingerprint
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
 _REGISTRATION_COST = 5.0

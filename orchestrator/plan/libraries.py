@@ -8,9 +8,9 @@ from functools import cache
 
 from orchestrator.libraries.declared import LibraryData
 from orchestrator.libraries.units import LibraryUnit
-from orchestrator.plan.fingerprint import fingerprint
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.values.action import Compile
+from orchestrator.values.fingerprint import fingerprint
 
 # Seconds of a processor: 87 for the 640 units of XNNPACK for x86-64.
 _COST = 0.15

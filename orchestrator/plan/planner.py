@@ -5,8 +5,8 @@ variants over one index and remembers what they share: what an app's selection n
 for all of its ABIs, and equal compilations of two apps are one value.
 
 A plan is sound: what it compiles, generates and stubs defines all that a link of it keeps, which is
-what live code refers to and what that refers to in turn.  `tests/unit/link_rule.py` states the rule
-and asks it of plans, by another walk than theirs.
+what live code refers to and what that refers to in turn.  `tests/support/link_rule.py` states the
+rule and asks it of plans, by another walk than theirs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,11 @@ from functools import cached_property
 from typing import TypedDict
 
 from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.requests import SHARED_KEYS, RegistrationRequest
 from orchestrator.errors import OrchestratorError
-from orchestrator.plan.fingerprint import fingerprint, text_digest
+from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.plan.unity import can_share, shard_compile, shards
-from orchestrator.plan.variant import (
-    SHARED_KEYS,
-    THREADS,
-    RegistrationRequest,
-    RuntimeFacts,
-    VariantPlan,
-    VariantSpec,
-    compilation,
-)
-from orchestrator.runtime.index import RuntimeIndex, UnitFacts
+from orchestrator.plan.variant import THREADS, RuntimeFacts, VariantPlan, VariantSpec, compilation
 from orchestrator.select.closure import (
     GENERATED,
     NON_FUNCTIONAL,
@@ -41,6 +33,7 @@ from orchestrator.select.closure import (
 )
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
+from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.selection import Selection
 
 # torchgen files that are written again for each selection; the other generated units are whole.

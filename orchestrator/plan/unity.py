@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from orchestrator.codegen.projection import mentions_selection
-from orchestrator.plan.fingerprint import fingerprint, text_digest
-from orchestrator.runtime.index import UnitFacts
+from orchestrator.index.model import UnitFacts
 from orchestrator.select.closure import GENERATED
 from orchestrator.values.action import Compile
+from orchestrator.values.fingerprint import fingerprint, text_digest
 
 # A shard's members cost so much less together than one by one: measured, decision 0024.
 _SAVES = 0.2

@@ -10,19 +10,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from orchestrator.codegen.projection import index_text, mentions_selection, projection_text
-from orchestrator.plan.fingerprint import fingerprint, fingerprint_but, text_digest
-from orchestrator.plan.flags import HARDENING, Hardening, Purpose, hardened, reads, unit_flags
+from orchestrator.codegen.requests import RegistrationRequest
+from orchestrator.compilers.flags import HARDENING, Hardening
+from orchestrator.index.model import UnitFacts
+from orchestrator.plan.flags import Purpose, hardened, reads, unit_flags
 from orchestrator.plan.unity import UnityRules
-from orchestrator.runtime.index import UnitFacts
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
 from orchestrator.values.action import Compile, Language, Precompile
 from orchestrator.values.config import Dispatch, Optimize, System
+from orchestrator.values.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.values.selection import Selection
 
-# Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
-# of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
-SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 # Where the index has units of ours: as `native/<source>`.
 OWN = "native/"
 # Units that run for each operator of a model: kernels, their iterators, the tensor itself.
@@ -182,39 +181,6 @@ class VariantSpec:
     def without_features(self) -> VariantSpec:
         """Itself without kernels that call a library."""
         return replace(self, features=(), kernel_entry=frozenset())
-
-
-@dataclass(frozen=True)
-class RegistrationRequest:
-    """What torchgen writes for one variant: see codegen/torchgen_worker.py.
-
-    operators  get a schema (and a BackendSelect kernel where they have one)
-    calls      get a typed entry point `at::_ops::X::call`
-    kernels    dispatch key -> operators with a kernel under it, as sorted pairs
-    direct     the same of further kernels, that code calls by `at::<key>::X`: not registered
-    resolved   operators that are not registered and have one kernel, with its dispatch key: their
-               typed entry points call it
-    """
-
-    operators: tuple[str, ...]
-    calls: tuple[str, ...]
-    kernels: tuple[tuple[str, tuple[str, ...]], ...]
-    direct: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    resolved: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def shared_keys(self) -> tuple[str, ...]:
-        """Keys whose kernels are compiled in one unit with schemas and entry points."""
-        return tuple(key for key in SHARED_KEYS if key in self._keys)
-
-    @property
-    def own_keys(self) -> tuple[str, ...]:
-        """Keys whose kernels are a unit of their own."""
-        return tuple(key for key in sorted(self._keys) if key not in SHARED_KEYS)
-
-    @property
-    def _keys(self) -> frozenset[str]:
-        return frozenset(key for key, _ in (*self.kernels, *self.direct))
 
 
 @dataclass(frozen=True)

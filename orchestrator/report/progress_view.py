@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from orchestrator.report.progress import Progress, Snapshot, human_seconds
+from orchestrator.execute.ninja_progress import Progress, Snapshot, human_seconds
 
 _BAR: Final = 20
 _REFRESH_PER_SECOND: Final = 4

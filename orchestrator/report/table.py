@@ -21,7 +21,7 @@ from rich.text import Text
 
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.packages import PackageReport
-from orchestrator.report.verify import Status
+from orchestrator.verify.verdict import Status
 
 UNKNOWN: Final = "-"
 # Wider than any table: away from a terminal nothing is wrapped or cut.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.runtime.index import Registration, RuntimeIndex
+from orchestrator.index.model import Registration, RuntimeIndex
 
 # Kernels under these keys serve every backend (c10/core/DispatchKey.h, alias keys), and schemas
 # and boxed operators have no key at all.

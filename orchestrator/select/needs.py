@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal, get_args
 
-from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
 
 _Kind = Literal["unit", "generated", "operator", "called", "direct", "tag", "stub", "uncuttable"]

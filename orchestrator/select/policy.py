@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from orchestrator.runtime.index import RuntimeIndex, UnitFacts
+from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.index.model import RuntimeIndex
 
 
 def size_of_tag(index: RuntimeIndex, tag: str, unit: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from orchestrator.runtime.index import RuntimeIndex
+from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import ROOT, Reach, Registry
 from orchestrator.values.selection import ALL_DTYPES, Selection
 from orchestrator.values.trace import Trace

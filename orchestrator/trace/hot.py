@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from orchestrator.runtime.versions import WorkData
+from orchestrator.pytorch.versions import WorkData
 
 # A tag that does less of a model's work than this is not hot.
 HOT_SHARE: Final = 0.005

@@ -3,7 +3,7 @@ anyone can propose with their lock.
 
 Contract: no more than `LARGEST` bytes are unfolded, whatever a frame claims; the digest is taken
 before a text is kept, and the text's parts are counted before they become objects. What is read can
-be compared (`orchestrator.report.compare`; the format is native/driver/values.h).
+be compared (`orchestrator.verify.compare`; the format is native/driver/values.h).
 """
 
 from __future__ import annotations

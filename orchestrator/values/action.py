@@ -67,7 +67,7 @@ class Compile:
     @cached_property
     def object(self) -> str:
         """Where ninja writes the object: in the workspace. The cache keeps it under its digest:
-        see `execute/store.py`."""
+        see `cache/store.py`."""
         return f"$state/objects/{self.fingerprint[:2]}/{self.fingerprint}.o"
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness import Campaign
 
 # what the tests of one unit share serves campaigns too
-sys.path[1:1] = [str(Path(__file__).parents[1] / name) for name in ("unit", "integration")]
+sys.path[1:1] = [str(Path(__file__).parents[1] / name) for name in ("support", "integration")]
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ import zstandard
 from harness import Campaign
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.runtime.archive import unpack
-from orchestrator.runtime.tar import tar_members
-from orchestrator.runtime.tree import TreeRules, digest_files, tree_files
+from orchestrator.source.tar import tar_members
+from orchestrator.source.tree import TreeRules, digest_files, tree_files
+from orchestrator.source.unpack import unpack
 
 SECONDS: Final = 2.0
 MEGABYTES: Final = 500

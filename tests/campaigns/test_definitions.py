@@ -1,7 +1,7 @@
 """What a variant compiles and generates defines all that it refers to, as the runtime index tells.
 
 For every operator of the runtime alone and for random selections, with every policy, for tracers
-and for variants: the rule of `tests/unit/link_rule.py`. `test_links.py` links a sample for real.
+and for variants: the rule of `tests/support/link_rule.py`. `test_links.py` links a sample for real.
 """
 
 from __future__ import annotations

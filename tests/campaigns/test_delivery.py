@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from harness import Campaign
 
-from orchestrator.execute.folders import MARKER
-from orchestrator.package.files import File, tidy_folder, write_folder
+from orchestrator.deliver.files import File, tidy_folder, write_folder
+from orchestrator.system.folders import MARKER
 
 # Delivers two states of a folder in turn, until it is killed.
 _DELIVERS = """
 import sys
 from itertools import cycle
 from pathlib import Path
-from orchestrator.package import files
+from orchestrator.deliver import files
 if sys.argv[2] == "by two renames":
     files.exchange = lambda one, other: False
 print("begun", flush=True)

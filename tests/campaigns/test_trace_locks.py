@@ -21,14 +21,12 @@ from bounds import bounded
 from harness import Campaign
 from mutations import damaged
 
+from orchestrator.build.prepare import index_path
+from orchestrator.build.session import vocabulary_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
-from orchestrator.pipeline.prepare import index_path
-from orchestrator.pipeline.session import vocabulary_of
-from orchestrator.report.compare import MalformedResultError
-from orchestrator.report.verify import DriverRun, verify
-from orchestrator.runtime.index import UnitFacts, load_index
-from orchestrator.runtime.versions import load_version
+from orchestrator.index.model import UnitFacts, load_index
+from orchestrator.pytorch.versions import load_version
 from orchestrator.select.policy import traced_selection
 from orchestrator.trace.lock import (
     lock_path,
@@ -39,6 +37,8 @@ from orchestrator.trace.lock import (
     runs_path,
 )
 from orchestrator.values.trace import Trace
+from orchestrator.verify.compare import MalformedResultError
+from orchestrator.verify.verdict import DriverRun, verify
 
 VERSION: Final = "1.13.1"
 ROOT: Final = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ from orchestrator.context import usable
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
-from orchestrator.pipeline.inputs import InputOutOfRangeError, inputs_json
 from orchestrator.values.config import ModelConfig, TensorSpec, elements
+from orchestrator.verify.inputs import InputOutOfRangeError, inputs_json
 
 ROOT: Final = Path(__file__).parents[2]
 ENV: Final = {"HOME": "/home/me", "FAST": "/fast"}

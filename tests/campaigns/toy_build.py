@@ -15,12 +15,12 @@ from typing import Any
 from orchestrator.system.interrupts import ends_the_process
 
 with ends_the_process():
+    from orchestrator.build.execute import carry_out
     from orchestrator.errors import OrchestratorError
-    from orchestrator.execute.folders import ensure_folder
-    from orchestrator.execute.lock import workspace_lock
-    from orchestrator.pipeline.compile import carry_out
     from orchestrator.plan.unity import UnityRules
-    from orchestrator.runtime.versions import load_version
+    from orchestrator.pytorch.versions import load_version
+    from orchestrator.system.folders import ensure_folder
+    from orchestrator.system.workspace_lock import workspace_lock
     from orchestrator.values.action import ActionGraph, Compile, Link
 
 ABI = "linux-x86_64"

@@ -23,18 +23,18 @@ from types import TracebackType
 import yaml
 from real import ROOT
 
+from orchestrator.build.execute import Carried, carry_out
+from orchestrator.build.prepare import prepare_runtime
+from orchestrator.build.session import Session
+from orchestrator.build.variants import Wanted, spec_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.context import Context
-from orchestrator.execute.folders import ensure_folder
+from orchestrator.index.model import UnitFacts
 from orchestrator.load.workspace import cache_folder, load_config
-from orchestrator.pipeline.compile import Carried, carry_out
-from orchestrator.pipeline.prepare import prepare_runtime
-from orchestrator.pipeline.session import Session
-from orchestrator.pipeline.variants import Wanted, spec_of
-from orchestrator.plan.fingerprint import text_digest
 from orchestrator.plan.variant import compilation
-from orchestrator.runtime.index import UnitFacts
+from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import ActionGraph
+from orchestrator.values.fingerprint import text_digest
 from orchestrator.values.selection import Selection
 
 EVERYTHING = Selection(everything=True)

@@ -14,15 +14,15 @@ import yaml
 from elftools.elf.elffile import ELFFile
 from real import orchestrator, workspace_copy
 
+from orchestrator.binary.elf_symbols import defined_symbols, needed_libraries
+from orchestrator.build.compare import unregistered
+from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.session import Session
+from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.context import Context
 from orchestrator.load.workspace import load_workspace
-from orchestrator.package.symbols import defined_symbols, needed_libraries
-from orchestrator.pipeline.comparing import unregistered
-from orchestrator.pipeline.planning import Variant, plan_variants
-from orchestrator.pipeline.session import Session
-from orchestrator.report.structural import Structure, differences, structure_of
-from orchestrator.toolchain.resolve import compiler_environment
 from orchestrator.values.labels import Label
+from orchestrator.verify.structural import Structure, differences, structure_of
 
 ABI = "android-arm64-v8a"
 HOST = "linux-x86_64"

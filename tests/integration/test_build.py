@@ -12,7 +12,7 @@ import pytest
 import yaml
 from real import ROOT, consume, orchestrator, workspace_copy
 
-from orchestrator.package.elf import exported_symbols
+from orchestrator.binary.elf import exported_symbols
 
 pytestmark = pytest.mark.real
 

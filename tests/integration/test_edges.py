@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from real import ROOT, workspace_copy
 
+from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.session import Session
 from orchestrator.cli import make_context
-from orchestrator.emit.ninja import Tools, ninja_text
-from orchestrator.pipeline.planning import Variant, plan_variants
-from orchestrator.pipeline.session import Session
+from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
 from orchestrator.trace.lock import lock_path, lock_text, parse_lock
 from orchestrator.values.action import ActionGraph

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from cmake import CMAKE_BIN_DIR
 
+from orchestrator.build.fetch import FetchedRuntime, fetch_runtime, read_marker
 from orchestrator.context import Context
 from orchestrator.load.workspace import load_config
-from orchestrator.runtime.configure import configured_headers
-from orchestrator.runtime.source import FetchedRuntime, fetch_runtime, read_marker
-from orchestrator.runtime.tree import TreeRules, tree_digest, tree_files
-from orchestrator.runtime.units import runtime_units, upstream_units
-from orchestrator.runtime.versions import load_version
+from orchestrator.pytorch.configure import configured_headers
+from orchestrator.pytorch.units import runtime_units, upstream_units
+from orchestrator.pytorch.versions import load_version
+from orchestrator.source.tree import TreeRules, tree_digest, tree_files
 
 ROOT = Path(__file__).parents[2]
 PIN = load_config(ROOT)[0].runtime

@@ -135,7 +135,7 @@ def test_whole_debug_information_is_read(library: Path) -> None:
 
 
 def test_the_library_checks_itself_when_it_runs(library: Path) -> None:
-    """Canaries, and the C library's checked functions; the other rules are package/elf.py's."""
+    """Canaries, and the C library's checked functions; the other rules are binary/elf.py's."""
     with library.open("rb") as file:
         table: Any = ELFFile(file).get_section_by_name(".dynsym")
         needed = {s.name for s in table.iter_symbols() if s["st_shndx"] == "SHN_UNDEF"}

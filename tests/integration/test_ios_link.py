@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests/unit"))
+sys.path.insert(0, str(ROOT / "tests/support"))
 
 from ios_toy import ABIS, ZIG, Built, build, toolchain  # noqa: E402
 from package_toy import TOY  # noqa: E402
 
+from orchestrator.binary.macho import parse_image  # noqa: E402
+from orchestrator.binary.macho_live import linked_bytes  # noqa: E402
+from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment  # noqa: E402
 from orchestrator.load.workspace import load_workspace  # noqa: E402
-from orchestrator.package.macho import parse_image  # noqa: E402
-from orchestrator.package.macho_live import linked_bytes  # noqa: E402
-from orchestrator.runtime.debian import binary_packages  # noqa: E402
-from orchestrator.toolchain.resolve import ResolvedToolchain, compiler_environment  # noqa: E402
+from orchestrator.source.debian import binary_packages  # noqa: E402
 
 # bookworm's; a linker and the libraries that a bare machine lacks
 _PACKAGES = (

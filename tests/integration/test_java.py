@@ -20,16 +20,16 @@ import yaml
 import zstandard
 from real import ROOT, models_of
 
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.deliver.files import File
 from orchestrator.load.workspace import load_workspace
-from orchestrator.package.aar_java import (
+from orchestrator.packagers.aar_java import (
     compile_java,
     find_java_compiler,
     java_package,
     java_sources,
 )
-from orchestrator.package.files import File
-from orchestrator.report.compare import compare_results
-from orchestrator.toolchain.resolve import compiler_environment
+from orchestrator.verify.compare import compare_results
 
 pytestmark = pytest.mark.real
 

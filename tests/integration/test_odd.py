@@ -17,9 +17,9 @@ from driving import call, tensor, traced_alone
 from pydantic import TypeAdapter
 from real import orchestrator
 
-from orchestrator.pipeline import driver
-from orchestrator.pipeline.driver import run_driver
 from orchestrator.values.config import ModelConfig
+from orchestrator.verify import model_runner as driver
+from orchestrator.verify.model_runner import run_driver
 from tests import ptl
 
 pytestmark = pytest.mark.real

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from real import ROOT, orchestrator, workspace_copy
 
-from orchestrator.execute.folders import ensure_folder
+from orchestrator.system.folders import ensure_folder
 
 pytestmark = pytest.mark.real
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from real import ROOT
 
+from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.session import Session
 from orchestrator.cli import make_context
-from orchestrator.emit.ninja import Tools, ninja_text
-from orchestrator.pipeline.planning import Variant, plan_variants
-from orchestrator.pipeline.session import Session
+from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph, sharing
 from orchestrator.select.policy import select
 from orchestrator.values.action import ActionGraph, count_units

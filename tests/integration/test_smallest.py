@@ -13,8 +13,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from real import ROOT, consume, orchestrator, workspace_copy
 
+from orchestrator.build.session import Session
 from orchestrator.cli import make_context
-from orchestrator.pipeline.session import Session
 
 pytestmark = pytest.mark.real
 

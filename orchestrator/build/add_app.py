@@ -1,0 +1,224 @@
+"""Adds an app to a workspace: its folder with the models and an app.yaml, or nothing at all.
+
+The models are read as a build reads them, and `app.yaml` is loaded before it is put in its place.
+Nothing that a model names reaches that file but names of methods that a call may have.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.build.prepare import whole_index
+from orchestrator.build.session import Session, require_loadable
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.checks import AppNameError, DuplicateModelError, unknown_target
+from orchestrator.load.validate import raise_all
+from orchestrator.load.workspace import check_new_app
+from orchestrator.models.checks import require_inputs
+from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.pytorch.versions import load_version
+from orchestrator.select.closure import registry
+from orchestrator.system.folders import ensure_folder
+from orchestrator.system.staging import sync_folder, sync_tree
+from orchestrator.values.config import NAME, PATTERN_WORDS
+from orchestrator.values.methods import Method
+
+_APPS: Final = "apps"
+_SUFFIX: Final = ".ptl"
+# How a value of a type is written; a tensor's shape is in no file.
+_VALUES: Final = {
+    "Tensor": "{shape: [1], fill: uniform}",
+    "int": "1",
+    "float": "0.5",
+    "bool": "true",
+    "str": '"text"',
+}
+
+
+class AppExistsError(OrchestratorError):
+    """An app that is to be added is there already."""
+
+
+class ModelFileNameError(OrchestratorError):
+    """A model's file has a name that a model cannot have."""
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """A model of a new app.
+
+    file     below the app's folder
+    example  whether app.yaml has example inputs for it, whose shapes are not the model's
+    """
+
+    file: str
+    info: ModelInfo
+    example: bool
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Its own methods, sorted."""
+        return tuple(sorted({method.name for method in _called(self.info)}))
+
+    @property
+    def inputs(self) -> dict[str, int | None]:
+        """Method -> how many inputs are inside the file; None where code makes them."""
+        return {one.method: one.count for one in self.info.bundled_inputs}
+
+
+@dataclass(frozen=True)
+class NewApp:
+    """An app that was added; `place` is its app.yaml."""
+
+    name: str
+    place: Place
+    models: tuple[NewModel, ...]
+    targets: tuple[str, ...]
+
+
+def add_app(
+    session: Session, name: str, models: Sequence[Path], targets: Sequence[str], cwd: Path
+) -> NewApp:
+    """Make `apps/<name>/` of copies of the models, for the targets or this machine's own ABI.
+
+    Raises AppNameError, AppExistsError, UnknownTargetError, ModelFileNameError,
+    DuplicateModelError, what orchestrator.models raises, and the loader's faults.
+    """
+    folder = session.context.root / _APPS / name
+    _check_name(folder, name)
+    wanted = tuple(targets) or (session.host,)
+    known = {*session.workspace.toolchains, *session.workspace.groups}
+    raise_all([unknown_target(abi, known) for abi in wanted if abi not in known])
+    _check_file_names(models)
+    new = _read(session, models, cwd)
+    ensure_folder(session.context.state, "state")
+    with tempfile.TemporaryDirectory(dir=session.context.state, prefix="new-app-") as staging:
+        staged = Path(staging, _APPS, name)
+        for path, model in zip(models, new, strict=True):
+            (staged / model.file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(cwd / path, staged / model.file)
+        (staged / "app.yaml").write_text(app_text(new, wanted), encoding="utf-8")
+        check_new_app(Path(staging), name, session.workspace)
+        sync_tree(staged)
+        folder.parent.mkdir(exist_ok=True)
+        staged.rename(folder)
+    sync_folder(folder.parent)
+    return NewApp(name, Place(f"{_APPS}/{name}/app.yaml"), new, wanted)
+
+
+def app_text(models: Iterable[NewModel], targets: Iterable[str]) -> str:
+    """The app.yaml of these models for these targets."""
+    lines = ["models:"]
+    for model in models:
+        lines.append(f"  - file: {model.file}")
+        if model.example:
+            lines.append("    # the file has no inputs inside: give the shapes that it takes")
+            lines.append("    inputs:")
+            lines += _example(model.info)
+    return "\n".join([*lines, "targets:", *(f"  - {target}" for target in targets), ""])
+
+
+def _called(info: ModelInfo) -> Iterator[Method]:
+    """The methods that an app calls: not private ones."""
+    return (method for method in info.own_methods if not method.name.startswith("_"))
+
+
+def example_of(text: str) -> str | None:
+    """A value of a type, as app.yaml writes it; None of a type that it cannot write."""
+    if re.fullmatch(r"Optional\[.*\]|.*\?", text):
+        return "null"
+    match = re.fullmatch(r"List\[(\w+)\]|(\w+)\[\]", text)
+    if match:
+        item = _VALUES.get(match[1] or match[2])
+        return item and f"[{item}]"
+    return _VALUES.get(text)
+
+
+def _example(info: ModelInfo) -> list[str]:
+    """A call of each method that one can be written of."""
+    lines = []
+    for method in _called(info):
+        if method.parameters is None:
+            continue
+        values = [example_of(parameter.type) for parameter in method.parameters]
+        if None in values:
+            continue
+        lines.append(f"      - method: {method.name}")
+        lines.append(f"        args:{'' if values else ' []'}")
+        lines += [f"          - {value}" for value in values]
+    return lines
+
+
+def _check_name(folder: Path, name: str) -> None:
+    if not re.fullmatch(NAME, name):
+        raise AppNameError(
+            "an app cannot have this name: no label can write it",
+            expected=PATTERN_WORDS[NAME],
+            seen=name,
+        )
+    if folder.is_symlink() or folder.exists():
+        raise AppExistsError(
+            f"there is an app //apps/{name} already"
+            if (folder / "app.yaml").exists()
+            else "there is a folder of this name already",
+            place=Place(f"{_APPS}/{name}"),
+            hint="take another name, or edit its app.yaml"
+            if (folder / "app.yaml").exists()
+            else "take another name, or move the folder away; models are copied into a new one",
+        )
+
+
+def _check_file_names(models: Sequence[Path]) -> None:
+    raise_all(
+        [
+            ModelFileNameError(
+                "no model can have the name of this file",
+                place=Place(str(path)),
+                expected=f"a file {_SUFFIX}; before that {PATTERN_WORDS[NAME]}",
+                seen=path.name,
+                hint="copy it under another name",
+            )
+            for path in models
+            if path.suffix != _SUFFIX or not re.fullmatch(NAME, path.stem)
+        ]
+    )
+    counts = Counter(path.name for path in models)
+    raise_all(
+        [
+            DuplicateModelError(
+                f"two models are called `{Path(name).stem}`", hint="copy one under another name"
+            )
+            for name, count in counts.items()
+            if count > 1
+        ]
+    )
+
+
+def _read(session: Session, models: Sequence[Path], cwd: Path) -> tuple[NewModel, ...]:
+    """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
+    pin = session.workspace.config.runtime
+    version = load_version(pin.pytorch)
+    kernels = registry(whole_index(pin.pytorch, pin.tree), session.backends)
+    read, faults = list[NewModel](), list[OrchestratorError]()
+    for path in models:
+        try:
+            info = read_model(cwd / path, name=str(path))
+            example = not info.has_bundled_inputs
+            require_inputs(info, declared=example and bool(_example(info)))
+            require_loadable(info, kernels, version)
+        except UnreadableModelError as error:
+            error.hint = "check the path after --model, and the file's permissions"
+            faults.append(error)
+        except OrchestratorError as error:
+            faults.append(error)
+        else:
+            read.append(NewModel(f"models/{path.name}", info, example))
+    raise_all(faults)
+    return tuple(read)

@@ -1,0 +1,257 @@
+"""Builds variants: locks -> selections -> one graph -> libraries -> proof -> packages -> report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from orchestrator.build.compare import comparable, require_same_structure
+from orchestrator.build.deliver import deliver_inputs
+from orchestrator.build.execute import Carried, ProgressSink, carry_out
+from orchestrator.build.inputs_read import InputsRead, inputs_read
+from orchestrator.build.keep_going import Failures, compiled_of, failed_row
+from orchestrator.build.library_rules import check_library
+from orchestrator.build.package import (
+    make_packages,
+    mark_proven,
+    mark_unproven,
+    refuse_blocked_folder,
+)
+from orchestrator.build.plan import Variant, abi_of, apps_of, plan_variants
+from orchestrator.build.session import Session
+from orchestrator.build.verify import driver_path, verify_library
+from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
+from orchestrator.errors import OrchestratorError
+from orchestrator.plan.graph import action_graph
+from orchestrator.report.packages import PackageReport
+from orchestrator.report.table import BuildReport, VariantReport
+from orchestrator.system.folders import ensure_folder
+from orchestrator.values.action import count_units
+from orchestrator.values.labels import Label
+from orchestrator.verify.verdict import Status, require_verified
+
+View = Callable[[Mapping[str, float], int], ProgressSink]
+
+
+class OverBudgetError(OrchestratorError):
+    """A delivered library is larger than its app's budget."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build tells, and what failed in it: nothing, unless it was to keep going.
+
+    read: what the outcome hangs on; nothing where something failed.
+    """
+
+    report: BuildReport
+    failures: tuple[OrchestratorError, ...] = ()
+    read: InputsRead | None = None
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A variant's row of the report, and what it was delivered from."""
+
+    report: VariantReport
+    inputs: DeliverInputs
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """How a delivery has passed; see `VariantReport`."""
+
+    verified: Status
+    made_as: str | None
+
+
+def build(
+    session: Session,
+    labels: Sequence[Label],
+    *,
+    jobs: int | None,
+    view: View,
+    keep_going: bool = False,
+) -> Built:
+    """Build, deliver, verify and package every label.
+
+    keep_going: what fails in one variant leaves the others built; its error is among the failures.
+    Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning,
+    delivering and packaging raise.
+    """
+    started = time.monotonic()
+    failures = Failures(session, keep_going)
+    for app in apps_of(labels):
+        with failures.of(*(label for label in labels if label.app == app)):
+            refuse_blocked_folder(session, app)
+    variants = plan_variants(session, failures.with_traces(labels))
+    graph = action_graph(
+        (v.objects for v in variants), (link for v in variants for link in v.links.all)
+    )
+    compiles = dict(graph.compiles)
+    for variant in variants:
+        compiles.update({c.object: c for c in variant.links.driver_compiles})
+    graph = type(graph)({key: compiles[key] for key in sorted(compiles)}, graph.links)
+    projections = {d: t for v in variants for d, t in v.objects.plan.projections.items()}
+    carried = carry_out(
+        session, graph, projections, name="build", jobs=jobs, keep_going=keep_going, view=view
+    )
+    failures.of_actions(
+        carried,
+        graph,
+        [(v.label, (*v.objects.compiles, *v.links.driver_compiles), v.links.all) for v in variants],
+    )
+    ensure_folder(session.context.dist, "dist")
+    finished = list[_Finished]()
+    # the machine's own ABI first: what cannot run here is compared with it
+    for variant in sorted(variants, key=lambda variant: variant.label.abi != session.own_abi):
+        if variant.label not in failures.by_label:
+            with failures.of(variant.label):
+                finished.append(_finish(session, variant, variants, carried))
+    built = [variant.label for variant in variants if variant.label not in failures.by_label]
+    packages: tuple[PackageReport, ...] = ()
+    with failures.of():
+        packages = make_packages(session, built)
+    failed = (
+        _failed(session, label, error, variants, carried)
+        for label, error in failures.by_label.items()
+    )
+    report = BuildReport(
+        variants=(*(one.report for one in finished), *failed),
+        packages=packages,
+        actions_run=carried.result.actions,
+        seconds=time.monotonic() - started,
+        errors=tuple(failures.others),
+    )
+    if failures.all:
+        return Built(report, failures.all)
+    read = inputs_read(session, labels, graph, [one.inputs for one in finished])
+    return Built(report, read=read)
+
+
+def _failed(
+    session: Session,
+    label: Label,
+    error: OrchestratorError,
+    variants: Sequence[Variant],
+    carried: Carried,
+) -> VariantReport:
+    variant = next((v for v in variants if v.label == label), None)
+    if variant is None:
+        return failed_row(label, error, 0, 0, 0)
+    counts = compiled_of(session, carried, variant.objects.compiles)
+    row = failed_row(label, error, len(variant.selection.operators), *counts)
+    if row.stripped_bytes is None:
+        return row
+    return replace(row, all_operators_bytes=_all_operators_bytes(session, variant))
+
+
+def _all_operators_bytes(session: Session, variant: Variant) -> int | None:
+    """What the library of all operators has at the variant's flags, where it is known."""
+    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
+    return whole.get(variant.app.optimize)
+
+
+def _finish(
+    session: Session, variant: Variant, variants: Sequence[Variant], carried: Carried
+) -> _Finished:
+    """Deliver a variant that has been linked: it is checked and run before it is in dist/."""
+    mark_unproven(session, variant.label)
+    inputs = deliver_inputs(session, variant)
+    with (
+        delivering(inputs, session.context.dist) as delivered,
+        _telling_what_stays(session, variant.label, delivered),
+    ):
+        proof = _prove(session, variant, variants, delivered)
+    mark_proven(session, variant.label)
+    compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
+    report = VariantReport(
+        app=variant.label.app,
+        abi=abi_of(variant.label),
+        operators=len(variant.selection.operators),
+        units_compiled=compiled,
+        units_reused=count_units(variant.objects.compiles) - compiled,
+        stripped_bytes=delivered.stripped_bytes,
+        all_operators_bytes=_all_operators_bytes(session, variant),
+        verified=proof.verified,
+        made_as=proof.made_as,
+        for_release=delivered.manifest.for_release,
+    )
+    return _Finished(report, inputs)
+
+
+def _prove(
+    session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
+) -> _Proof:
+    """Check what is delivered, and run its models. Raises what is wrong with it."""
+    check_library(session.toolchain(abi_of(variant.label)), delivered)
+    _check_budget(variant, delivered)
+    results = verify_library(
+        session,
+        variant.app,
+        abi_of(variant.label),
+        variant.traces,
+        driver_path(session, variant.label),
+        delivered.shared_library,
+        session.cpu_levels(abi_of(variant.label)) if delivered.manifest.kernels else (),
+    )
+    require_verified(str(variant.label), results)
+    statuses = {result.status for result in results}
+    return _Proof(
+        verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
+        made_as=_made_as(session, variant, variants, delivered)
+        if statuses == {"not run here"}
+        else None,
+    )
+
+
+@contextmanager
+def _telling_what_stays(session: Session, label: Label, delivered: Delivered) -> Iterator[None]:
+    """Adds to an error about what is delivered what lies in dist/ after it."""
+    folder = session.context.dist / label.app / abi_of(label)
+    try:
+        yield
+    except OrchestratorError as error:
+        shown = folder.relative_to(session.context.root).as_posix()
+        if not delivered.changed:
+            stays = f"{shown} has this same library, of an earlier build that passed"
+        elif folder.is_dir():
+            stays = f"{shown} is as it was: of an earlier build, that passed"
+        else:
+            stays = f"{shown} is not written"
+        error.hint = f"{error.hint}; {stays}" if error.hint else stays
+        raise
+
+
+def _made_as(
+    session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
+) -> str | None:
+    """The ABI of this app that ran and that the variant is made as; None where none ran here.
+
+    Raises StructureDiffersError.
+    """
+    own = session.own_abi
+    if own is None or own not in variant.app.config.targets:
+        return None
+    ran = Label(variant.label.app, own)
+    if not comparable(session, delivered, ran):
+        return None
+    host = next((v for v in variants if v.label == ran), None) or plan_variants(session, [ran])[0]
+    require_same_structure(session, variant.label, delivered, variant.objects, ran, host.objects)
+    return own
+
+
+def _check_budget(variant: Variant, delivered: Delivered) -> None:
+    budget = variant.app.config.budgets.get(abi_of(variant.label))
+    if budget is not None and delivered.stripped_bytes > budget:
+        raise OverBudgetError(
+            f"{variant.label} is larger than its budget",
+            place=variant.app.place,
+            expected=f"at most {budget:,} bytes",
+            seen=f"{delivered.stripped_bytes:,} bytes",
+            hint="raise the budget, use `optimize: size`, or ask which model wants an operator:"
+            f" ./orchestrate why {variant.label} NAME",
+            facts={"stripped_bytes": delivered.stripped_bytes, "budget_bytes": budget},
+        )

@@ -1,0 +1,85 @@
+"""What cannot run here is compared with the variant of the same app that ran: how it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from orchestrator.binary.elf_symbols import defined_symbols
+from orchestrator.binary.macho import read_archive
+from orchestrator.build.package import is_proven
+from orchestrator.build.session import Session
+from orchestrator.deliver.manifest import MANIFEST, read_manifest
+from orchestrator.deliver.variant import Delivered
+from orchestrator.plan.graph import VariantObjects
+from orchestrator.values.labels import Label
+from orchestrator.verify.structural import Structure, require_same, structure_of, wrappers_of
+
+
+def comparable(session: Session, delivered: Delivered, ran: Label) -> bool:
+    """Whether `ran` lies in dist/ and has run, and is cut for the same models as `delivered`."""
+    theirs = _folder(session, ran)
+    if not (theirs / MANIFEST).is_file():
+        return False
+    ours = delivered.manifest.fingerprint
+    return bool(ours) and ours == read_manifest(theirs).fingerprint and is_proven(session, ran)
+
+
+def require_same_structure(
+    session: Session,
+    label: Label,
+    delivered: Delivered,
+    objects: VariantObjects,
+    ran: Label,
+    objects_that_ran: VariantObjects,
+) -> None:
+    """Raises StructureDiffersError where `label`, as delivered, is not made as `ran` in dist/."""
+    registering = frozenset(
+        PurePosixPath(compile.unit).name
+        for plan in (objects, objects_that_ran)
+        for compile in (*plan.plan.whole, *plan.registrations)
+    )
+    direct = unregistered(objects) | unregistered(objects_that_ran)
+    require_same(
+        str(label),
+        str(ran),
+        _structure(_folder(session, ran), objects_that_ran, registering, direct),
+        _structure(delivered.folder, objects, registering, direct),
+    )
+
+
+def unregistered(objects: VariantObjects) -> frozenset[str]:
+    """`wrappers_of` the kernels that code of a variant calls directly."""
+    request = objects.plan.request
+    called = {(operator, key) for key, operators in request.direct for operator in operators}
+    return frozenset(name for pair in {*called, *request.resolved} for name in wrappers_of(*pair))
+
+
+def _folder(session: Session, label: Label) -> Path:
+    return session.context.dist / label.app / str(label.abi)
+
+
+def _structure(
+    folder: Path, objects: VariantObjects, registering: frozenset[str], direct: frozenset[str]
+) -> Structure:
+    library = read_manifest(folder).library
+    return structure_of(
+        _symbols(folder / library.file, library.symbols and folder / library.symbols),
+        (folder / library.file).read_bytes(),
+        registering=registering,
+        direct=direct,
+        dtypes={
+            compile.unit: compile.projection
+            for compile in objects.plan.compiles
+            if compile.projection is not None
+        },
+        collected=library.symbols is not None,
+    )
+
+
+def _symbols(library: Path, apart: Path | str | None) -> frozenset[str]:
+    """All symbols that a library defines: an ELF library's lie apart, an archive has its own."""
+    if apart:
+        return defined_symbols(Path(apart))
+    return frozenset(
+        str(symbol.name) for member in read_archive(library) for symbol in member.binary.symbols
+    )

@@ -1,0 +1,206 @@
+"""Writes an action graph as build.ninja and has ninja carry it out."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from orchestrator.build.launch import launching, with_headers
+from orchestrator.build.session import Session
+from orchestrator.cache.store import ObjectStore
+from orchestrator.codegen.units import write_unit
+from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
+from orchestrator.execute.ninja_progress import parse_status
+from orchestrator.execute.ninja_run import NinjaResult, run_ninja
+from orchestrator.plan.unity import shard_texts
+from orchestrator.system.limits import limits, this_machine
+from orchestrator.system.staging import write_if_changed
+from orchestrator.values.action import ActionGraph
+
+
+class ProgressSink(Protocol):
+    """A progress view: a context manager that takes ninja's lines."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def feed(self, line: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What carrying out a graph did: objects that were to be compiled, and ninja's result."""
+
+    compiled: frozenset[str]
+    result: NinjaResult
+
+
+def carry_out(
+    session: Session,
+    graph: ActionGraph,
+    projections: Mapping[str, str],
+    *,
+    name: str,
+    targets: Sequence[str] = (),
+    jobs: int | None,
+    keep_going: bool,
+    view: Callable[[Mapping[str, float], int], ProgressSink],
+) -> Carried:
+    """Write `<state>/<name>.ninja` and run it.
+
+    What the cache holds is checked and linked into the workspace first; what ninja makes is kept in
+    the cache as soon as it is finished, so that an interrupted run keeps it too.
+    """
+    cache = session.context.cache
+    write_projections(cache / "projections", projections)
+    for text in shard_texts(session.runtime.facts.unity, graph.compiles.values()):
+        write_unit("unity", text, cache / "unity")
+    present = _present(session, graph)
+    abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
+    launched = launching(session, sorted(abis))
+    memory = session.runtime.version.memory
+    unit, heavy = memory.unit_mb * 10**6, memory.heavy_unit_mb * 10**6
+    allowed = limits(this_machine(), jobs, unit, heavy)
+    text = ninja_text(
+        with_headers(graph) if launched.texts else graph,
+        folders={**session.runtime.folders, **launched.folders},
+        toolchains={abi: _tools(session.toolchain(abi)) for abi in sorted(abis)},
+        present=present,
+        launchers=launched.texts,
+        heavy_cost=memory.heavy_cost,
+        heavy_jobs=allowed.heavy_jobs,
+        python=sys.executable,
+    )
+    build_file = session.context.state / f"{name}.ninja"
+    write_if_changed(build_file, text)
+    costs = {c.unit: c.cost for o, c in graph.compiles.items() if o not in present}
+    with view(costs, allowed.jobs) as sink, _Keeper(session, graph, present) as keeper:
+
+        def feed(line: str) -> None:
+            keeper.finished(line)
+            sink.feed(line)
+
+        result = run_ninja(
+            build_file,
+            # ninja knows no target without an edge; with nothing left, the whole graph is nothing
+            [session.fill(target) for target in targets if target not in present],
+            env={
+                **compiler_environment(cache, session.context.env, session.context.state),
+                **launched.env,
+                RUN: secrets.token_hex(8),
+            },
+            folder=cache,
+            jobs=allowed.jobs,
+            keep_going=keep_going,
+            feed=feed,
+        )
+    return Carried(frozenset(graph.compiles) - present, result)
+
+
+def object_store(session: Session) -> ObjectStore:
+    """The user's cache; behind it a folder of the workspace, for a cache that is read-only."""
+    return ObjectStore((session.context.cache, session.context.state / "store"))
+
+
+def stored_name(session: Session, output: str) -> str:
+    """What the store calls an object or precompiled header (`$state/...`, `$pch/...`)."""
+    if output.startswith("$state/"):
+        return output.removeprefix("$state/")
+    state = session.context.state
+    return f"{os.path.relpath(session.fill('$pch'), state)}/{output.removeprefix('$pch/')}"
+
+
+def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
+    """The objects and precompiled headers that lie in the workspace now, checked.
+
+    Whatever else lies there under one of their names, half written perhaps, is removed.
+    """
+    outputs = {stored_name(session, output): output for output in _outputs(graph)}
+    wanted = {name: Path(session.fill(output)) for name, output in outputs.items()}
+    given = object_store(session).give(wanted)
+    if given.damaged:
+        count = len(given.damaged)
+        session.say(
+            f"{count} damaged object{'s' if count > 1 else ''} in the cache: "
+            f"removed, to be compiled again ({given.damaged[0][:12]}...)"
+        )
+    return frozenset(outputs[name] for name in given.present)
+
+
+def _outputs(graph: ActionGraph) -> set[str]:
+    headers = {c.pch.output for c in graph.compiles.values() if c.pch is not None}
+    return {*graph.compiles, *headers}
+
+
+class _Keeper:
+    """Hands objects to the store when ninja says that they are finished, and the rest at the end.
+
+    ninja renames an output into its place as an action's last step: what is there is whole.
+    """
+
+    def __init__(self, session: Session, graph: ActionGraph, present: Collection[str]) -> None:
+        self._store = object_store(session)
+        self._missing: dict[str, list[tuple[str, Path]]] = {}
+        units = {o: c.unit for o, c in graph.compiles.items()}
+        for output in sorted(_outputs(graph) - set(present)):
+            item = (stored_name(session, output), Path(session.fill(output)))
+            self._missing.setdefault(units.get(output, ""), []).append(item)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for unit in list(self._missing):
+            self._keep(unit)
+
+    def finished(self, line: str) -> None:
+        """Keep what a status line is about, where it is finished."""
+        status = parse_status(line)
+        if status is not None:
+            self._keep(status.description)
+
+    def _keep(self, unit: str) -> None:
+        items = self._missing.pop(unit, [])
+        left = [(name, path) for name, path in items if not path.is_file()]
+        for name, path in items:
+            if (name, path) not in left:
+                self._store.take(name, path)
+        if left:
+            self._missing[unit] = left
+
+
+def write_projections(folder: Path, projections: Mapping[str, str]) -> None:
+    """Projection headers, named by content: one that holds something else is written again."""
+    for digest in sorted(projections):
+        write_if_changed(folder / f"{digest}.h", projections[digest])
+
+
+def _tools(toolchain: ResolvedToolchain) -> Tools:
+    return {
+        "cxx": str(toolchain.cxx),
+        "cc": str(toolchain.cc),
+        "ar": str(toolchain.ar),
+        "link": toolchain.link_flags,
+    }
+
+
+def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
+    """Output path as ninja prints it -> what it is, for error messages."""
+    names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
+    headers = {c.pch for c in graph.compiles.values() if c.pch is not None}
+    names |= {session.fill(header.output): Path(header.source).name for header in headers}
+    return names | {session.fill(link.output): Path(link.output).name for link in graph.links}

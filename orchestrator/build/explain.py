@@ -1,0 +1,80 @@
+"""Answers why something is in a variant: from its traces, its selection and the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.session import Session
+from orchestrator.errors import OrchestratorError, visible
+from orchestrator.select.why import Explainer, of_selection, overloads
+from orchestrator.values.labels import Label
+from orchestrator.values.names import nearest
+
+
+class UnknownSubjectError(OrchestratorError):
+    """Nothing of this name is known of the runtime."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Why `subject` is in a variant; without lines it is not in it."""
+
+    label: Label
+    subject: str
+    lines: tuple[str, ...]
+
+    def text(self) -> str:
+        """For people, with a last newline."""
+        if not self.lines:
+            return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
+        told = "".join(f"  {visible(line)}\n" for line in self.lines)
+        return f"{self.subject} is in {self.label}\n{told}"
+
+
+def why(session: Session, label: Label, subject: str) -> Answer:
+    """Why an operator, a unit, a kernel tag, a class, a feature or a symbol is in a variant.
+
+    Raises UnknownSubjectError, and what reading traces and planning raise.
+    """
+    index = session.runtime.index
+    (variant,) = plan_variants(session, [label], generate=False)
+    explainer = _explainer(session, variant)
+    if operators := overloads(subject, session.kernels.by_operator):
+        lines = explainer.operators(operators, variant.traces)
+    elif any(unit.path == subject for unit in index.units):
+        lines = explainer.unit(subject)
+    elif any(subject in (*unit.tags, *unit.classes, *unit.features) for unit in index.units):
+        lines = of_selection(subject, variant.selection)
+    elif any(name.split("@", 1)[0] == subject for name in index.names):
+        lines = explainer.symbol(subject)
+    elif operators := overloads(f"aten::{subject}", session.kernels.by_operator):
+        lines = explainer.operators(operators, variant.traces)
+    else:
+        raise _unknown(session, subject)
+    return Answer(label, subject, tuple(lines))
+
+
+def _explainer(session: Session, variant: Variant) -> Explainer:
+    kernels = session.kernels_for(variant.selection.root_operators)
+    spec = variant.objects.plan.spec
+    return Explainer(
+        session.runtime.index,
+        kernels,
+        variant.selection,
+        session.planner.walk(kernels, variant.selection, spec),
+        session.runtime.facts.always_for(spec.purpose),
+    )
+
+
+def _unknown(session: Session, subject: str) -> UnknownSubjectError:
+    units = session.runtime.index.units
+    inside = [unit.path for unit in units if unit.path.endswith(f"/{subject}")]
+    tags = {tag for unit in units for tag in unit.tags}
+    known = [*session.kernels.by_operator, *(unit.path for unit in units), *sorted(tags)]
+    like = inside[0] if inside else nearest(subject, known)
+    return UnknownSubjectError(
+        f"PyTorch {session.runtime.version.version} has nothing of the name `{subject}`",
+        expected="an operator, a unit's path, a kernel tag, a class, a feature or a mangled symbol",
+        hint=f"did you mean `{like}`?" if like else None,
+    )

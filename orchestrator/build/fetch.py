@@ -1,0 +1,337 @@
+"""Fetches the pinned source trees into the user's cache folder: verified, once, all or nothing.
+
+A tree becomes `<cache>/runtime/<name>-<first 12 digits of its digest>/`: just the files that count
+(see `tree.py`), and the marker `.complete`, written last. It is put together under
+`<cache>/staging/` and renamed into place, so a folder with that name is whole or is not there; what
+an interrupted fetch leaves in staging is removed by the next one. A lock file keeps two processes
+from fetching at once; whoever calls guards the cache as a whole (`system/workspace_lock.py`).
+
+The ways of a pin are tried in order. A way that cannot be gone here (a variable that is unset, no
+network) is a reason to try the next. A way that gives something else than what is pinned ends the
+fetch: that is never papered over.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from orchestrator.context import Context
+from orchestrator.errors import OrchestratorError
+from orchestrator.libraries.declared import load_library
+from orchestrator.pytorch.versions import DATA, VersionData, load_version
+from orchestrator.source.apt import AptClient
+from orchestrator.source.places import Ways, way_name
+from orchestrator.source.tree import TreeRules, digest_files, tree_files
+from orchestrator.system.locks import file_lock
+from orchestrator.system.process import WayClosed
+from orchestrator.system.staging import remove_leftovers, sync_tree
+from orchestrator.values.config import LibraryPin, RuntimePin, Source, ThirdPartyPin
+
+MARKER: Final = ".complete"
+
+# Ninja compares times: the same tree, fetched again, must not look newer than what was built of it.
+_FILE_TIME: Final = 946684800  # 2000-01-01
+
+Progress = Callable[[str], None]
+
+
+class RuntimeUnavailableError(OrchestratorError):
+    """None of the pinned ways to get a source tree works on this machine."""
+
+
+class SourceMismatchError(OrchestratorError):
+    """A way gave a source tree that is not the pinned one."""
+
+
+class LibraryUnknownError(OrchestratorError):
+    """WORKSPACE pins a library of which we know nothing."""
+
+
+class CacheFullError(OrchestratorError):
+    """The cache folder's disk, quota or file size limit leaves too little room."""
+
+
+class CacheReadOnlyError(OrchestratorError):
+    """The cache folder cannot be made or written to."""
+
+
+@dataclass(frozen=True)
+class FetchedRuntime:
+    """The pinned trees on this machine.
+
+    version      PyTorch's, such as `1.13.1`
+    tree         the folder of its source files
+    digest       that tree's digest, as pinned
+    third_party  name of a header set -> the folder that goes on the include path
+    libraries    name of a library's tree -> its folder
+    """
+
+    version: str
+    tree: Path
+    digest: str
+    third_party: Mapping[str, Path]
+    libraries: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LibraryRules:
+    """What our data says of the libraries that may be pinned.
+
+    trees   name of a tree -> the files of it that count
+    suites  Debian's that have their archives
+    """
+
+    trees: Mapping[str, TreeRules]
+    suites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What `.complete` says: the tree's digest, its files and their bytes, the way it came."""
+
+    digest: str
+    files: int
+    bytes: int
+    way: str
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One pinned tree: what it is, where it goes, what counts in it, how to get it."""
+
+    name: str
+    folder: Path
+    digest: str
+    rules: TreeRules
+    ways: tuple[Source, ...]
+    suites: tuple[str, ...]
+
+
+def fetch_runtime(
+    pin: RuntimePin,
+    context: Context,
+    progress: Progress,
+    *,
+    verify: bool = False,
+    data: Path = DATA,
+    libraries: LibraryRules | None = None,
+) -> FetchedRuntime:
+    """The pinned PyTorch tree, its third-party headers and the libraries, fetched where they are
+    not there yet.
+
+    With `verify`, trees that are there are hashed again, and fetched again where they were damaged.
+    Raises `RuntimeUnavailableError`, `SourceMismatchError`, `CacheFullError`, `CacheReadOnlyError`,
+    `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
+    `tree.py`, `archive.py` and `apt.py`.
+    """
+    version = load_version(pin.pytorch, data)
+    runtime = _runtime_tree(pin, context, version)
+    third = {
+        name: _third_party_tree(name, one, context, version)
+        for name, one in pin.third_party.items()
+    }
+    library = {
+        name: _library_tree(name, one, context, libraries or _known_libraries())
+        for name, one in pin.libraries.items()
+    }
+    wanted = [runtime, *third.values(), *library.values()]
+    if verify or any(_missing(tree) for tree in wanted):
+        with disk_faults_told(context.cache, version.disk_mb):
+            _fetch(wanted, context, version, progress, verify)
+    includes = {name: tree.folder / pin.third_party[name].include for name, tree in third.items()}
+    return FetchedRuntime(
+        pin.pytorch,
+        runtime.folder,
+        pin.tree,
+        MappingProxyType(includes),
+        MappingProxyType({name: tree.folder for name, tree in library.items()}),
+    )
+
+
+def read_marker(tree: Path) -> Marker | None:
+    """What the tree's marker says; None where the tree is not there, or not whole."""
+    try:
+        return Marker(**json.loads((tree / MARKER).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _runtime_tree(pin: RuntimePin, context: Context, version: VersionData) -> _Wanted:
+    folder = context.cache / "runtime" / f"{pin.pytorch}-{pin.tree[:12]}"
+    rules, suites = version.tree.rules, version.debian_suites
+    return _Wanted(f"PyTorch {pin.pytorch}", folder, pin.tree, rules, pin.sources, suites)
+
+
+def _third_party_tree(
+    name: str, pin: ThirdPartyPin, context: Context, version: VersionData
+) -> _Wanted:
+    folder = context.cache / "runtime" / f"{name}-{pin.tree[:12]}"
+    rules = TreeRules((f"{pin.include}/**", "LICENSE*", "COPYING*", "NOTICE*"))
+    return _Wanted(name, folder, pin.tree, rules, pin.sources, version.debian_suites)
+
+
+def _known_libraries() -> LibraryRules:
+    data = load_library()
+    trees = {name: tree.rules for name, tree in data.trees.items()}
+    return LibraryRules(trees, data.debian_suites)
+
+
+def _library_tree(name: str, pin: LibraryPin, context: Context, libraries: LibraryRules) -> _Wanted:
+    rules = libraries.trees.get(name)
+    if rules is None:
+        raise LibraryUnknownError(
+            f"there is no library {name} that variants could link",
+            expected="one of " + ", ".join(sorted(libraries.trees)),
+            seen=name,
+            hint="correct the name under `runtime: libraries:` in WORKSPACE",
+        )
+    folder = context.cache / "runtime" / f"{name}-{pin.tree[:12]}"
+    return _Wanted(name, folder, pin.tree, rules, pin.sources, libraries.suites)
+
+
+def _missing(wanted: _Wanted) -> bool:
+    marker = read_marker(wanted.folder)
+    return marker is None or marker.digest != wanted.digest
+
+
+def _damaged(wanted: _Wanted) -> bool:
+    try:
+        files = tree_files(wanted.folder, wanted.rules)
+        return digest_files(wanted.folder, files) != wanted.digest
+    except OrchestratorError:
+        return True
+
+
+def _fetch(
+    wanted: list[_Wanted], context: Context, version: VersionData, progress: Progress, verify: bool
+) -> None:
+    lock = context.cache / "runtime" / ".lock"
+    with (
+        file_lock(
+            lock,
+            lambda _: progress("another process is fetching the runtime; waiting for it"),
+            before=lambda: lock.parent.mkdir(parents=True, exist_ok=True),
+        ),
+        _staging(context.cache) as staging,
+    ):
+        clients: dict[tuple[str, ...], AptClient] = {}
+        for tree in wanted:
+            # another process may have fetched it while we waited for the lock
+            if not _missing(tree):
+                if not verify:
+                    continue
+                progress(f"{tree.name}: hashing {tree.folder}")
+                if not _damaged(tree):
+                    continue
+                progress(f"{tree.name}: files were changed or lost; fetching it again")
+            _room(context.cache, version.disk_mb)
+            if tree.suites not in clients:
+                folder = staging / "-".join(("apt", *tree.suites))
+                clients[tree.suites] = AptClient(folder, context.env, tree.suites, progress)
+            _fetch_one(tree, Ways(context, staging, clients[tree.suites], progress))
+
+
+def _fetch_one(wanted: _Wanted, ways: Ways) -> None:
+    reasons = []
+    for source in wanted.ways:
+        way = way_name(source)
+        staged = ways.staging / secrets.token_hex(4)
+        staged.mkdir()
+        ways.progress(f"{wanted.name}: trying {way}")
+        try:
+            ways.go(source, staged, wanted.rules)
+        except WayClosed as reason:
+            if "No space left on device" in str(reason):
+                raise OSError(errno.ENOSPC, str(reason)) from reason
+            ways.progress(f"{wanted.name}: not this way: {reason}")
+            reasons.append(f"{way}: {reason}")
+            continue
+        _install(wanted, staged, way, ways)
+        ways.progress(f"{wanted.name}: verified, in {wanted.folder}")
+        return
+    raise RuntimeUnavailableError(
+        f"{wanted.name} cannot be fetched: none of its sources works here",
+        details="\n".join(reasons),
+        hint="make one of them work, or add a source to WORKSPACE, such as a `path:` to a checkout",
+    )
+
+
+def _install(wanted: _Wanted, staged: Path, way: str, ways: Ways) -> None:
+    """Verify the staged tree, mark it as whole, and put it in its place."""
+    files = tree_files(staged, wanted.rules)
+    seen = digest_files(staged, files)
+    if seen != wanted.digest:
+        raise SourceMismatchError(
+            f"{wanted.name} from {way} is not the pinned source tree",
+            expected=f"tree {wanted.digest}",
+            seen=f"tree {seen} ({len(files):,} files)",
+            hint="correct that source in WORKSPACE, or the pinned `tree:` if you trust the source",
+        )
+    size = 0
+    for path in files:
+        os.utime(staged / path, (_FILE_TIME, _FILE_TIME))
+        size += (staged / path).stat().st_size
+    marker = Marker(seen, len(files), size, way)
+    (staged / MARKER).write_text(json.dumps(asdict(marker), indent=1) + "\n", encoding="utf-8")
+    # After a power loss the marker must not stand beside empty files.
+    sync_tree(staged)
+    if wanted.folder.exists():
+        wanted.folder.rename(ways.staging / (staged.name + ".old"))
+    staged.replace(wanted.folder)
+
+
+@contextmanager
+def _staging(cache: Path) -> Iterator[Path]:
+    """A folder for what is not whole yet. Under the lock, any other such folder is stale.
+
+    So is what any other kind of process has begun and not touched for a day.
+    """
+    (cache / "staging").mkdir(exist_ok=True)
+    for stale in (cache / "staging").glob("fetch-*"):
+        shutil.rmtree(stale)
+    remove_leftovers(cache, cache / "staging")
+    folder = cache / "staging" / f"fetch-{secrets.token_hex(4)}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _room(cache: Path, megabytes: int) -> None:
+    free = shutil.disk_usage(cache).free
+    if free < megabytes * 10**6:
+        raise OSError(errno.ENOSPC, f"{free / 10**6:,.0f} MB free")
+
+
+@contextmanager
+def disk_faults_told(cache: Path, megabytes: int) -> Iterator[None]:
+    """Turns what the disk refuses inside this block into `CacheFullError`, `CacheReadOnlyError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise CacheFullError(
+                "the cache folder has too little room for the runtime",
+                expected=f"about {megabytes:,} MB free in {cache}",
+                seen=error.strerror,
+                hint="make room, or set ORCHESTRATOR_CACHE to a folder on another disk",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise CacheReadOnlyError(
+                "the cache folder cannot be written to",
+                expected=f"a folder that you may write to at {cache}",
+                seen=f"{error.strerror}: {error.filename or cache}",
+                hint="set ORCHESTRATOR_CACHE to a folder of yours",
+            ) from error
+        raise

@@ -1,0 +1,257 @@
+"""What the outcome of a build hangs on: the files that it read, looked for and made.
+
+The next build of the same words need not be carried out while all of it is as it was
+(`commands/replay.py`). So the rule for what belongs here: whatever an ordinary build would
+notice. Variables of the environment note themselves (`system/environment.py`).
+
+PyTorch's headers, 4,000 for each ABI, count by their folders: in the cache they are verified when
+they are fetched (`fetch --verify` does it again), and in dist/ `verify` compares each.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.build.fetch import MARKER
+from orchestrator.build.session import Session
+from orchestrator.build.signing_key import key_files
+from orchestrator.compilers.command import called_files
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.deliver.record import FOLDER
+from orchestrator.deliver.variant import DeliverInputs
+from orchestrator.load.declared import App
+from orchestrator.load.workspace import BUILT_IN, FILE, expand
+from orchestrator.trace.lock import lock_path, runs_path
+from orchestrator.values.action import ActionGraph
+from orchestrator.values.config import Emulator
+from orchestrator.values.labels import Label
+
+_HEADERS = "include"
+
+
+@dataclass(frozen=True)
+class InputsRead:
+    """Files, and folders, of which the names inside count. All paths are absolute.
+
+    read      what a build reads and did not make
+    sought    places at which it looks for something, found or not
+    made      what it made, or an earlier one did: in the cache, the workspace's state and dist/
+    objects   what it linked: hard links of the cache's, which other workspaces link too
+    patterns  folder and glob pattern: every match is read
+    """
+
+    read: frozenset[Path]
+    sought: frozenset[Path]
+    made: frozenset[Path]
+    objects: frozenset[Path]
+    patterns: tuple[tuple[Path, str], ...]
+
+
+def inputs_read(
+    session: Session,
+    labels: Sequence[Label],
+    graph: ActionGraph,
+    deliveries: Iterable[DeliverInputs],
+) -> InputsRead:
+    """What a build of these labels, which has succeeded, hangs on."""
+    root = session.context.root
+    apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
+    read = {root / FILE, *_models(session), *_traces(apps), *_python()}
+    sought = {*_pins(session), *_launcher(session), *key_files(session)}
+    made = {*_runtime(session), *_linked(session, graph), *_delivered(session, apps)}
+    objects = frozenset(Path(session.fill(name)) for name in graph.compiles)
+    for toolchain in (session.toolchain(abi) for abi in sorted({str(one.abi) for one in labels})):
+        read.update(_compiler(toolchain))
+        sought.update(_beside_compiler(toolchain), _looked_for(session, toolchain))
+        made.update(files_and_folders(toolchain.cxx.parent))
+    for inputs in deliveries:
+        made.update(_delivered_from(inputs))
+    return InputsRead(
+        read=frozenset(read),
+        sought=frozenset(sought),
+        made=frozenset(made),
+        objects=objects,
+        # as load_workspace reads them
+        patterns=(
+            (root, "toolchains/*.y*ml"),
+            (root, "apps/*/app.y*ml"),
+            (BUILT_IN, "toolchains/*.yaml"),
+        ),
+    )
+
+
+def _models(session: Session) -> Iterator[Path]:
+    """The models of all apps: loading a workspace looks at each."""
+    for app in session.workspace.apps.values():
+        yield from (app.model_path(model) for model in app.config.models)
+
+
+def _traces(apps: Iterable[App]) -> Iterator[Path]:
+    for app in apps:
+        for model in app.config.models:
+            yield lock_path(app.folder, model.name)
+            yield runs_path(app.folder, model.name)
+
+
+def _python() -> Iterator[Path]:
+    """The interpreter, and the folders whose names tell the versions of installed packages."""
+    yield Path(sys.executable)
+    yield from (Path(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
+
+
+def _pins(session: Session) -> Iterator[Path]:
+    """The declared paths to source trees; expanding them notes their variables."""
+    pin, context = session.workspace.config.runtime, session.context
+    sources = [
+        *pin.sources,
+        *(source for one in pin.third_party.values() for source in one.sources),
+        *(source for one in pin.libraries.values() for source in one.sources),
+    ]
+    for source in sources:
+        path = None if source.path is None else expand(source.path, context.root, context.env)
+        if path is not None:
+            yield path
+
+
+def _runtime(session: Session) -> Iterator[Path]:
+    """The marks by which the cache's trees are known to be whole, and what was made of them."""
+    runtime = session.runtime
+    trees = [runtime.fetched.tree, *runtime.fetched.libraries.values()]
+    for name, include in runtime.fetched.third_party.items():
+        below = Path(session.workspace.config.runtime.third_party[name].include)
+        trees.append(include.parents[len(below.parts) - 1])
+    yield from (tree / MARKER for tree in trees)
+    yield from (Path(runtime.folders[name]) for name in ("generated", "configured"))
+
+
+def _linked(session: Session, graph: ActionGraph) -> Iterator[Path]:
+    """The libraries before they are stripped, and what says how they are made."""
+    yield from (Path(session.fill(link.output)) for link in graph.links)
+    yield session.context.state / "build.ninja"
+
+
+def _delivered_from(inputs: DeliverInputs) -> Iterator[Path]:
+    yield from {Path(header.source).parent for header in inputs.headers}
+    yield inputs.c_header
+    for part in inputs.licences:
+        yield from (text for text in part.texts.values() if isinstance(text, Path))
+    yield from inputs.beside
+
+
+def _delivered(session: Session, apps: Iterable[App]) -> Iterator[Path]:
+    """The apps' folders in dist/, of all their ABIs: packages join them."""
+    for app in apps:
+        folder = session.context.dist / app.name
+        yield from files_and_folders(folder / FOLDER)
+        for abi in app.config.targets:
+            yield from files_and_folders(folder / abi, by_folder=folder / abi / _HEADERS)
+
+
+def files_and_folders(folder: Path, by_folder: Path | None = None) -> Iterator[Path]:
+    """The folder, there or not, and all that is below it; of what is in `by_folder` only folders.
+
+    A link to a folder is not followed.
+    """
+    yield folder
+    headers = None if by_folder is None else str(by_folder)
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in folders)
+        if headers is None or not f"{place}/".startswith(f"{headers}/"):
+            yield from (Path(place, name) for name in files)
+
+
+def _compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
+    """The programs of a toolchain, and the files that say which release they are of."""
+    driver, config = toolchain.driver, toolchain.config
+    yield from _programs(toolchain)
+    yield from driver.beside
+    if driver.zig is not None:
+        zig = Path(driver.zig)
+        yield zig
+        # what pip says of the package: its version, and the digests of its files
+        yield from sorted(zig.parent.parent.glob(f"{zig.parent.name}-*.dist-info/*"))
+    elif config.compiler.ndk is not None:
+        # <ndk>/toolchains/llvm/prebuilt/<host>/bin/clang++
+        programs = Path(driver.commands["cxx"][0]).parent
+        ndk = programs.parents[4]
+        yield from (ndk / "source.properties", ndk / "meta/platforms.json")
+        yield from _called(toolchain, str(programs))
+    elif config.compiler.xcode is not None:
+        words = driver.commands["cxx"]
+        sdk = words[words.index("-isysroot") + 1]
+        yield Path(sdk, "SDKSettings.json")
+
+
+def _programs(toolchain: ResolvedToolchain) -> Iterator[Path]:
+    """What its wrappers run; of a command without a path (`env ZIG_LIBC=... zig`) nothing."""
+    words = (Path(argv[0]) for argv in toolchain.driver.commands.values())
+    return (word for word in words if word.is_absolute())
+
+
+def _called(toolchain: ResolvedToolchain, path: str | None) -> Iterator[Path]:
+    """What its drivers call, as its identity has it (`compilers/command.py`)."""
+    commands = toolchain.driver.commands
+    files = called_files(commands["cxx"][0], commands["cc"][0], path)
+    return (Path(file) for file in files.values())
+
+
+def _beside_compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
+    """What a toolchain may have: licence texts, and the linker that its compiler runs."""
+    for part in toolchain.driver.linked:
+        yield from part.texts.values()
+    yield from (program.with_name("ld.lld") for program in _programs(toolchain))
+
+
+def _looked_for(session: Session, toolchain: ResolvedToolchain) -> Iterator[Path]:
+    """Where programs of this machine were looked for, by name."""
+    env, config = session.context.env, toolchain.config
+    command = config.compiler.command
+    if command is not None:
+        path = env.get("PATH")
+        for name in (command.cxx, command.cc, command.ar or "ar", "as", "ld"):
+            yield from places_of(name, path)
+        yield from _called(toolchain, path)
+    if config.compiler.xcode is not None:
+        yield from places_of("xcrun", env.get("PATH"))
+        yield Path("/var/db/xcode_select_link")
+    if config.system == "android":
+        yield from _java(env)
+    if isinstance(config.run, Emulator):
+        yield from places_of(config.run.emulator[0], env.get("PATH"))
+        yield from (Path(path) for path in [config.run.sysroot] if path is not None)
+    if config.run != "none":
+        prefix = session.running(config.abi).prefix or ()
+        yield from (Path(word) for word in prefix if word.startswith("/"))
+
+
+def _java(env: Mapping[str, str]) -> Iterator[Path]:
+    """javac, which makes an AAR's classes, and what says which JDK it is of."""
+    home = env.get("JAVA_HOME")
+    places = [*([Path(home, "bin/javac")] if home else []), *places_of("javac", env.get("PATH"))]
+    yield from places
+    for program in places:
+        if program.is_file():
+            jdk = program.resolve().parent.parent
+            yield from (jdk / "release", jdk / "lib/modules")
+
+
+def _launcher(session: Session) -> Iterator[Path]:
+    launcher = session.workspace.config.launcher
+    if launcher is not None:
+        path = launcher.env.get("PATH") or session.context.env.get("PATH")
+        yield from places_of(launcher.command[0], path)
+
+
+def places_of(name: str, path: str | None) -> Iterator[Path]:
+    """Where a program is looked for, in the order of PATH, up to where it is."""
+    folders = [""] if "/" in name else (path or os.defpath).split(os.pathsep)
+    for folder in folders:
+        place = Path.cwd() / folder / name
+        yield place
+        if place.is_file() and os.access(place, os.X_OK):
+            return

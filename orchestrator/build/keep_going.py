@@ -1,0 +1,104 @@
+"""Failures in a build of many variants: the first ends it, or all are told and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.build.execute import Carried, names_of
+from orchestrator.build.package import mark_unproven
+from orchestrator.build.session import Session
+from orchestrator.build.verify import read_traces
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_run import NINJA, failure_error
+from orchestrator.report.table import VariantReport
+from orchestrator.values.action import ActionGraph, Compile, Link, count_units
+from orchestrator.values.labels import Label
+
+
+class Failures:
+    """Errors by label; one that is of no single variant has none."""
+
+    def __init__(self, session: Session, keep_going: bool) -> None:
+        self._session = session
+        self._keep_going = keep_going
+        self.by_label: dict[Label, OrchestratorError] = {}
+        self.others: list[OrchestratorError] = []
+
+    @property
+    def all(self) -> tuple[OrchestratorError, ...]:
+        """Every error once, those of labels first and in their order."""
+        found = [self.by_label[label] for label in sorted(self.by_label, key=str)]
+        return tuple(dict.fromkeys([*found, *self.others]))
+
+    @contextmanager
+    def of(self, *labels: Label) -> Iterator[None]:
+        """Keeps what is raised inside as the labels' failure, or lets it through."""
+        try:
+            yield
+        except OrchestratorError as error:
+            if not self._keep_going:
+                raise
+            for label in labels:
+                self.by_label[label] = error
+                mark_unproven(self._session, label)
+            if not labels:
+                self.others.append(error)
+
+    def with_traces(self, labels: Sequence[Label]) -> tuple[Label, ...]:
+        """The labels whose apps can be planned."""
+        if not self._keep_going:
+            return tuple(labels)
+        for app in sorted({label.app for label in labels}):
+            with self.of(*(label for label in labels if label.app == app)):
+                read_traces(self._session, self._session.workspace.apps[app])
+        return tuple(label for label in labels if label not in self.by_label)
+
+    def of_actions(
+        self,
+        carried: Carried,
+        graph: ActionGraph,
+        variants: Iterable[tuple[Label, Iterable[Compile], Iterable[Link]]],
+    ) -> None:
+        """Keeps the failure of every variant of which an object or a link failed."""
+        log = self._session.context.state / "failures.log"
+        names = names_of(self._session, graph)
+        failed = carried.result.failures
+        for label, compiles, links in variants if failed else ():
+            outputs = self._outputs(compiles, links)
+            # what ninja says of itself is of all variants
+            about = failed.keys() & (outputs | {NINJA})
+            if about:
+                with self.of(label):
+                    raise failure_error(
+                        carried.result, names, carried.result.actions, log, about=about
+                    )
+
+    def _outputs(self, compiles: Iterable[Compile], links: Iterable[Link]) -> set[str]:
+        made = {path for c in compiles for path in (c.object, *([c.pch.output] if c.pch else []))}
+        return {self._session.fill(path) for path in (*made, *(link.output for link in links))}
+
+
+def failed_row(
+    label: Label, error: OrchestratorError, operators: int, compiled: int, reused: int
+) -> VariantReport:
+    """The report's row of a variant that failed."""
+    assert label.abi is not None
+    return VariantReport(
+        app=label.app,
+        abi=label.abi,
+        operators=operators,
+        units_compiled=compiled,
+        units_reused=reused,
+        stripped_bytes=size if isinstance(size := error.facts.get("stripped_bytes"), int) else None,
+        problem=f"failed: {error.what}",
+        error=error,
+    )
+
+
+def compiled_of(session: Session, carried: Carried, compiles: Sequence[Compile]) -> tuple[int, int]:
+    """How many of the units were compiled in this run, and how many were there before."""
+    mine = [c for c in compiles if c.object in carried.compiled]
+    made = count_units(c for c in mine if Path(session.fill(c.object)).is_file())
+    return made, count_units(compiles) - count_units(mine)

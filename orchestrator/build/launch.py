@@ -1,0 +1,126 @@
+"""What a build needs so that a compiler launcher can stand before its compilers.
+
+A launcher that shares objects between machines must see no path that differs between them. All but
+two of the folders in a command lie in the user's cache folder, which the launcher is told of; our
+own sources and zig's library lie in the installation, so that they get a place in the cache folder,
+by content: our headers one of their own, so that PyTorch's units do not see our sources change.
+Commands run there too: zig names the files of its library relative to where it runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+from orchestrator.build.prepare import NATIVE
+from orchestrator.build.session import Session
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.errors import Place
+from orchestrator.execute.launchers import (
+    Family,
+    Identity,
+    folder_variables,
+    launch_text,
+    require_launcher,
+)
+from orchestrator.load.workspace import FILE
+from orchestrator.system.staging import part_of, staged_folder
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.config import Launcher
+from orchestrator.values.fingerprint import fingerprint
+
+HEADERS = "native_headers"
+_NATIVE = "$native/"
+
+
+@dataclass(frozen=True)
+class Launching:
+    """texts: abi -> what stands before its compile commands; the others are added to what is."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_launcher(session: Session) -> None:
+    """Raise LauncherMissingError where WORKSPACE names a launcher that is not here."""
+    launcher = session.workspace.config.launcher
+    if launcher is not None:
+        path = {**session.context.env, **launcher.env}.get("PATH")
+        require_launcher(launcher.command, path, Place(FILE))
+
+
+def launching(session: Session, abis: Iterable[str]) -> Launching:
+    """What the declared launcher needs; nothing where none is declared."""
+    launcher = session.workspace.config.launcher
+    if launcher is None:
+        return Launching()
+    toolchains = {abi: session.toolchain(abi) for abi in abis}
+    cache = session.context.cache
+    folders = {
+        "native": str(_copy(cache / "native", "**/*")),
+        HEADERS: str(_copy(cache / "native-headers", "**/*.h")),
+    }
+    env = folder_variables(launcher.command, str(cache))
+    if "zig" in session.runtime.folders:
+        library = _zig_link(cache, Path(session.runtime.folders["zig"]))
+        folders["zig"] = env["ZIG_LIB_DIR"] = str(library)
+    return Launching(
+        texts={abi: _text(launcher, toolchain) for abi, toolchain in toolchains.items()},
+        env={**env, **launcher.env},
+        folders=folders,
+    )
+
+
+def _text(launcher: Launcher, toolchain: ResolvedToolchain) -> str:
+    who = Identity(toolchain.identity, _family(toolchain))
+    return launch_text(launcher.command, launcher.env, who)
+
+
+def _family(toolchain: ResolvedToolchain) -> Family:
+    command = toolchain.config.compiler.command
+    return "clang" if command is None or "clang" in toolchain.version.lower() else "gcc"
+
+
+def with_headers(graph: ActionGraph) -> ActionGraph:
+    """The graph with the headers' copy in the flags of PyTorch's units; their identity stays."""
+    return ActionGraph(
+        {
+            name: action if action.source.startswith(_NATIVE) else _with_headers(action)
+            for name, action in graph.compiles.items()
+        },
+        graph.links,
+    )
+
+
+def _with_headers(action: Compile) -> Compile:
+    return replace(action, flags=tuple(f.replace(_NATIVE, f"${HEADERS}/") for f in action.flags))
+
+
+def _copy(folder: Path, pattern: str) -> Path:
+    """Those of our own sources that match, in a folder named by content; made once."""
+    files = sorted(path for path in NATIVE.glob(pattern) if path.is_file())
+    names = [path.relative_to(NATIVE).as_posix() for path in files]
+    contents = [sha256(path.read_bytes()).hexdigest() for path in files]
+    digest = fingerprint(dict(zip(names, contents, strict=True)))
+    copy = folder / digest[:12]
+    if not copy.is_dir():
+        with staged_folder(copy) as staged:
+            for name, file in zip(names, files, strict=True):
+                (staged / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, staged / name)
+    return copy
+
+
+def _zig_link(cache: Path, library: Path) -> Path:
+    """A name in the cache folder for zig's library folder."""
+    link = cache / "toolchains" / "zig-lib"
+    if not link.is_symlink() or link.readlink() != library:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        staged = part_of(link)
+        staged.symlink_to(library)
+        staged.replace(link)
+    return link

@@ -1,0 +1,160 @@
+"""The links of variants: which objects become the files that one is delivered from, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.build.session import Session
+from orchestrator.compilers.driver import SELF_RELOCATED, SYSTEM_LIBRARIES
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.plan.graph import VariantObjects, native_compiles
+from orchestrator.plan.static_links import StaticLinks, static_links
+from orchestrator.plan.variant import VariantSpec
+from orchestrator.values.action import Compile, Link
+
+DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
+_COLLECT = ("-Wl,--gc-sections",)
+# What the loader fills in is read-only from then on, and no data is code. Said also where it is a
+# linker's default: GNU's is whatever a distribution chose. `-z text` is not, which zig refuses:
+# binary/elf.py refuses what it is about.
+_PROTECTED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
+
+
+def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
+    """Everything into one executable (the tracer), the first of these links."""
+    library = _cxx_library(f"{output}.libc++.a", objects)
+    executable = Link(
+        output=output,
+        kind="executable",
+        abi=objects.plan.spec.abi,
+        whole=objects.whole,
+        by_need=(*objects.by_need, *(one.output for one in library)),
+        flags=(*_COLLECT, *SYSTEM_LIBRARIES[objects.plan.spec.system]),
+    )
+    return (executable, *library)
+
+
+def _cxx_library(output: str, objects: VariantObjects) -> tuple[Link, ...]:
+    """The C++ library as an archive, so that a link has of it what it refers to; none where the
+    compiler brings one."""
+    members = tuple(c.object for c in objects.cxx_library)
+    spec = objects.plan.spec
+    return (Link(output, "archive", spec.abi, members, ()),) if members else ()
+
+
+@dataclass(frozen=True)
+class VariantLinks:
+    """The files that one variant is delivered from, and what builds its driver.
+
+    There is no driver where nothing here can run it, and no C++ library where a compiler brings it.
+    """
+
+    shared: Link
+    registrations: Link
+    core: Link
+    driver: Link | None
+    driver_compiles: tuple[Compile, ...]
+    cxx_library: tuple[Link, ...]
+
+    @property
+    def all(self) -> tuple[Link, ...]:
+        driver = () if self.driver is None else (self.driver,)
+        return (self.shared, self.registrations, self.core, *driver, *self.cxx_library)
+
+
+def library_name(app: str) -> str:
+    """The stem of an app's libraries: `camera_torch`."""
+    return f"{app}_torch"
+
+
+def links_of(
+    session: Session, app: str, label: str, objects: VariantObjects
+) -> VariantLinks | StaticLinks:
+    """The links of a release variant, of the form that its system's apps link."""
+    abi = objects.plan.spec.abi
+    if session.toolchain(abi).links_shared:
+        return variant_links(session, app, label, objects)
+    return static_links(_folder(app, abi), library_name(app), objects)
+
+
+def _folder(app: str, abi: str) -> str:
+    return f"$state/variants/{app}/{abi}"
+
+
+def variant_links(session: Session, app: str, label: str, objects: VariantObjects) -> VariantLinks:
+    """The links of a release variant that is delivered with a shared library."""
+    spec = objects.plan.spec
+    folder = _folder(app, spec.abi)
+    name = library_name(app)
+    library = _cxx_library(f"{folder}/libc++.a", objects)
+    of_library = tuple(one.output for one in library)
+    exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
+    shared = Link(
+        output=f"{folder}/lib{name}.so",
+        kind="shared",
+        abi=spec.abi,
+        # first, so that the linker takes nothing of the same from libc++'s archive
+        whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
+        by_need=(*objects.fastest_first, *of_library),
+        flags=(
+            *_COLLECT,
+            f"-Wl,-soname,lib{name}.so",
+            f"-Wl,--version-script={exports}",
+            "-Wl,--hash-style=gnu",
+            # a place for the build id, which the delivery fills in from the stripped content
+            "-Wl,--build-id=0x" + 40 * "0",
+            "-Wl,-z,defs",
+            *_PROTECTED,
+            *_smaller(session.toolchain(spec.abi), spec),
+            *(session.toolchain(spec.abi).driver.lto_flags if spec.lto else ()),
+            *SYSTEM_LIBRARIES[spec.system],
+        ),
+        inputs=(exports,),
+    )
+    registering = (*(c.object for c in objects.registrations),)
+    registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
+    driver = _driver(session, spec)
+    return VariantLinks(
+        shared=shared,
+        registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
+        core=_archive(
+            f"{folder}/lib{name}_core.a",
+            spec,
+            (*(c.object for c in objects.native), *objects.by_need),
+        ),
+        driver=Link(
+            output=f"{folder}/driver",
+            kind="executable",
+            abi=spec.abi,
+            whole=tuple(c.object for c in driver),
+            by_need=(shared.output, *of_library),
+        )
+        if driver
+        else None,
+        driver_compiles=driver,
+        cxx_library=library,
+    )
+
+
+def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]:
+    """What makes a shared library smaller, of what the linker can."""
+    android = toolchain.driver.android
+    # not `all`: c10::DataPtr compares the addresses of deleters
+    fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
+    if android is not None and toolchain.abilities.pack_relocations:
+        return (*fold, *android.relocations)
+    itself = toolchain.relocates_itself and spec.self_relocation
+    return (*fold, *(SELF_RELOCATED if itself else ()))
+
+
+def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+    if session.toolchain(spec.abi).config.run == "none":
+        return ()
+    return native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
+
+
+def _archive(output: str, spec: VariantSpec, objects: tuple[str, ...]) -> Link:
+    # bitcode is for one release of one compiler, a consumer has his own
+    kind: Literal["archive", "code_archive"] = "code_archive" if spec.lto else "archive"
+    return Link(output=output, kind=kind, abi=spec.abi, whole=objects, by_need=())

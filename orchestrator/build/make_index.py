@@ -1,0 +1,206 @@
+"""Makes what is shipped for a PyTorch version: its runtime index and its entry symbols.
+
+A maintainer's job: every unit is compiled once with all operators and dtypes (about 35 CPU minutes
+from an empty cache), and preprocessed once.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from orchestrator.build.execute import ProgressSink, carry_out, names_of
+from orchestrator.build.prepare import PreparedRuntime, index_path, shipped_index
+from orchestrator.build.session import Session
+from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
+from orchestrator.codegen.projection import index_text
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_run import failure_error
+from orchestrator.index.attribution import build_index, renew_units
+from orchestrator.index.entry import (
+    Entry,
+    entry_path,
+    entry_text,
+    undefined_symbols,
+)
+from orchestrator.index.mentions import Mentions, mentions_of
+from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
+from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.variant import VariantSpec, index_unit
+from orchestrator.pytorch.units import runtime_units
+from orchestrator.system.staging import write_bytes
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.selection import Selection
+
+# What a unit costs where no earlier index says it (CPU seconds).
+_UNKNOWN_COST = 4.0
+_EVERYTHING = Selection(everything=True)
+
+
+class PreprocessingFailedError(OrchestratorError):
+    """A unit that compiled could not be preprocessed."""
+
+
+@dataclass(frozen=True)
+class MadeIndex:
+    """A new index, where it was written, and the entry symbols beside it."""
+
+    index: RuntimeIndex
+    path: Path
+    entry: Entry
+    compiled: int
+
+
+class UnitUnknownError(OrchestratorError):
+    """A unit shall be indexed anew that the runtime does not have."""
+
+
+def make_index(
+    session: Session,
+    *,
+    jobs: int | None,
+    view: Callable[[Mapping[str, float], int], ProgressSink],
+    only: Collection[str] = (),
+) -> MadeIndex:
+    """Compile, preprocess, index, write: all units, or those of `only` anew. The entry symbols are
+    found anew in any case.
+
+    Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError, UnitUnknownError,
+    UnitNotRenewableError.
+    """
+    runtime = session.runtime
+    spec = index_spec(session)
+    costs = _known_costs(runtime)
+    bare = [
+        UnitFacts(unit.path, costs.get(unit.path, _UNKNOWN_COST))
+        for unit in runtime_units(runtime.fetched.tree, runtime.version)
+        if not only or unit.path in only
+    ]
+    require_known(only, bare)
+    # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
+    units = list(_mentions(session, spec, bare))
+    compiles = {u.path: index_unit(runtime.facts, spec, u) for u in units}
+    library, tracer = _natives(runtime, spec)
+    every = [*compiles.values(), *library, *tracer]
+    graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
+    carried = carry_out(
+        session,
+        graph,
+        {text_digest(index_text()): index_text()},
+        name="index",
+        targets=sorted(graph.compiles),
+        jobs=jobs,
+        keep_going=True,
+        view=view,
+    )
+    if carried.result.failures:
+        raise failure_error(
+            carried.result,
+            names_of(session, graph),
+            carried.result.actions,
+            session.context.state / "failures.log",
+        )
+    session.say("reading the objects")
+    version, tree = runtime.version.version, runtime.fetched.digest
+    objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
+    fallbacks = {rule.unit: rule.operators for rule in runtime.version.fallbacks}
+    if only:
+        index = renew_units(shipped_index(version, tree), units, objects, fallbacks)
+    else:
+        index = build_index(version, tree, units, objects, fallbacks)
+    entry = _entry(session, library, tracer)
+    write_bytes(index_path(version), save_index(index))
+    write_bytes(entry_path(version), entry_text(entry).encode())
+    return MadeIndex(index, index_path(version), entry, len(carried.compiled))
+
+
+def _natives(
+    runtime: PreparedRuntime, spec: VariantSpec
+) -> tuple[tuple[Compile, ...], tuple[Compile, ...]]:
+    """Our own sources for a library, and for a tracer."""
+    tracing = replace(spec, purpose="tracer")
+    return (
+        native_compiles(runtime.facts, spec, LIBRARY_SOURCES, runtime.native),
+        native_compiles(runtime.facts, tracing, TRACER_SOURCES, runtime.native),
+    )
+
+
+def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
+    """Raises UnitUnknownError where `only` has what is none of `units`."""
+    unknown = sorted(set(only) - {unit.path for unit in units})
+    if unknown:
+        raise UnitUnknownError(
+            "the runtime has no such unit",
+            expected="a file of the source tree, such as aten/src/ATen/native/Linear.cpp",
+            seen=unknown[0],
+            hint="correct it, or leave --unit out to index all",
+        )
+
+
+def index_spec(session: Session) -> VariantSpec:
+    """How the units are compiled that the index is made of: one by one, since it tells what each
+    of them has and needs; as written, since what a compiler adds is no need of theirs."""
+    wanted = Wanted("index", session.host, _EVERYTHING, session.kernels, "release", "size")
+    return replace(spec_of(session, wanted), entry=frozenset(), lto=False, hardening=frozenset())
+
+
+def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
+    try:
+        return {unit.path: unit.cost for unit in runtime.index.units}
+    except IndexUnreadableError:
+        return {}
+
+
+def _mentions(
+    session: Session, spec: VariantSpec, units: Sequence[UnitFacts]
+) -> Iterable[UnitFacts]:
+    """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
+    session.say("preprocessing the units")
+    env = dict(
+        compiler_environment(session.context.cache, session.context.env, session.context.state)
+    )
+    found: dict[str, Mentions] = {}
+    # processes: finding names in a few megabytes takes as long as preprocessing them
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        work = {pool.submit(_mentioned, _preprocessor(session, spec, u), env): u for u in units}
+        for done in as_completed(work):
+            mentions = done.result()
+            if isinstance(mentions, str):
+                pool.shutdown(cancel_futures=True)
+                raise PreprocessingFailedError(
+                    f"{work[done].path} cannot be preprocessed",
+                    hint="name what it needs in the version's data, or leave it out: `without`",
+                    details=mentions[:2000],
+                )
+            found[work[done].path] = mentions
+    for unit in units:
+        yield UnitFacts(unit.path, unit.cost, **asdict(found[unit.path]))
+
+
+def _preprocessor(session: Session, spec: VariantSpec, unit: UnitFacts) -> list[str]:
+    """The command that preprocesses a unit as its compilation would."""
+    action = index_unit(session.runtime.facts, spec, unit)
+    toolchain = session.toolchain(action.abi)
+    compiler = toolchain.cxx if action.language == "c++" else toolchain.cc
+    flags = [session.fill(flag) for flag in action.flags]
+    return [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
+
+
+def _mentioned(argv: list[str], env: dict[str, str]) -> Mentions | str:
+    """What a preprocessed unit mentions, or what its compiler says against it."""
+    done = subprocess.run(argv, env=env, capture_output=True, check=False)
+    if done.returncode:
+        return done.stderr.decode("utf-8", "replace")
+    return mentions_of(done.stdout.decode("utf-8", "replace"))
+
+
+def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
+    needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
+    recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
+    return Entry(needed, recording - needed)

@@ -1,0 +1,218 @@
+"""Packages of the variants that a build has delivered and proven, in `dist/<app>/packages/`.
+
+A kind of package that joins ABIs is made when every ABI that belongs into it is delivered, proven
+and of the same state as what this build made; otherwise the report says which ABI is missing. So a
+build of one label gives a whole package or none, and never one that mixes two states of an app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.build.session import Session
+from orchestrator.build.signing_key import signing_key
+from orchestrator.deliver.files import ForeignFolderError, sha256_of
+from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
+from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.declared import App
+from orchestrator.packagers import PACKAGERS
+from orchestrator.packagers.sums import SLOT, write_sums
+from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
+from orchestrator.values.config import PackageKind
+from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.labels import Label
+from orchestrator.values.packages import GLIBC_ONLY, default_packages, suitable_packages
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace
+
+
+class OtherCLibraryError(OrchestratorError):
+    """An app wants a package for glibc of a library that a compiler for musl made."""
+
+
+def make_packages(session: Session, labels: Sequence[Label]) -> tuple[PackageReport, ...]:
+    """Make the packages of variants that this build delivered and proved, and sum them up.
+
+    Packages of ours that the app's declaration no longer gives are removed. What fails for one app
+    leaves the others' packages made; then the first failure is raised: what the packagers raise,
+    and `signing_key` and `write_sums`.
+    """
+    reports: list[PackageReport] = []
+    failures: list[OrchestratorError] = []
+    for name in sorted({label.app for label in labels}):
+        app = session.workspace.apps[name]
+        built = frozenset(label.abi for label in labels if label.app == name and label.abi)
+        try:
+            refuse_blocked_folder(session, name)
+        except OrchestratorError as failure:
+            failures.append(failure)
+            continue
+        try:
+            reports += _of_app(session, app, built)
+        except OrchestratorError as failure:
+            failures.append(failure)
+        # also of what was made before another kind failed
+        try:
+            _sum_up(session, app)
+        except OrchestratorError as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+    return tuple(reports)
+
+
+def refuse_blocked_folder(session: Session, app: str) -> None:
+    """Raises `ForeignFolderError` where the folder for an app's packages is something else."""
+    folder = session.context.dist / app / FOLDER
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise ForeignFolderError(
+            f"the packages of //apps/{app} have no place to go",
+            place=Place(str(folder)),
+            expected="a folder, or nothing",
+            seen="a link" if folder.is_symlink() else "a file",
+            hint="move it away, and build again",
+        )
+
+
+def wanted_packages(app: App, session: Session) -> Mapping[PackageKind, tuple[str, ...]]:
+    """Kind -> ABIs of the app that are put in packages of it, in the order of the declaration."""
+    wanted: dict[PackageKind, tuple[str, ...]] = {}
+    for abi in app.config.targets:
+        toolchain = session.workspace.toolchains[abi].config
+        suitable = suitable_packages(toolchain)
+        kinds = app.config.packages or default_packages(toolchain)
+        for kind in (k for k in kinds if k in suitable):
+            wanted[kind] = (*wanted.get(kind, ()), abi)
+    return wanted
+
+
+def common_fingerprint(
+    session: Session, app: App, traces: Sequence[Trace], selection: Selection
+) -> str:
+    """Digest of what the app's variants for all ABIs are made of, whatever compiles them."""
+    return fingerprint(
+        {
+            "app": [app.name, app.package_name, app.config.version, app.optimize, app.maven_group],
+            "models": [trace.identity.model for trace in traces],
+            "operators": sorted(selection.operators),
+            "dtypes": {tag: sorted(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},
+            "classes": sorted(selection.custom_classes),
+            "features": sorted(selection.build_features),
+            # which kernels of ours there are follows from it and the rest, for each processor
+            "kernels": app.kernels,
+            "threads": app.threads,
+            "runtime": session.runtime.facts.identity,
+            "native": session.runtime.native,
+        }
+    )
+
+
+def mark_unproven(session: Session, label: Label) -> None:
+    """Note that what lies in dist/ of a variant is not of its last build, which has to pass yet."""
+    mark = _mark(session, label.app, str(label.abi))
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def mark_proven(session: Session, label: Label) -> None:
+    """Take the note away: the variant has passed all checks, and lies in dist/."""
+    _mark(session, label.app, str(label.abi)).unlink(missing_ok=True)
+
+
+def is_proven(session: Session, label: Label) -> bool:
+    """Whether the variant's last build has passed all checks: what lies in dist/ is of it."""
+    return not _mark(session, label.app, str(label.abi)).exists()
+
+
+def _mark(session: Session, app: str, abi: str) -> Path:
+    return session.context.state / "variants" / app / abi / "unproven"
+
+
+def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
+    into = session.context.dist / app.name / FOLDER
+    slots = set()
+    for kind, abis in wanted_packages(app, session).items():
+        joins = PACKAGERS[kind].JOINS_ABIS
+        for together in [abis] if joins else [(abi,) for abi in abis]:
+            slot = kind if joins else f"{kind} {together[0]}"
+            slots.add(slot)
+            if built.isdisjoint(together) or not _fits(session, app, kind, together):
+                continue
+            missing = tuple(_missing(session, app.name, together, built))
+            files = () if missing else _pack(session, app.name, kind, together, into, slot)
+            yield PackageReport(app.name, kind, together, files, missing)
+    if into.is_dir():
+        drop_packages(into, but={*slots, SLOT})
+
+
+def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) -> bool:
+    """Whether the kind has a place for the C library of compilers that were found (what zig's
+    target says of it was checked with the declarations). Raises OtherCLibraryError where the app
+    names the kind."""
+    for abi in abis if kind in GLIBC_ONLY else ():
+        toolchain = session.toolchain(abi)
+        if toolchain.driver.c_library != "musl":
+            continue
+        if app.config.packages:
+            raise OtherCLibraryError(
+                f"a library for {abi} has no place in a package of kind {kind}",
+                place=toolchain.place,
+                expected="a compiler for glibc",
+                seen=f"one for musl: {toolchain.version}",
+                hint=f"take `{kind}` out of {app.name}'s packages, or {abi} out of its targets",
+            )
+        return False
+    return True
+
+
+def _sum_up(session: Session, app: App) -> None:
+    """Bring the list of the packages' digests up to date, signed where a key is declared."""
+    into = session.context.dist / app.name / FOLDER
+    if not into.is_dir():
+        return
+    key = signing_key(session)
+    comment = f"{app.package_name} {app.config.version}"
+    if write_sums(into, key, comment) and key is not None:
+        session.say(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
+
+
+def _pack(
+    session: Session, app: str, kind: PackageKind, abis: Sequence[str], into: Path, slot: str
+) -> tuple[PackageFile, ...]:
+    dist = session.context.dist
+    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into)
+    claim_packages(into, slot, [path.name for path in paths])
+    return tuple(
+        PackageFile(
+            path.relative_to(session.context.root).as_posix(),
+            _bytes(path),
+            None if path.is_dir() else sha256_of(path),
+        )
+        for path in paths
+    )
+
+
+def _bytes(path: Path) -> int:
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
+def _missing(
+    session: Session, app: str, abis: Sequence[str], built: frozenset[str]
+) -> Iterator[MissingAbi]:
+    """The ABIs whose delivered folders do not go together with what this build made."""
+    dist = session.context.dist / app
+    now = {read_manifest(dist / abi).fingerprint for abi in abis if abi in built}
+    for abi in (abi for abi in abis if abi not in built):
+        try:
+            seen = read_manifest(dist / abi).fingerprint
+        except UnreadableManifestError:
+            yield MissingAbi(abi, "is not built")
+            continue
+        if {seen} != now:
+            yield MissingAbi(abi, "is of another state of the app")
+        elif _mark(session, app, abi).exists():
+            yield MissingAbi(abi, "has not passed its checks")

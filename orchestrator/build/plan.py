@@ -1,0 +1,148 @@
+"""Plans without building: what each variant is cut to, what it needs, what is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.build.execute import object_store, stored_name
+from orchestrator.build.links import VariantLinks, links_of
+from orchestrator.build.session import Session
+from orchestrator.build.variants import Wanted, hot_units, plan_all
+from orchestrator.build.verify import read_traces
+from orchestrator.load.declared import App
+from orchestrator.plan.graph import VariantObjects
+from orchestrator.plan.static_links import StaticLinks
+from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
+from orchestrator.select.policy import select
+from orchestrator.values.action import Compile
+from orchestrator.values.labels import Label
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One app for one ABI, planned."""
+
+    label: Label
+    app: App
+    traces: tuple[Trace, ...]
+    selection: Selection
+    objects: VariantObjects
+    links: VariantLinks | StaticLinks
+
+
+def plan_variants(
+    session: Session, labels: Sequence[Label], *, generate: bool = True
+) -> tuple[Variant, ...]:
+    """Plan every label; all selections come from the committed traces.
+
+    generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
+    """
+    traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
+    roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
+    called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
+    kernels = {app: session.kernels_for(roots[app]) for app in traces}
+    selections = {
+        app: select(
+            session.runtime.index, kernels[app], traces[app], session.workspace.apps[app].selection
+        )
+        for app in traces
+    }
+    hot = {
+        app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
+        for app in traces
+    }
+    planned = plan_all(
+        session,
+        [
+            Wanted(
+                label=str(label),
+                abi=abi_of(label),
+                selection=selections[label.app],
+                kernels=kernels[label.app],
+                purpose="release",
+                optimize=session.workspace.apps[label.app].optimize,
+                hot=hot[label.app],
+                lean=session.lean_units(roots[label.app]),
+                cut=session.cut_units(roots[label.app]),
+                app=label.app,
+                features=session.asked_features(
+                    abi_of(label), label.app, roots[label.app], called[label.app]
+                ),
+                parts=session.kernel_parts(label.app),
+                threads=session.workspace.apps[label.app].threads,
+                self_relocation=session.workspace.apps[label.app].config.self_relocation,
+                dispatch=session.workspace.apps[label.app].config.dispatch,
+            )
+            for label in labels
+        ],
+        generate=generate,
+    )
+    return tuple(
+        Variant(
+            label=label,
+            app=session.workspace.apps[label.app],
+            traces=traces[label.app],
+            selection=selections[label.app],
+            objects=planned[str(label)],
+            links=links_of(session, label.app, str(label), planned[str(label)]),
+        )
+        for label in labels
+    )
+
+
+def apps_of(labels: Iterable[Label]) -> list[str]:
+    return sorted({label.app for label in labels})
+
+
+def abi_of(label: Label) -> str:
+    assert label.abi is not None
+    return label.abi
+
+
+def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
+    """The plan of every label; nothing is generated, compiled or linked.
+
+    Raises what reading traces and planning raise.
+    """
+    variants = plan_variants(session, labels, generate=False)
+    compiles = {variant.label: _compiles(variant) for variant in variants}
+    return plan_report(
+        (
+            PlannedVariant(
+                app=variant.label.app,
+                abi=str(variant.label.abi),
+                compiles=compiles[variant.label],
+                estimated_bytes=variant.objects.plan.needed.bytes + variant.objects.library_bytes,
+                generated=_is_generated(session, variant),
+                budget_bytes=variant.app.config.budgets.get(str(variant.label.abi)),
+            )
+            for variant in variants
+        ),
+        present=_present(session, (c for some in compiles.values() for c in some)),
+    )
+
+
+def _compiles(variant: Variant) -> tuple[Compile, ...]:
+    """All that a build of the variant compiles, the program that verifies it included."""
+    every = (*variant.objects.compiles, *variant.links.driver_compiles)
+    return tuple({action.object: action for action in every}.values())
+
+
+def _is_generated(session: Session, variant: Variant) -> bool:
+    return all(
+        Path(session.fill(action.source)).is_file() for action in variant.objects.registrations
+    )
+
+
+def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:
+    """Which of the objects and precompiled headers the cache holds, by their names alone."""
+    unique = {action.object: action for action in compiles}
+    headers = {action.pch.identity: action.pch for action in unique.values() if action.pch}
+    wanted = (*unique, *(header.output for header in headers.values()))
+    outputs = {stored_name(session, output): output for output in wanted}
+    return frozenset(outputs[name] for name in object_store(session).listed(outputs))

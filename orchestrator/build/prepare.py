@@ -1,0 +1,228 @@
+"""From a declared workspace to a runtime that can be planned with: fetched, generated, indexed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
+from orchestrator.compilers.zig import zig_library
+from orchestrator.context import Context
+from orchestrator.index.entry import Entry, load_entry, loader_symbols, recording_symbols
+from orchestrator.index.model import (
+    IndexUnreadableError,
+    RuntimeIndex,
+    load_index,
+    with_own_units,
+)
+from orchestrator.libraries.features import headers_of_units, own_units
+from orchestrator.load.declared import Workspace
+from orchestrator.plan.unity import UnityRules
+from orchestrator.plan.variant import OWN, OwnFlags, OwnHeader, RuntimeFacts
+from orchestrator.pytorch.configure import write_configured_headers
+from orchestrator.pytorch.generated import generate_sources, generated_identity
+from orchestrator.pytorch.units import runtime_units
+from orchestrator.pytorch.versions import DATA, VersionData, load_version
+from orchestrator.source.tree import TreeRules
+from orchestrator.values.fingerprint import fingerprint, text_digest
+
+NATIVE = Path(__file__).parent.parent / "native"
+# Headers of ours that any of PyTorch's own units may read. What a single unit reads first
+# (`include` in the version's data) is in that unit's fingerprint.
+_READ_BY_UNITS = (
+    "capi/selection_error.h",
+    "selection/ATen/selected_mobile_ops.h",
+    "selection/c10/util/Exception.h",
+    "stubs/cpuinfo.h",
+)
+_QUOTED = re.compile(r'^#include "(.+)"', re.MULTILINE)
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PreparedRuntime:
+    """A runtime on this machine, ready to plan and compile with.
+
+    folders   ninja variable -> absolute folder
+    facts     what the planner needs besides the index
+    native    digest of our own C and C++ sources
+    """
+
+    version: VersionData
+    fetched: FetchedRuntime
+    generated: Path
+    folders: dict[str, str]
+    facts: RuntimeFacts
+    native: str
+
+    @cached_property
+    def index(self) -> RuntimeIndex:
+        """The shipped index, with units of ours that register operators.
+
+        Raises IndexUnreadableError where it is not of this source tree.
+        """
+        return whole_index(self.version.version, self.fetched.digest)
+
+    @cached_property
+    def entry(self) -> Entry:
+        """What our native code refers to, and what is reached by no reference of its own."""
+        shipped = load_entry(self.version.version)
+        return Entry(
+            shipped.library | loader_symbols(self.index),
+            shipped.tracer | recording_symbols(self.index),
+        )
+
+
+def index_path(version: str) -> Path:
+    """Where the index of a PyTorch version is shipped."""
+    return DATA / f"pytorch-{version}.index.zst"
+
+
+def shipped_index(version: str, tree: str) -> RuntimeIndex:
+    """The index of `version`. Raises IndexUnreadableError where it is of another source tree."""
+    index = load_index(index_path(version))
+    if index.tree != tree:
+        raise IndexUnreadableError(
+            f"the runtime index of PyTorch {version} was made from another source tree",
+            expected=tree,
+            seen=index.tree,
+            hint="run: orchestrator runtime index",
+        )
+    return index
+
+
+def whole_index(version: str, tree: str) -> RuntimeIndex:
+    """The shipped index, with units of ours that register operators; see `shipped_index`."""
+    return with_own_units(
+        shipped_index(version, tree),
+        ((OWN + one.source, one.operators, one.symbols) for one in own_units(version)),
+    )
+
+
+def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) -> PreparedRuntime:
+    """Fetch, generate and configure what the workspace pins; quick when it is all there."""
+    pin = workspace.config.runtime
+    version = load_version(pin.pytorch)
+    fetched = fetch_runtime(pin, context, progress)
+    generated = generate_sources(fetched.tree, fetched.digest, context.cache, context.env, progress)
+    configured = generated.parent / f"{generated.name}-configured"
+    write_configured_headers(fetched.tree, version, configured)
+    folders = {
+        "cache": str(context.cache),
+        "state": str(context.state),
+        "tree": str(fetched.tree),
+        "generated": str(generated),
+        "configured": str(configured),
+        "native": str(NATIVE),
+    }
+    for name, include in fetched.third_party.items():
+        folders[f"third_party_{name}"] = str(include)
+    # A precompiled header holds the paths of what it was made from: none is a workspace's own.
+    read = {name: folders[name] for name in sorted(folders) if name != "state"}
+    folders["pch"] = str(context.state / "pch" / fingerprint(read)[:12])
+    library = zig_library()
+    if library is not None:
+        folders["zig"] = str(library)
+    for name, tree in fetched.libraries.items():
+        folders[f"library_{name}"] = str(tree)
+    units = runtime_units(fetched.tree, version)
+    facts = RuntimeFacts(
+        identity=fingerprint(
+            {
+                "tree": fetched.digest,
+                "generated": generated_identity(fetched.digest),
+                "configure": sorted(version.configure.values.items()),
+                "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
+                "native": {name: (NATIVE / name).read_text() for name in _READ_BY_UNITS},
+            }
+        ),
+        kernels=frozenset(u.path for u in units if u.optimisation == "kernel"),
+        always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
+        recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
+        languages={u.path: u.language for u in units},
+        unlike=frozenset(version.without_pch),
+        making=frozenset(version.making),
+        included=own_headers_of(version),
+        flagged=own_flags_of(version, [u.path for u in units]),
+        threading=own_header("threads/at_parallel.h"),
+        threads=own_header("threads/parallel_unit.h"),
+        pch=text_digest((NATIVE / "pch/aten.h").read_text()),
+        cuttable=frozenset(rule.unit for rule in version.cuts),
+        unity=unity_rules(version),
+        by_name=looked_up(version),
+        own={
+            OWN + one.source: text_digest("".join(header_texts(NATIVE / one.source)))
+            for one in own_units(version.version)
+        },
+    )
+    return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
+
+
+def looked_up(version: VersionData) -> dict[str, frozenset[str]]:
+    """Unit -> the operators that it looks up by name."""
+    return {rule.unit: frozenset(rule.operators) for rule in version.by_name}
+
+
+def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
+    """unit -> header of ours that the version's data gives it, or a kernel of ours."""
+    rules = {rule.unit: (rule.header, bool(rule.unless)) for rule in version.include}
+    rules |= {unit: (header, True) for unit, header in headers_of_units().items()}
+    return {unit: own_header(header, by_choice) for unit, (header, by_choice) in rules.items()}
+
+
+def own_header(path: str, by_choice: bool = False) -> OwnHeader:
+    """A header of ours under native/."""
+    return OwnHeader(path, text_digest("".join(header_texts(NATIVE / path))), by_choice)
+
+
+def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:
+    """unit -> flags that the version's data gives it; a unit takes the first rule that has it."""
+    found: dict[str, OwnFlags] = {}
+    paths = sorted(units)
+    for rule in version.flags:
+        texts = [text for name in rule.headers for text in header_texts(NATIVE / name)]
+        own = OwnFlags(rule.flags, text_digest("".join(texts)))
+        globs = TreeRules(rule.units)
+        for path in paths:
+            if globs.counts(path):
+                found.setdefault(path, own)
+    return found
+
+
+def header_texts(header: Path) -> tuple[str, ...]:
+    """The texts of a header of ours and of all that it includes in quotes, which are ours too."""
+    texts: dict[Path, str] = {}
+    wanted = [header]
+    while wanted:
+        path = wanted.pop()
+        if path not in texts:
+            texts[path] = path.read_text()
+            wanted += [path.parent / name for name in _QUOTED.findall(texts[path])]
+    return tuple(texts.values())
+
+
+def unity_rules(version: VersionData) -> UnityRules:
+    """The version's rules for unity shards."""
+    data = version.unity
+    return UnityRules(
+        usual=frozenset(data.usual),
+        cost=data.cost,
+        undefine=tuple(data.undefine),
+        alone=frozenset(one.unit for one in data.alone),
+    )
+
+
+def native_digest() -> str:
+    """sha256 (hex) of our own C and C++ sources, names and contents."""
+    digest = hashlib.sha256()
+    for path in _native_files():
+        digest.update(str(path.relative_to(NATIVE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _native_files() -> Iterator[Path]:
+    yield from sorted(p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})

@@ -1,0 +1,126 @@
+"""Which of PyTorch's headers a delivery holds: those that the probe is really compiled with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from orchestrator.build.prepare import NATIVE
+from orchestrator.build.session import Session
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.deliver.headers import HeaderFile, headers_from_depfile
+from orchestrator.errors import OrchestratorError
+from orchestrator.plan.flags import INCLUDE_FOLDERS, own_folders, unit_flags
+from orchestrator.system.staging import write_text
+from orchestrator.values.fingerprint import fingerprint
+
+_PROBE = NATIVE / "headers" / "probe.cpp"
+# Macros that change a header's meaning, and so the ABI: a consumer must define them as we did.
+_NOT_FOR_CONSUMERS = (
+    "-DNDEBUG",
+    "-D_FILE_OFFSET_BITS=64",
+    "-D__FILE__",
+    "-DMINIZ",
+    "-DFMT_HEADER_ONLY",
+)
+
+
+class ProbeFailedError(OrchestratorError):
+    """The header probe does not compile with a toolchain."""
+
+
+def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
+    """PyTorch's headers for the C++ API; found once for a runtime and toolchain, then cached.
+
+    Raises ProbeFailedError.
+    """
+    toolchain = session.toolchain(abi)
+    flags = _flags(session, abi)
+    key = fingerprint(
+        {
+            "runtime": session.runtime.facts.identity,
+            "toolchain": toolchain.identity,
+            "flags": flags,
+            "probe": _PROBE.read_text(),
+            "folders": session.runtime.folders,
+        }
+    )
+    stored = session.context.cache / "headers" / f"{key}.json"
+    headers = _read(stored)
+    if headers is None:
+        session.say(f"finding the headers of the C++ API for {abi}")
+        headers = tuple(headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi)))
+        listed = [[h.source, h.destination] for h in headers]
+        # a cache that can only be read serves too
+        with suppress(OSError):
+            write_text(stored, json.dumps([_digest(listed), listed]))
+    return headers
+
+
+def _read(stored: Path) -> tuple[HeaderFile, ...] | None:
+    """The stored list; None where there is none, or one that is damaged."""
+    try:
+        digest, listed = json.loads(stored.read_bytes())
+        if digest != _digest(listed):
+            return None
+        return tuple(HeaderFile(source, destination) for source, destination in listed)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _digest(listed: object) -> str:
+    return fingerprint({"headers": listed})
+
+
+def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
+    """`NAME` or `NAME=value`: what a C++ consumer must define."""
+    flags = _unit_flags(session, abi)
+    return tuple(
+        sorted(
+            flag.removeprefix("-D")
+            for flag in (*session.toolchain(abi).compile_flags, *flags)
+            if flag.startswith("-D") and not flag.startswith(_NOT_FOR_CONSUMERS)
+        )
+    )
+
+
+def _flags(session: Session, abi: str) -> list[str]:
+    flags = _unit_flags(session, abi)
+    return [_for_consumer(session, f) for f in (*session.toolchain(abi).compile_flags, *flags)]
+
+
+def _unit_flags(session: Session, abi: str) -> tuple[str, ...]:
+    return unit_flags(
+        language="c++",
+        kernel=False,
+        hot=False,
+        optimize="size",
+        purpose="release",
+        system=session.toolchain(abi).config.system,
+    )
+
+
+def _roots(session: Session, abi: str) -> dict[str, str]:
+    of_toolchain = own_folders(session.toolchain(abi).compile_flags)
+    folders = (*of_toolchain, *(f for f in INCLUDE_FOLDERS if not f.endswith("miniz-2.1.0")))
+    return {_for_consumer(session, f): "ATen" if f.endswith("/ATen") else "" for f in folders}
+
+
+def _for_consumer(session: Session, text: str) -> str:
+    """Consumers read their own selection header: ours refers to a file that is not delivered."""
+    return session.fill(text.replace("$native/selection", "$native/consumer"))
+
+
+def _depfile(session: Session, abi: str, flags: list[str]) -> str:
+    argv = [str(session.toolchain(abi).cxx), *flags, "-M", str(_PROBE)]
+    env = compiler_environment(session.context.cache, session.context.env, session.context.state)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ProbeFailedError(
+            f"the headers of the C++ API do not compile for {abi}",
+            hint=f"check the flags in toolchains/{abi}.yaml",
+            details="\n".join(done.stderr.splitlines()[:12]),
+        )
+    return done.stdout

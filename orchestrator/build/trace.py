@@ -1,0 +1,288 @@
+"""Traces an app's models: builds its tracer, runs every model in it, writes the lock files.
+
+The tracer is a variant for the host whose selection is the static closure of the models' root
+operators, all dtypes, with recording compiled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from itertools import cycle, islice
+from typing import Any
+
+from orchestrator.build.execute import ProgressSink, carry_out, names_of
+from orchestrator.build.links import executable_links
+from orchestrator.build.session import Session
+from orchestrator.build.variants import Wanted, hot_units, plan_all
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.execute.ninja_run import failure_error
+from orchestrator.load.declared import App
+from orchestrator.models.checks import require_arguments, require_no_lapack
+from orchestrator.plan.graph import action_graph
+from orchestrator.plan.planner import entry_nodes
+from orchestrator.select.closure import Registry
+from orchestrator.select.policy import everything, recorded_selection
+from orchestrator.select.tag_code import size_of_tag
+from orchestrator.trace.difference import Change, changes_between
+from orchestrator.trace.hot import Scales
+from orchestrator.trace.lock import pack_runs, trace_before, write_lock
+from orchestrator.trace.recording import reached_operators, trace_from_recording
+from orchestrator.values.action import count_units
+from orchestrator.values.config import ModelConfig
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace
+from orchestrator.verify.model_runner import MEMORY_LIMIT, run_driver
+from orchestrator.verify.nondeterminism import settled, uncompared
+from orchestrator.verify.verdict import DriverRun
+
+# How often a model is run to see which of its outputs differ from run to run: few numbers that are
+# drawn at random may well be the same twice.
+RUNS = 3
+RUNS_AT_RANDOM = 8
+# What fresh memory holds in the first run, and in all others by turns: a model that returns or asks
+# what nothing has written is to give something else each time. As numbers of any type, the first of
+# the two bytes is above 0 and the other below; 0 is what fresh memory mostly holds by itself.
+_FILLS = (0x55, 0xAA)
+
+View = Callable[[Mapping[str, float], int], ProgressSink]
+
+
+class ModelFailedError(OrchestratorError):
+    """A model does not load or run in the tracer on its own inputs."""
+
+
+class IndexIncompleteError(OrchestratorError):
+    """A model reached an operator that the static closure does not hold: a fault of the index."""
+
+
+@dataclass(frozen=True)
+class TracedModel:
+    """A model's new trace.
+
+    changes     against the trace that it takes the place of; None where there was none to read
+    uncompared  places in its outputs that differ from run to run, or that cannot be looked into
+    misfits     its calls that the runtime cannot make, which no input reached
+    """
+
+    trace: Trace
+    changes: tuple[Change, ...] | None
+    uncompared: tuple[str, ...]
+    misfits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TracedApp:
+    """An app's traced models, and how many units its tracer has, and had to compile."""
+
+    app: App
+    models: tuple[TracedModel, ...]
+    units: int
+    compiled: int
+
+
+def trace_apps(
+    session: Session,
+    apps: Sequence[App],
+    *,
+    all_operators: bool,
+    jobs: int | None,
+    view: View,
+    write: bool = True,
+) -> tuple[TracedApp, ...]:
+    """Trace every model of `apps`; all tracers are built in one graph.
+
+    all_operators: a tracer that holds everything, as a cross-check of the index.
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
+    LapackMissingError, and what models, planning and compiling raise.
+    """
+    wanted = [_wanted(session, app, all_operators) for app in apps]
+    variants = plan_all(session, wanted)
+    links = {
+        label: executable_links(f"$state/tracers/{label}", objects)
+        for label, objects in variants.items()
+    }
+    graph = action_graph(variants.values(), (link for one in links.values() for link in one))
+    projections = {d: t for v in variants.values() for d, t in v.plan.projections.items()}
+    carried = carry_out(
+        session, graph, projections, name="trace", jobs=jobs, keep_going=False, view=view
+    )
+    if carried.result.failures:
+        raise failure_error(
+            carried.result,
+            names_of(session, graph),
+            carried.result.actions,
+            session.context.state / "failures.log",
+        )
+    traced = []
+    for app in apps:
+        objects = variants[app.name]
+        compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
+        tracer = session.fill(links[app.name][0].output)
+        models = tuple(_trace_models(session, app, tracer, write))
+        traced.append(TracedApp(app, models, count_units(objects.compiles), compiled))
+    return tuple(traced)
+
+
+def _wanted(session: Session, app: App, all_operators: bool) -> Wanted:
+    if all_operators:
+        kernels, cut = session.kernels, frozenset[str]()
+        selection = everything(session.runtime.index, kernels)
+    else:
+        roots = {
+            str(operator)
+            for model in app.config.models
+            for operator in session.model(app, model).root_operators
+        }
+        kernels, cut = session.kernels_for(roots), session.cut_units(roots)
+        selection = tracer_selection(session, kernels, app.name, roots)
+    return Wanted(app.name, session.host, selection, kernels, "tracer", optimize="size", cut=cut)
+
+
+def tracer_selection(
+    session: Session, kernels: Registry, requester: str, roots: Set[str]
+) -> Selection:
+    """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
+    index, runtime = session.runtime.index, session.runtime
+    always, cut = runtime.facts.always_for("tracer"), session.cut_units(roots)
+    return recorded_selection(
+        index,
+        kernels,
+        roots,
+        requester,
+        entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),
+        units=[n for n, unit in enumerate(index.units) if unit.path in always],
+        cut=[n for n, unit in enumerate(index.units) if unit.path in cut],
+    )
+
+
+def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Iterable[TracedModel]:
+    for model in app.config.models:
+        session.say(f"tracing //apps/{app.name}: {model.name}")
+        results = _results(session, app, model, tracer)
+        runs = settled(results)
+        recording = runs.pop("trace")
+        packed, digest = pack_runs(runs)
+        before = trace_before(app.folder, model.name)
+        trace = trace_from_recording(
+            app.name,
+            model.name,
+            session.trace_identity(app, model),
+            recording,
+            digest,
+            scales(session),
+        )
+        changes = None if before is None else changes_between(before, trace)
+        if write:
+            write_lock(app.folder, trace, packed)
+        misfits = tuple(map(str, session.misfits(app, model)))
+        yield TracedModel(trace, changes, uncompared(runs), misfits)
+
+
+def scales(session: Session) -> Scales:
+    """What the kernels of a model are weighed with."""
+    index = session.runtime.index
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+
+    @cache
+    def sizes(tag: str) -> Mapping[str, int]:
+        units = hot_units(session, (tag,))
+        return {unit: size_of_tag(index, tag, numbers[unit]) for unit in units}
+
+    return Scales(session.runtime.version.work, sizes)
+
+
+def _results(
+    session: Session, app: App, model: ModelConfig, tracer: str
+) -> list[Mapping[str, Any]]:
+    """What the model gave in its repeated runs; the first one's recording is the trace."""
+
+    def run(fill: int | None) -> Mapping[str, Any]:
+        path, env = app.model_path(model), session.context.env
+        done = run_driver([tracer], path, model, env, fill=fill)
+        return _checked(session, app, model, done, fill)
+
+    first = run(None)
+    called = first["trace"]["called_operators"]
+    at_random = any(name.partition(".")[0] in session.runtime.version.random for name in called)
+    more = (RUNS_AT_RANDOM if at_random else RUNS) - 1
+    return [first, *map(run, islice(cycle(_FILLS), more))]
+
+
+def _checked(
+    session: Session, app: App, model: ModelConfig, run: DriverRun, fill: int | None
+) -> Mapping[str, Any]:
+    """The tracer's result.
+
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
+    LapackMissingError.
+    """
+    place = Place(app.model_path(model).relative_to(session.context.root).as_posix())
+    result = run.result
+    if result is None:
+        raise ModelFailedError(
+            f"the tracer died on the model {model.name}",
+            place=place,
+            seen=f"exit code {run.returncode}",
+            hint="run the model in PyTorch on the same inputs",
+            details=run.stderr[-2000:],
+        )
+    # An operator that got too many arguments fails with what tells nobody that, or does not fail.
+    require_arguments(
+        session.misfits(app, model),
+        reached_operators(result["trace"]),
+        place,
+        session.runtime.version.version,
+    )
+    require_no_lapack(
+        result["trace"]["failed_in"],
+        session.runtime.version.lapack,
+        place,
+        session.runtime.version.version,
+    )
+    _refuse_errors(model, place, result, fill)
+    return result
+
+
+def _raised_in(operators: Sequence[str]) -> str:
+    """Where the tracer's error was raised: the text itself is stripped, as a release's is."""
+    return f"raised in {', which called '.join(operators)}" if operators else ""
+
+
+def _refuse_errors(
+    model: ModelConfig, place: Place, result: Mapping[str, Any], fill: int | None
+) -> None:
+    runs = result.get("runs", [])
+    errors = [result.get("error"), *(one.get("error") for one in runs)]
+    error = next((one for one in errors if one), None)
+    if error is not None:
+        if error["code"] in ("MISSING_OPERATOR", "MISSING_DTYPE"):
+            raise IndexIncompleteError(
+                f"the model {model.name} reached what the runtime index does not expect",
+                place=place,
+                seen=str(error["text"]),
+                hint="this is a fault of the index: report it, and trace with --all-operators",
+            )
+        hint = "run the model in PyTorch on the same inputs, and check declared shapes"
+        if error["code"] == "OUT_OF_MEMORY":
+            hint += f"; models are traced with at most {MEMORY_LIMIT // 2**30} GB of memory"
+        elif fill is not None:
+            hint = (
+                "it ran with fresh memory as it is, and not with bytes in it: look for a"
+                " torch.empty, or the like, whose values the model uses"
+            )
+        raise ModelFailedError(
+            f"the model {model.name} does not run on its inputs",
+            place=place,
+            seen=f"{error['code']}: {error['text']}",
+            hint=hint,
+            details=_raised_in(result["trace"]["failed_in"]),
+        )
+    if not runs:
+        raise ModelFailedError(
+            f"the model {model.name} was loaded but not run",
+            place=place,
+            expected="at least one input",
+            hint="bundle inputs in the model, or declare `inputs:` in app.yaml",
+        )

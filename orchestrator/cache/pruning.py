@@ -1,0 +1,157 @@
+"""What the user's cache folder holds, how old it is, and what of it can go.
+
+Only finished objects and precompiled headers are pruned: they grow without bound, and a build that
+finds one gone compiles it again. That is safe beside running builds, whatever they do: ninja works
+on names of the files in its workspace (`cache/store.py`), which stay. An entry that a workspace
+has a name of is kept: removing it frees nothing, and the next build there would compile it again.
+
+An entry's age is that since it was made or given out: a link changes its `st_ctime`, and where the
+store has to copy, it sets the time. The workspaces that have used the cache are noted in
+`workspaces/`, a file each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.cache.store import ENTRY
+from orchestrator.system.staging import write_text
+
+PRUNED: Final = ("objects", "pch")
+WORKSPACES: Final = "workspaces"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder of the cache: its files, their bytes, and of these the bytes of files that
+    workspaces have names of; `used` is the newest time of a file, in seconds since the epoch."""
+
+    name: str
+    files: int
+    bytes: int
+    held: int
+    used: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished file of the store; `is_held` where a workspace has a name of it."""
+
+    path: Path
+    bytes: int
+    used: float
+    is_held: bool
+
+
+@dataclass(frozen=True)
+class User:
+    """A workspace that has used the cache, and when last; `exists` where it still is one."""
+
+    root: Path
+    used: float
+    exists: bool
+
+
+def note_workspace(cache: Path, root: Path) -> None:
+    """Note that a workspace uses the cache now; nothing where the cache cannot be written."""
+    with suppress(OSError):
+        write_text(_note(cache, root), f"{root}\n")
+
+
+def _note(cache: Path, root: Path) -> Path:
+    return cache / WORKSPACES / hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+
+
+def workspaces(cache: Path) -> tuple[User, ...]:
+    """The noted workspaces, the last user first."""
+    found = []
+    for file in sorted((cache / WORKSPACES).glob("*")):
+        with suppress(OSError, UnicodeDecodeError):
+            root = Path(file.read_text(encoding="utf-8").removesuffix("\n"))
+            exists = root.is_absolute() and (root / "WORKSPACE").is_file()
+            found.append(User(root, file.stat().st_mtime, exists))
+    return tuple(sorted(found, key=lambda user: (-user.used, user.root)))
+
+
+def forget_gone(cache: Path) -> None:
+    """Drop the notes of workspaces that are gone."""
+    for user in workspaces(cache):
+        if not user.exists:
+            with suppress(OSError):
+                _note(cache, user.root).unlink()
+
+
+def parts(cache: Path) -> tuple[Part, ...]:
+    """The folders of the cache, sorted by name; files that vanish meanwhile are passed over."""
+    names = sorted(entry.name for entry in os.scandir(cache) if entry.is_dir(follow_symlinks=False))
+    return tuple(_part(cache / name) for name in names)
+
+
+def entries(cache: Path) -> tuple[Entry, ...]:
+    """The store's entries, sorted by path."""
+    found = []
+    for kind in PRUNED:
+        for path in sorted((cache / kind).glob("*/*")):
+            with suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and ENTRY.fullmatch(path.name):
+                    used = max(status.st_mtime, status.st_ctime)
+                    found.append(Entry(path, status.st_size, used, status.st_nlink > 1))
+    return tuple(found)
+
+
+def to_prune(
+    found: Iterable[Entry], *, total: int, most: int | None, before: float | None
+) -> tuple[Entry, ...]:
+    """The entries to remove, those first that were not used for longest. Pure.
+
+    total   bytes of the whole cache
+    most    bytes that it may have, as far as removing entries gets it there
+    before  entries that were not used since this time go in any case
+    """
+    gone = []
+    for entry in sorted(found, key=lambda entry: (entry.used, entry.path)):
+        is_old = before is not None and entry.used < before
+        if not entry.is_held and (is_old or (most is not None and total > most)):
+            gone.append(entry)
+            total -= entry.bytes
+    return tuple(gone)
+
+
+def remove(gone: Iterable[Entry]) -> int:
+    """Remove entries; returns the bytes freed. One that is gone already is no error."""
+    freed = 0
+    for entry in gone:
+        with suppress(FileNotFoundError):
+            entry.path.unlink()
+            freed += entry.bytes
+    return freed
+
+
+def _part(folder: Path) -> Part:
+    files = size = held = 0
+    used = 0.0
+    for status in _files(folder):
+        files += 1
+        size += status.st_size
+        held += status.st_size if status.st_nlink > 1 else 0
+        used = max(used, status.st_mtime, status.st_ctime)
+    return Part(folder.name, files, size, held, used)
+
+
+def _files(folder: Path) -> Iterator[os.stat_result]:
+    """Of all files below a folder; links are not followed."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as inside:
+        for entry in inside:
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(Path(entry.path))
+                else:
+                    yield entry.stat(follow_symlinks=False)

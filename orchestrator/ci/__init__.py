@@ -1,0 +1,1 @@
+"""What a change touches, as the jobs of a CI system."""

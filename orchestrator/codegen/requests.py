@@ -1,0 +1,42 @@
+"""What torchgen is asked for: the registrations of one variant. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
+# of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
+SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+
+
+@dataclass(frozen=True)
+class RegistrationRequest:
+    """What torchgen writes for one variant: see codegen/torchgen_worker.py.
+
+    operators  get a schema (and a BackendSelect kernel where they have one)
+    calls      get a typed entry point `at::_ops::X::call`
+    kernels    dispatch key -> operators with a kernel under it, as sorted pairs
+    direct     the same of further kernels, that code calls by `at::<key>::X`: not registered
+    resolved   operators that are not registered and have one kernel, with its dispatch key: their
+               typed entry points call it
+    """
+
+    operators: tuple[str, ...]
+    calls: tuple[str, ...]
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]
+    direct: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    resolved: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def shared_keys(self) -> tuple[str, ...]:
+        """Keys whose kernels are compiled in one unit with schemas and entry points."""
+        return tuple(key for key in SHARED_KEYS if key in self._keys)
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """Keys whose kernels are a unit of their own."""
+        return tuple(key for key in sorted(self._keys) if key not in SHARED_KEYS)
+
+    @property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(key for key, _ in (*self.kernels, *self.direct))

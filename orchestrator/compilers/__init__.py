@@ -1,0 +1,1 @@
+"""Compilers: from a declaration (toolchains/<abi>.yaml) to wrappers with an identity."""

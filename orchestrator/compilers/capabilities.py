@@ -1,0 +1,167 @@
+"""What a toolchain can do: probed with small sources through its own wrappers, then remembered.
+
+Contract: nothing is assumed from the kind of a compiler. The answers are kept beside the wrappers,
+whose folder is named by the compiler's identity, with a digest of all else that they depend on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from orchestrator.compilers import probes
+from orchestrator.compilers.driver import Driver, Tools
+from orchestrator.compilers.flags import LTO_FLAGS
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.staging import write_text
+from orchestrator.values.config import ToolchainConfig
+
+
+class CompilerBrokenError(OrchestratorError):
+    """A toolchain does not compile the smallest sources."""
+
+
+class LinkerBrokenError(OrchestratorError):
+    """A toolchain compiles but cannot link, or cannot make archives."""
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a toolchain can do.
+
+    shared           it links shared libraries
+    version_script   its linker hides what a version script does not name (`--version-script`)
+    collect_sections its linker drops what nothing refers to (`--gc-sections`)
+    fold_functions   its linker folds equal functions (`--icf=safe`)
+    pack_relocations its linker packs relocations as bionic reads them (`--pack-dyn-relocs`)
+    self_relocate    its linker packs relocations for a library that applies them itself
+    map_file         its linker writes a map (`-Map`)
+    exclude_libs     its linker hides the symbols of archives (`--exclude-libs`)
+    lto              its objects hold bitcode beside their code, and it links either (LLVM's
+                     `-ffat-lto-objects`; gcc's objects are another thing)
+    precompile       it makes precompiled headers that need no times of files (clang's)
+    """
+
+    shared: bool
+    version_script: bool
+    collect_sections: bool
+    fold_functions: bool
+    pack_relocations: bool
+    self_relocate: bool
+    map_file: bool
+    exclude_libs: bool
+    lto: bool
+    precompile: bool
+
+
+def abilities(
+    config: ToolchainConfig, driver: Driver, tools: Tools, links_shared: bool, place: Place
+) -> Abilities:
+    """The remembered abilities; probed where there are none. Raises what `probe` raises."""
+    kept = tools.cc.with_name("abilities.json")
+    key = _key(config, driver, links_shared)
+    found = _read(kept, key)
+    if found is None:
+        found = probe(config, driver, tools, links_shared, place)
+        text = json.dumps({"of": key, "abilities": asdict(found)}, indent=2, sort_keys=True)
+        write_text(kept, text + "\n")
+    return found
+
+
+def probe(
+    config: ToolchainConfig, driver: Driver, tools: Tools, links_shared: bool, place: Place
+) -> Abilities:
+    """Find out what a toolchain can do.
+
+    links_shared: variants are shared libraries, so that one which cannot be linked is an error.
+    Raises CompilerBrokenError, LinkerBrokenError.
+    """
+    with tempfile.TemporaryDirectory(prefix="orchestrator-probe-") as folder:
+        bench = probes.Bench(config, tools, Path(folder), driver.lto_flags)
+        _require_compiled(bench.compile("twins.c"), config, place)
+        modern = bench.compile("plain.cpp", "-std=gnu++17", "-Oz")
+        _require_compiled(modern, config, place)
+        _require_linked(bench.archive("plain.a", "plain.o"), config, place)
+        linked = bench.link("twins.so", "twins.o")
+        if links_shared:
+            _require_linked(linked, config, place)
+            # zig builds its C++ library at the first link: that one is not broken, but slow
+            if driver.zig is None:
+                _require_linked(bench.whole_library(), config, place)
+        shared = linked.returncode == 0
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            answers = {
+                name: pool.submit(check, bench)
+                for name, check in probes.CHECKS.items()
+                if shared or name in probes.WITHOUT_LINKING
+            }
+            found = {name: answer.result() for name, answer in answers.items()}
+    return Abilities(**{"shared": shared, **dict.fromkeys(probes.CHECKS, False), **found})
+
+
+def _require_compiled(
+    done: subprocess.CompletedProcess[str], config: ToolchainConfig, place: Place
+) -> None:
+    if done.returncode:
+        raise CompilerBrokenError(
+            f"the toolchain {config.abi} does not compile",
+            place=place,
+            expected="an object of one small function",
+            seen=_ending(done),
+            hint="check its compile_flags, and what its compiler needs beside it",
+            details=_first_lines(done),
+        )
+
+
+def _require_linked(
+    done: subprocess.CompletedProcess[str], config: ToolchainConfig, place: Place
+) -> None:
+    if done.returncode:
+        raise LinkerBrokenError(
+            f"the toolchain {config.abi} compiles but cannot link",
+            place=place,
+            expected="a library of one small function",
+            seen=_ending(done),
+            hint="check its link_flags, and what its compiler needs beside it",
+            details=_first_lines(done),
+        )
+
+
+def _ending(done: subprocess.CompletedProcess[str]) -> str:
+    return f"exit code {done.returncode} of: {_shown(done.args)}"
+
+
+def _first_lines(done: subprocess.CompletedProcess[str]) -> str | None:
+    said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return "\n".join(said[:8]) or None
+
+
+def _shown(argv: Sequence[str]) -> str:
+    """The command without the folder of the wrappers."""
+    return " ".join([Path(argv[0]).name, *argv[1:]])
+
+
+def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
+    """What the abilities depend on besides the compiler's identity."""
+    parts = {
+        "probes": Path(probes.__file__).read_text(encoding="utf-8"),
+        "flags": [config.compile_flags, config.link_flags],
+        "links": [links_shared, driver.zig is None],
+        "lto": [LTO_FLAGS, driver.lto_flags],
+    }
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read(kept: Path, key: str) -> Abilities | None:
+    try:
+        value = json.loads(kept.read_text(encoding="utf-8"))
+        return Abilities(**value["abilities"]) if value["of"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

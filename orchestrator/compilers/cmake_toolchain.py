@@ -1,0 +1,57 @@
+"""The CMake toolchain file with which a consumer compiles for an ABI as the orchestrator does.
+
+It stands beside the wrappers and is of this machine, as they are. (A delivered library brings one
+of its own, `toolchain.cmake`, that needs nothing of ours.) Android and iOS have build systems with
+their own: the NDK's android.toolchain.cmake, and Xcode.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from orchestrator.compilers.driver import names_folder
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.compilers.run_prefix import Running
+from orchestrator.compilers.wrappers import render, write_text
+from orchestrator.errors import OrchestratorError
+from orchestrator.values.cmake import cmake_processor, cmake_system
+
+_OWN: Final = {
+    "android": "use the NDK's build/cmake/android.toolchain.cmake, or the package's prefab modules",
+    "ios": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
+    "ios-simulator": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
+}
+
+
+class NoToolchainFileError(OrchestratorError):
+    """A system whose consumers have a toolchain file of the system's own."""
+
+
+def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path:
+    """Write `toolchain.cmake` beside the wrappers. Raises NoToolchainFileError, UnfitTextError."""
+    config = toolchain.config
+    if config.system in _OWN:
+        raise NoToolchainFileError(
+            f"there is no CMake toolchain file for {config.abi}",
+            place=toolchain.place,
+            expected="an ABI of the system linux",
+            seen=f"system: {config.system}",
+            hint=_OWN[config.system],
+        )
+    text = render(
+        "toolchain.cmake.j2",
+        abi=config.abi,
+        version=toolchain.version,
+        target=toolchain.driver.target,
+        system=cmake_system(config.system),
+        musl=toolchain.driver.c_library == "musl",
+        processor=cmake_processor(config.system, config.processor),
+        emulator=running.prefix or (),
+        # By the shell's rules, as CMake takes them. Folders of ours hold what PyTorch needs; a
+        # delivered library brings it along.
+        compile_flags=shlex.join(f for f in config.compile_flags if not names_folder(f)),
+        link_flags=shlex.join(f for f in config.link_flags if not names_folder(f)),
+    )
+    return write_text(toolchain.cc.with_name("toolchain.cmake"), text, mode=0o644)

@@ -1,0 +1,157 @@
+"""Makes a declared toolchain usable here: finds its compiler, writes its wrappers, tells who it is.
+
+A toolchain's identity is a digest of the compiler's content (zig's wheel, a program's file) and of
+the wrappers' text (target and fixed flags, without paths); it is part of every fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from orchestrator.compilers.capabilities import Abilities, abilities
+from orchestrator.compilers.command import find_command
+from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
+from orchestrator.compilers.ndk import find_ndk
+from orchestrator.compilers.run_prefix import Running, find_running
+from orchestrator.compilers.wrappers import wrapper_digest, wrappers_folder, write_wrappers
+from orchestrator.compilers.xcode import find_xcode
+from orchestrator.compilers.zig import claim_zig_cache, find_zig, seen_through, zig_cache
+from orchestrator.errors import Place
+from orchestrator.values.config import ToolchainConfig
+
+__all__ = [
+    "CompilerMissingError",
+    "ResolvedToolchain",
+    "compiler_environment",
+    "resolve_toolchain",
+]
+
+
+@dataclass(frozen=True)
+class ResolvedToolchain:
+    """A toolchain that is here. What it can do is found out when somebody asks.
+
+    place     where it is declared
+    identity  hex digest: compiler version, target, fixed flags
+    tools     its wrappers
+    """
+
+    config: ToolchainConfig
+    place: Place
+    driver: Driver
+    identity: str
+    tools: Tools
+
+    @cached_property
+    def abilities(self) -> Abilities:
+        """What it can do. Raises CompilerBrokenError, LinkerBrokenError."""
+        return abilities(self.config, self.driver, self.tools, self.links_shared, self.place)
+
+    def running(self, cache_folder: Path, progress: Callable[[str], None]) -> Running:
+        """How its binaries run here; an emulator is fetched where the machine has none."""
+        return find_running(self.config, self.tools, cache_folder, progress)
+
+    @property
+    def cxx(self) -> Path:
+        return self.tools.cxx
+
+    @property
+    def cc(self) -> Path:
+        return self.tools.cc
+
+    @property
+    def ar(self) -> Path:
+        return self.tools.ar
+
+    @property
+    def abi(self) -> str:
+        return self.config.abi
+
+    @property
+    def version(self) -> str:
+        return self.driver.version
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        return self.config.compile_flags
+
+    @property
+    def link_flags(self) -> tuple[str, ...]:
+        return (*self.driver.link_flags, *self.config.link_flags)
+
+    @property
+    def for_release(self) -> bool:
+        """Whether what it makes may be shipped."""
+        return self.driver.for_release
+
+    @property
+    def links_shared(self) -> bool:
+        """Whether variants are shared libraries; iOS apps link static archives."""
+        return self.config.format == "elf"
+
+    @property
+    def relocates_itself(self) -> bool:
+        """Whether shared libraries relocate themselves. bionic reads packed relocations; not every
+        glibc and musl does."""
+        return self.config.system == "linux" and self.abilities.self_relocate
+
+
+def resolve_toolchain(
+    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+) -> ResolvedToolchain:
+    """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<digest>/`.
+
+    Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
+    """
+    driver = _find(config, place, cache_folder, env)
+    made_of = {**driver.identity, "wrapper": wrapper_digest()}
+    identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+    folder = wrappers_folder(cache_folder / "toolchains", config.abi, identity)
+    wrappers = write_wrappers(folder, driver)
+    if driver.zig is not None:
+        claim_zig_cache(cache_folder)
+    return ResolvedToolchain(
+        config=config,
+        place=place,
+        driver=driver,
+        identity=identity,
+        tools=Tools(
+            cxx=wrappers["cxx"],
+            cc=wrappers["cc"],
+            ar=wrappers["ar"],
+            env=compiler_environment(cache_folder, env),
+        ),
+    )
+
+
+def _find(
+    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+) -> Driver:
+    compiler = config.compiler
+    if compiler.zig is not None:
+        return find_zig(compiler.zig, place, cache_folder)
+    if compiler.command is not None:
+        return find_command(compiler.command, config.compile_flags, place, env)
+    if compiler.xcode is not None:
+        return find_xcode(config, place, env, cache_folder)
+    return find_ndk(config, place, cache_folder, env)
+
+
+def compiler_environment(
+    cache_folder: Path, env: Mapping[str, str], scratch: Path | None = None
+) -> dict[str, str]:
+    """The environment for compiler processes: zig's own cache, so that libc++ is built once.
+
+    scratch: a folder of the workspace, where zig puts what it makes on the way, and through which
+    it sees a cache that can only be read. Without, all of it lies in the cache.
+    """
+    zig = local = zig_cache(cache_folder)
+    if scratch is not None:
+        local = scratch / "zig"
+        zig = seen_through(zig, local)
+    return {**env, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}

@@ -1,0 +1,176 @@
+"""How binaries of a toolchain run on this machine: at once, by an emulator, or not at all.
+
+Contract: tried, never assumed. A program that needs a shared library of its own is linked and run,
+first as it is (the machine's own ABI, or a kernel that knows the emulator), then by the emulator
+that the machine has, then by one from Debian packages that are unpacked in the user's cache. What
+worked is remembered beside the toolchain's wrappers; what did not is tried again next time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.compilers.driver import Tools, names_folder
+from orchestrator.errors import OrchestratorError
+from orchestrator.source.debian import binary_packages
+from orchestrator.system.staging import write_text
+from orchestrator.values.config import Emulator, ToolchainConfig
+
+_SECONDS: Final = 60
+_SOURCES: Final = {
+    "answer.c": "int lta_answer(void) { return 42; }\n",
+    "asks.c": "int lta_answer(void);\nint main(void) { return lta_answer() == 42 ? 0 : 1; }\n",
+}
+
+
+@dataclass(frozen=True)
+class Running:
+    """The argv prefix that runs a toolchain's binaries here; None, and why, where nothing does."""
+
+    prefix: tuple[str, ...] | None
+    why_not: str = ""
+
+
+def find_running(
+    config: ToolchainConfig,
+    tools: Tools,
+    cache_folder: Path,
+    progress: Callable[[str], None],
+) -> Running:
+    """Find out how binaries run here; the emulator's packages are fetched where that helps."""
+    if config.run == "none":
+        return Running(None, "nothing on this machine runs its binaries")
+    known = remembered(config, tools)
+    if known is not None:
+        return Running(known)
+    with tempfile.TemporaryDirectory(prefix="orchestrator-run-") as folder:
+        problem = _build(config, tools, Path(folder))
+        if problem:
+            return Running(None, f"no program could be linked to try it: {problem}")
+        reasons = []
+        for name, prefix in _ways(config, cache_folder, tools.env, progress):
+            if prefix is None:
+                reasons.append(name)
+                continue
+            reason = _try(prefix, Path(folder), tools.env)
+            if not reason:
+                _keep(_kept(tools), config, prefix)
+                return Running(prefix)
+            reasons.append(f"{name}: {reason}")
+    return Running(None, "; ".join(reasons))
+
+
+def _ways(
+    config: ToolchainConfig,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> Iterator[tuple[str, tuple[str, ...] | None]]:
+    """Name and prefix of each way to try; a prefix of None: the name says why there is none."""
+    yield "as it is", ()
+    emulator = config.run
+    if isinstance(emulator, str):
+        return
+    roots = [Path("/")]
+    prefix = _prefix(emulator, roots, env)
+    yield "by the machine's emulator" + ("" if prefix else ": there is none"), prefix
+    for name in emulator.debian:
+        try:
+            folder = cache_folder / "debian" / name.replace(":", "_")
+            roots.append(binary_packages([name], folder, env, progress))
+        except OrchestratorError as error:
+            yield f"{error.what} ({error.seen})", None
+            return
+        # the first that does is enough: the machine may have the rest
+        prefix = _prefix(emulator, roots, env)
+        yield f"with {name}" + ("" if prefix else ": not enough"), prefix
+
+
+def _prefix(
+    emulator: Emulator, roots: Sequence[Path], env: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    """The argument list, where its program and its libraries are in PATH or below the roots."""
+    name, *arguments = emulator.emulator
+    path = os.pathsep.join([env.get("PATH", ""), *(str(root / "usr/bin") for root in roots[1:])])
+    program = shutil.which(name, path=path)
+    if program is None:
+        return None
+    if emulator.sysroot is None:
+        return (program, *arguments)
+    inside = emulator.sysroot.lstrip("/")
+    sysroot = next((str(root / inside) for root in roots if (root / inside).is_dir()), None)
+    if sysroot is None:
+        return None
+    return (program, *(argument.replace("$sysroot", sysroot) for argument in arguments))
+
+
+def _build(config: ToolchainConfig, tools: Tools, folder: Path) -> str:
+    """Link the program that is tried; the first line of what went wrong, or nothing."""
+    for name, text in _SOURCES.items():
+        (folder / name).write_text(text)
+    flags = [f for f in (*config.compile_flags, *config.link_flags) if not names_folder(f)]
+    for argv in (
+        [str(tools.cc), "-shared", "-fPIC", "answer.c", *flags, "-o", "libanswer.so"],
+        [str(tools.cc), "asks.c", "libanswer.so", *flags, "-o", "asks"],
+    ):
+        done = subprocess.run(
+            argv, cwd=folder, env=dict(tools.env), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            return next(iter(done.stderr.strip().splitlines()), "the linker said nothing")
+    return ""
+
+
+def _try(prefix: tuple[str, ...], folder: Path, env: Mapping[str, str]) -> str:
+    """Run the program; why it did not work, or nothing."""
+    try:
+        done = subprocess.run(
+            [*prefix, str(folder / "asks")],
+            cwd=folder,
+            env={**env, "LD_LIBRARY_PATH": str(folder)},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_SECONDS,
+        )
+    except OSError as error:
+        return error.strerror or "it cannot be run"
+    except subprocess.TimeoutExpired:
+        return f"still running after {_SECONDS} s"
+    if done.returncode == 0:
+        return ""
+    return next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
+
+
+def remembered(config: ToolchainConfig, tools: Tools) -> tuple[str, ...] | None:
+    """The prefix that worked before, if its emulator is still there; nothing is tried."""
+    try:
+        value = json.loads(_kept(tools).read_text(encoding="utf-8"))
+        prefix = tuple(value["prefix"])
+        same = value["declared"] == _declared(config)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    there = not prefix or os.access(prefix[0], os.X_OK)
+    return prefix if same and there else None
+
+
+def _kept(tools: Tools) -> Path:
+    return tools.cc.with_name("running.json")
+
+
+def _keep(kept: Path, config: ToolchainConfig, prefix: tuple[str, ...]) -> None:
+    write_text(kept, json.dumps({"declared": _declared(config), "prefix": prefix}) + "\n")
+
+
+def _declared(config: ToolchainConfig) -> object:
+    run = config.run if isinstance(config.run, str) else config.run.model_dump(mode="json")
+    return {"run": run, "link_flags": list(config.link_flags)}

@@ -1,0 +1,246 @@
+"""Android without an NDK: a stand-in that compiles and links, whose product must not be shipped.
+
+zig compiles for the real Android triple, but knows no bionic: headers are musl's, and what is
+linked against are empty libraries with bionic's names. The C++ library is LLVM's, from zig's
+package, compiled with every variant in the NDK's namespace (`std::__ndk1`). All that depends on
+bionic's own layouts is wrong; what PyTorch's units make of `__ANDROID__`, the symbols, the sections
+and the packages are as with an NDK.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.compilers.driver import AndroidFacts, Driver
+from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, installed_zig
+from orchestrator.compilers.zig_cxx import LINK_FLAGS, NO_CXX_LIBRARY, cxx_sources
+from orchestrator.compilers.zig_parts import zig_parts
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.values.config import NdkCompiler, Processor
+
+HEADERS: Final = Path(__file__).parent / "android"
+# musl's NULL is not a number in C++, bionic's is.
+_NULL: Final = Path(__file__).parents[1] / "native/libc/null.h"
+
+
+class StandInBrokenError(OrchestratorError):
+    """zig cannot make the empty libraries that the stand-in links against."""
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """zig's words for a processor: target, its folder of musl's headers, of Linux' headers, lld's
+    emulation, the macros of zig's list of musl's symbols, flags."""
+
+    triple: str
+    musl: str
+    linux: str
+    emulation: str
+    symbols: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+
+# 16 KB pages: Google Play wants them of 64-bit libraries for API level 35 and up.
+PAGES: Final = ("-Wl,-z,max-page-size=16384",)
+_MACHINES: Final[Mapping[Processor, _Machine]] = {
+    "arm64": _Machine(
+        triple="aarch64-linux-android",
+        musl="aarch64",
+        linux="aarch64",
+        emulation="aarch64linux",
+        symbols=("ARCH_aarch64", "FAMILY_aarch64", "PTR64"),
+        flags=PAGES,
+    ),
+    "armv7": _Machine(
+        triple="thumb-linux-androideabi",
+        musl="arm",
+        linux="arm",
+        emulation="armelf_linux_eabi",
+        symbols=("ARCH_arm", "FAMILY_arm", "TIME32"),
+        # The NDK's armeabi-v7a: NEON, arguments in integer registers. zig's list of what its CPU
+        # has follows clang's and takes NEON away again with `-vfp2`.
+        flags=(
+            *("-mcpu=baseline", "-mfpu=neon", "-mfloat-abi=softfp"),
+            *("-Xclang", "-target-feature", "-Xclang", "+vfp2"),
+            *("-Xclang", "-target-feature", "-Xclang", "+neon"),
+        ),
+    ),
+    "x86_64": _Machine(
+        triple="x86_64-linux-android",
+        musl="x86_64",
+        linux="x86",
+        emulation="elf_x86_64",
+        symbols=("ARCH_x86_64", "FAMILY_x86", "PTR64"),
+        flags=PAGES,
+    ),
+}
+_FLAGS: Final = (
+    # what an NDK's own CMake file and its <android/ndk-version.h> define, and PyTorch asks for
+    *("-DANDROID", "-D__ANDROID_NDK__", "-D__NDK_MAJOR__=26"),
+    *("-U_LIBCPP_HAS_MUSL_LIBC", "-D_LIBCPP_HAS_MUSL_LIBC=1"),
+    *("-U_LIBCPP_ABI_NAMESPACE", "-D_LIBCPP_ABI_NAMESPACE=__ndk1", "-Wno-macro-redefined"),
+    # without the list of functions whose address counts, which clang leaves out for Android, the
+    # linker folds none
+    *("-fPIC", "-faddrsig"),
+)
+# In musl, and in no bionic: what refers to them must not link here either.
+_NOT_BIONIC: Final = (
+    *("shm_open", "shm_unlink", "pthread_cancel", "pthread_setcancelstate"),
+    *("pthread_setcanceltype", "pthread_testcancel", "mq_open", "mq_unlink", "wordexp"),
+)
+# libunwind's own <unwind.h> in place of clang's, which stands before it and knows no ARM.
+_UNWIND: Final = ("-D__CLANG_UNWIND_H", "-include", "$zig/libunwind/include/unwind.h")
+_DYNAMIC: Final = ("dlopen", "dlsym", "dlclose", "dlerror", "dladdr", "dl_iterate_phdr")
+_LOG: Final = ("__android_log_write", "__android_log_print")
+
+
+def find_shim(
+    declared: NdkCompiler, processor: Processor, place: Place, cache_folder: Path
+) -> Driver:
+    """zig as a stand-in for an NDK. Raises StandInBrokenError, and what `installed_zig` raises."""
+    zig, wheel = installed_zig(place, cache_folder)
+    library = Path(zig).parent / "lib"
+    machine = _MACHINES[processor]
+    target = f"{machine.triple}.{declared.api}"
+    flags = ("-target", target, *ZIG_FLAGS, *machine.flags, *_FLAGS)
+    identity = {
+        "shim": wheel.identity,
+        "flags": [flags, NO_CXX_LIBRARY],
+        "smallest": ZIG_SMALLEST,
+        "headers": _headers_digest(),
+    }
+    made_of = [identity, _NOT_BIONIC, _DYNAMIC, _LOG]
+    digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+    folder = cache_folder / "toolchains" / f"android-stand-in-{digest[:12]}"
+    _make_sysroot(folder, zig, library, machine, target, place)
+    compiler = _Compiler(zig, folder, library, machine, flags)
+    return Driver(
+        kind="ndk-shim",
+        version=wheel.version,
+        target=target,
+        identity=identity,
+        commands={"cxx": compiler.argv("c++"), "cc": compiler.argv("cc"), "ar": (zig, "ar")},
+        cxx_library="libc++",
+        zig=zig,
+        smallest=ZIG_SMALLEST,
+        lto_flags=ZIG_LTO,
+        cxx_sources=cxx_sources(library, _UNWIND),
+        links_cxx_whole=True,
+        link_flags=LINK_FLAGS,
+        android=AndroidFacts(declared.api, None, "c++_static"),
+        for_release=False,
+        linked=zig_parts(zig, target),
+    )
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    zig: str
+    sysroot: Path
+    library: Path
+    machine: _Machine
+    flags: tuple[str, ...]
+
+    def argv(self, verb: str) -> tuple[str, ...]:
+        """zig with the sysroot in place of a C library that it knows."""
+        include = self.library / "libc/include"
+        behind = (HEADERS, include / f"{self.machine.linux}-linux-any", include / "any-linux-any")
+        return (
+            *("env", f"ZIG_LIBC={self.sysroot / 'libc.txt'}", self.zig, verb, *self.flags),
+            *(word for folder in behind for word in ("-idirafter", str(folder))),
+            *("-include", str(_NULL)),
+            f"-L{self.sysroot}",
+        )
+
+
+def _headers_digest() -> str:
+    digest = hashlib.sha256()
+    for path in (*sorted(HEADERS.rglob("*.h")), _NULL):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _make_sysroot(
+    folder: Path, zig: str, library: Path, machine: _Machine, target: str, place: Place
+) -> None:
+    """Write empty libraries with bionic's names into `folder`, where they are not there already."""
+    if (folder / "libc.txt").is_file():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-") as name:
+        staged = Path(name) / folder.name
+        staged.mkdir()
+        run = _runner(zig, staged, place)
+        include = library / "libc/include"
+        assemble = ("cc", "-target", target, "-g0", "-c", "-x", "assembler-with-cpp")
+        sources = {
+            "crtbegin_so": _assembly((), ("__dso_handle",)),
+            "crtend_so": "",
+            "libm": _assembly(_math(library), ()),
+            "libdl": _assembly(_DYNAMIC, ()),
+            "liblog": _assembly(_LOG, ()),
+        }
+        for stem, text in sources.items():
+            (staged / f"{stem}.S").write_text(text)
+            run(*assemble, f"{stem}.S", "-o", f"{stem}.o")
+        defined = [f"-D{name}" for name in machine.symbols]
+        run(*assemble, *defined, str(library / "libc/musl/libc.S"), "-o", "libc.o")
+        (staged / "libc.map").write_text("{ local: " + "; ".join(_NOT_BIONIC) + "; };\n")
+        for stem in ("libc", "libm", "libdl", "liblog"):
+            script = ("--version-script=libc.map", "--undefined-version") if stem == "libc" else ()
+            link = ("ld.lld", "-m", machine.emulation, "-shared", "-soname", f"{stem}.so", *script)
+            run(*link, f"{stem}.o", "-o", f"{stem}.so")
+        described = {
+            "include_dir": include / f"{machine.musl}-linux-musl",
+            "sys_include_dir": include / "generic-musl",
+            **dict.fromkeys(("crt_dir", "cc_dir"), folder),
+            **dict.fromkeys(("msvc_lib_dir", "kernel32_lib_dir", "darwin_sdk_dir"), ""),
+        }
+        text = "".join(f"{key}={value}\n" for key, value in described.items())
+        (staged / "libc.txt").write_text(text)
+        try:
+            staged.rename(folder)
+        except OSError:
+            # another process was quicker
+            if not (folder / "libc.txt").is_file():
+                raise
+
+
+def _assembly(functions: tuple[str, ...], hidden: tuple[str, ...]) -> str:
+    """Functions of no content; hidden words that hold nothing."""
+    lines = [".text", *(f".globl {n}\n.type {n}, %function\n{n}: .long 0" for n in functions)]
+    lines += [".data", *(f".globl {n}\n.hidden {n}\n{n}: .quad 0" for n in hidden)]
+    return "\n".join(lines) + "\n"
+
+
+def _math(library: Path) -> tuple[str, ...]:
+    """The functions of libm: the names of musl's sources."""
+    return tuple(sorted(path.stem for path in (library / "libc/musl/src/math").glob("[a-z]*.c")))
+
+
+def _runner(zig: str, folder: Path, place: Place) -> Callable[..., None]:
+    kept = str(folder.parent / "zig")
+    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": kept, "ZIG_LOCAL_CACHE_DIR": kept}
+
+    def run(*arguments: str) -> None:
+        done = subprocess.run(
+            [zig, *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise StandInBrokenError(
+                "zig cannot make the libraries that stand in for Android's",
+                place=place,
+                seen=next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}"),
+                hint="set ANDROID_NDK_HOME to an NDK, or install ziglang again",
+                details=done.stderr.strip() or None,
+            )
+
+    return run

@@ -1,0 +1,163 @@
+"""PyPI's ziglang: clang, lld and the C and C++ libraries of many targets in one package."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from contextlib import suppress
+from importlib import util
+from pathlib import Path
+
+from orchestrator.compilers.driver import LTO_LINK, CompilerMissingError, Driver
+from orchestrator.compilers.zig_cxx import LINK_FLAGS, cxx_sources
+from orchestrator.compilers.zig_parts import zig_parts
+from orchestrator.compilers.zig_wheel import Wheel, wheel_of
+from orchestrator.errors import Place
+from orchestrator.system.staging import write_bytes
+from orchestrator.values.config import ZigCompiler
+
+# Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
+# 273 KB each), UBSan is off, and warnings of PyTorch's own headers are not ours to show.
+# Unwinding entries are for functions that can throw: zig asks for all. Frame pointers are for
+# functions that call others. Together 30 KB of a small library.
+ZIG_FLAGS = (
+    *("-g0", "-fno-sanitize=all", "-Wno-invalid-specialization"),
+    *("-Xclang", "-funwind-tables=0", "-Xclang", "-mframe-pointer=non-leaf"),
+)
+# What -Oz means: clang's own, which zig takes for -Os, but inlining what is about as small as a
+# call with its unwinding entry (clang's limit of 5 makes the library larger, not smaller).
+ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
+
+# In a folder of zig's cache: the library folder of the installation that it is of; its time says
+# when that was last used.
+_INSTALLATION = "installation"
+# The folder, likewise, of zig's notes: which inputs made which result.
+_NOTES = "h"
+# A container does not see the installations of others that build in the same cache at this moment.
+_UNUSED_SECONDS = 7 * 24 * 3600
+
+# Links the bitcode in objects, not their code: zig's own `-flto` would make its libraries again.
+ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
+
+
+def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
+    """zig for the declared target. Raises what `installed_zig` raises."""
+    zig, wheel = installed_zig(place, cache_folder)
+    verbs = {
+        "cxx": ["c++", "-target", declared.target, *ZIG_FLAGS],
+        "cc": ["cc", "-target", declared.target, *ZIG_FLAGS],
+        "ar": ["ar"],
+    }
+    return Driver(
+        version=wheel.version,
+        target=declared.target,
+        identity={"zig": wheel.identity, "verbs": verbs, "smallest": ZIG_SMALLEST},
+        commands={verb: (zig, *arguments) for verb, arguments in verbs.items()},
+        cxx_library="libc++",
+        c_library="musl" if "-musl" in declared.target else "gnu",
+        zig=zig,
+        smallest=ZIG_SMALLEST,
+        lto_flags=ZIG_LTO,
+        cxx_sources=cxx_sources(Path(zig).parent / "lib"),
+        link_flags=LINK_FLAGS,
+        linked=zig_parts(zig, declared.target),
+    )
+
+
+def zig_library() -> Path | None:
+    """The folder with zig's own libraries and headers; None where zig is not installed."""
+    spec = util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "lib"
+
+
+def zig_cache(cache_folder: Path) -> Path:
+    """The folder of zig's own cache: one for each installation of zig.
+
+    zig knows its library's files by inode and time. Two environments that share one cache of it
+    would build libc++ again, a minute for each target, whenever the other one was used before.
+    """
+    library = zig_library()
+    if library is None:
+        return cache_folder / "zig"
+    return cache_folder / "zig" / hashlib.sha256(str(library).encode()).hexdigest()[:12]
+
+
+def seen_through(cache: Path, folder: Path) -> Path:
+    """`cache`, a folder of zig's cache; where it can only be read, `folder` with all that it holds.
+
+    zig opens its notes for writing, also those that it only reads. So they are copied, and its
+    results are linked; what it makes anew lies in `folder` alone.
+    """
+    if _writable(cache):
+        return cache
+    for at, _, names in os.walk(cache):
+        mirrored = folder / Path(at).relative_to(cache)
+        mirrored.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if (mirrored / name).exists():
+                continue
+            if mirrored.parent == folder and mirrored.name == _NOTES:
+                write_bytes(mirrored / name, (Path(at) / name).read_bytes())
+            else:
+                # a link to where a cache was before is none
+                (mirrored / name).unlink(missing_ok=True)
+                (mirrored / name).symlink_to(Path(at) / name)
+    return folder
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, or the folder itself."""
+    here = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(here, os.W_OK)
+
+
+def claim_zig_cache(cache_folder: Path) -> None:
+    """Make the folder, with a note of the installation, or say that it is used.
+
+    Where it is new, those go whose installation is not here and which nobody used for a week.
+    """
+    folder, library = zig_cache(cache_folder), zig_library()
+    if library is None:
+        return
+    note = folder / _INSTALLATION
+    if not note.is_file() and _writable(folder):
+        _remove_left(folder.parent)
+        folder.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{library}\n", encoding="utf-8")
+    # a cache that can only be read serves too
+    with suppress(OSError):
+        os.utime(note)
+
+
+def _remove_left(folders: Path) -> None:
+    for note in folders.glob(f"*/{_INSTALLATION}"):
+        # another process may remove it at this moment
+        with suppress(FileNotFoundError):
+            gone = not Path(note.read_text(encoding="utf-8").strip()).is_dir()
+            if gone and time.time() - note.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(note.parent, ignore_errors=True)
+
+
+def installed_zig(place: Place, cache_folder: Path) -> tuple[str, Wheel]:
+    """zig's program, and which zig it is.
+
+    Raises CompilerMissingError, ZigUnrecordedError, ZigAlteredError.
+    """
+    program = zig_program(place)
+    return program, wheel_of(Path(program), zig_cache(cache_folder), place)
+
+
+def zig_program(place: Place) -> str:
+    """zig's program. Raises CompilerMissingError."""
+    library = zig_library()
+    if library is None:
+        raise CompilerMissingError(
+            "the Python package ziglang is not installed",
+            place=place,
+            hint="run ./orchestrate, which installs the pinned dependencies",
+        )
+    return str(library.parent / "zig")

@@ -1,0 +1,58 @@
+"""The C++ library, its ABI library and the unwinder as sources: ziglang brings them.
+
+zig would compile them itself at the first link, for every installation and target again, at an
+optimisation of its own. As compilations of ours they are cached, shared and planned like the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from orchestrator.compilers.driver import CxxSource
+
+_BUILT: Final = ("-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden")
+_CXX: Final = (
+    *(*_BUILT, "-fvisibility-inlines-hidden", "-w", "-DNDEBUG", "-std=c++23"),
+    "-D_LIBCPP_BUILDING_LIBRARY",
+)
+# Folder of zig's package -> how its sources are compiled (zig's src/libs/libcxx.zig, and others).
+_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "libcxx/src": (
+        *_CXX,
+        *("-DLIBCXX_BUILDING_LIBCXXABI", "-I$zig/libcxx/src", "-I$zig/libcxx/libc"),
+    ),
+    "libcxx/src/ryu": (*_CXX, "-I$zig/libcxx/src"),
+    "libcxxabi/src": (*_CXX, "-D_LIBCXXABI_BUILDING_LIBRARY", "-I$zig/libcxx/src"),
+    # An exception is unwound from within `_Unwind_RaiseException`, which is C: without an entry of
+    # its own every `throw` ends the process.
+    "libunwind/src": (
+        *(*_BUILT, "-w", "-DNDEBUG", "-D_LIBUNWIND_IS_NATIVE_ONLY", "-I$zig/libunwind/include"),
+        *("-fexceptions", "-Xclang", "-funwind-tables=2"),
+    ),
+}
+# At a link: zig is not to bring a C++ library of its own making.
+NO_CXX_LIBRARY: Final = ("-nostdlib++",)
+# And no runtime for UBSan, which nothing here refers to: without an optimisation zig compiles one,
+# twelve CPU seconds a target.
+LINK_FLAGS: Final = (*NO_CXX_LIBRARY, "-O2")
+# For a C++ library without exceptions.
+_LEFT_OUT: Final = ("libcxxabi/src/cxa_noexception.cpp",)
+
+
+def cxx_sources(library: Path, of_unwinder: tuple[str, ...] = ()) -> tuple[CxxSource, ...]:
+    """The sources below zig's library folder; of_unwinder: flags of the unwinder's besides."""
+    return tuple(
+        CxxSource(
+            unit=f"{part}/{path.name}",
+            language="c++" if path.suffix == ".cpp" else "c",
+            flags=(
+                *flags,
+                *(of_unwinder if part == "libunwind/src" and path.suffix != ".S" else ()),
+            ),
+        )
+        for part, flags in _PARTS.items()
+        for path in sorted((library / part).iterdir())
+        if path.suffix in (".cpp", ".c", ".S") and f"{part}/{path.name}" not in _LEFT_OUT
+    )

@@ -1,0 +1,1 @@
+"""One variant's folder in `dist/`: library, headers, manifest, CMake package."""

@@ -1,0 +1,93 @@
+"""A delivered folder as the packagers read it: what its manifest lists, and nothing else.
+
+Contract: the files are those of the manifest, with the digests that it gives; a folder that was
+changed by hand is refused, so that a package never says one thing and holds another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from orchestrator.deliver.files import File
+from orchestrator.deliver.manifest import MANIFEST, Manifest, read_manifest
+from orchestrator.errors import OrchestratorError, Place
+
+NOT_FOR_RELEASE: Final = "NOT-FOR-RELEASE"
+
+
+class ChangedDeliveryError(OrchestratorError):
+    """A file of a delivered folder is missing or is not what the manifest says."""
+
+
+class Packager(Protocol):
+    """A kind of package. Modules satisfy it: `package.tarball`, `package.deb`.
+
+    SYSTEMS     of the toolchains whose variants it can hold
+    JOINS_ABIS  whether one package holds all of an app's ABIs; else each ABI has its own
+
+    `names` and `pack` take variants of one app, exactly one where ABIs are not joined.
+    """
+
+    SYSTEMS: frozenset[str]
+    JOINS_ABIS: bool
+
+    def names(self, manifests: Sequence[Manifest]) -> tuple[str, ...]:
+        """The packages' file names, the main one first; raises what `pack` raises about it."""
+
+    def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+        """Makes the packages of delivered folders in the folder `into`; returns their paths.
+
+        A package that is there and was made of the same is left as it is.
+        """
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A folder's manifest, and its files by path; `digest` identifies the whole."""
+
+    manifest: Manifest
+    files: dict[str, File]
+    digest: str
+
+
+def read_delivery(folder: Path) -> Delivery:
+    """The delivery in a folder; raises `UnreadableManifestError`, `ChangedDeliveryError`."""
+    manifest = read_manifest(folder)
+    files = {path: File(path, folder / path) for path in sorted(manifest.files)}
+    library = manifest.library.file
+    files[library] = File(library, folder / library, executable=not manifest.library.is_static)
+    wrong = [line for path, file in files.items() if (line := _problem(manifest, path, file))]
+    if wrong:
+        raise _changed(folder, manifest, wrong)
+    files[MANIFEST] = File(MANIFEST, folder / MANIFEST)
+    return Delivery(manifest, files, files[MANIFEST].sha256())
+
+
+def _problem(manifest: Manifest, path: str, file: File) -> str | None:
+    """What is wrong with a file, or nothing."""
+    fact = manifest.files.get(path)
+    if fact is None:
+        return f"{path} is not in the manifest"
+    try:
+        if file.sha256() == fact.sha256:
+            return None
+        size = file.size()
+    except OSError as cause:
+        return f"{path}: {cause.strerror}"
+    if size != fact.bytes:
+        return f"{path} has {size:,} bytes, not {fact.bytes:,}"
+    return f"{path} has other content"
+
+
+def _changed(folder: Path, manifest: Manifest, wrong: Sequence[str]) -> ChangedDeliveryError:
+    label = f"//apps/{manifest.app}:{manifest.abi}"
+    return ChangedDeliveryError(
+        "the delivered folder was changed",
+        place=Place(str(folder)),
+        expected="the files that its manifest lists, with their digests",
+        seen=", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""),
+        hint=f"build the variant again: ./orchestrate build {label}",
+    )

@@ -1,0 +1,97 @@
+"""Which files in `dist/<app>/packages/` are ours, and what each is the package of.
+
+Contract: `write_package` lists what it writes in `RECORD`; here entries get a slot, a kind of
+package and what it is of (`deb linux-x86_64`). Only what is listed, and has not been changed since,
+is removed; links are never followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from orchestrator.deliver.files import (
+    RECORD,
+    folder_digest,
+    read_record,
+    sha256_of,
+    write_record,
+    writing,
+)
+from orchestrator.system.folders import is_ours, remove_folder
+
+# Beside an app's delivered folders.
+FOLDER: Final = "packages"
+
+_Record = dict[str, dict[str, str]]
+
+
+def claim_packages(folder: Path, slot: str, names: Collection[str]) -> tuple[str, ...]:
+    """Says that these files of ours fill `slot`; returns the names of those that it removed.
+
+    When an app's version or name changes, its packages get other names, and the ones before must
+    not lie beside them. Raises `UnwritableError`.
+    """
+    known = read_record(folder / RECORD)
+    old = [name for name, entry in known.items() if entry.get("slot") == slot]
+    removed = _remove(folder, known, set(old).difference(names))
+    for name in names:
+        known.setdefault(name, {})["slot"] = slot
+    _settle(folder / RECORD, known)
+    return removed
+
+
+def drop_packages(folder: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
+    """Removes the packages of ours in `folder` whose slot is not in `but`; returns their names.
+
+    A file that was changed since it was written is somebody else's now, and stays. Raises
+    `UnwritableError`.
+    """
+    known = read_record(folder / RECORD)
+    removed = _remove(folder, known, {n for n, e in known.items() if e.get("slot") not in but})
+    _settle(folder / RECORD, known)
+    return removed
+
+
+def our_packages(folder: Path) -> tuple[str, ...]:
+    """The names of the packages in `folder` that we wrote and nobody has changed since."""
+    known = read_record(folder / RECORD)
+    return tuple(name for name in sorted(known) if _is_unchanged(folder / name, known[name]))
+
+
+def _is_unchanged(path: Path, entry: dict[str, str]) -> bool:
+    if path.is_symlink() or not path.exists():
+        return False
+    if path.is_dir():
+        if not is_ours(path):
+            return False
+        return folder_digest(path) in (entry.get("sha256"), entry.get("before"))
+    return sha256_of(path) in (entry.get("sha256"), entry.get("before"))
+
+
+def _remove(folder: Path, known: _Record, names: Collection[str]) -> tuple[str, ...]:
+    """Removes unchanged packages of ours; `known` loses all of the names."""
+    removed = []
+    for name in sorted(names):
+        entry, path = known.pop(name), folder / name
+        with writing(path):
+            if not _is_unchanged(path, entry):
+                continue
+            if path.is_dir():
+                remove_folder(path)
+            else:
+                path.unlink()
+        removed.append(name)
+    return tuple(removed)
+
+
+def _settle(record: Path, known: _Record) -> None:
+    """Brings the record up to date; without entries there is none."""
+    if known == read_record(record):
+        return
+    with writing(record):
+        if known:
+            write_record(record, known)
+        else:
+            record.unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""The texts of a delivery, from its manifest: CMake package, pkg-config files, README.
+
+Contract: pure. A text depends on the manifest and the `Layout` only, and names no path of the
+machine that it was made on: every path is relative to the file itself. What a manifest says and a
+text cannot hold is refused (UnfitTextError).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from orchestrator.deliver.manifest import Manifest
+from orchestrator.deliver.sample import c_program
+from orchestrator.system.templates import environment
+from orchestrator.values.cmake import cmake_processor, cmake_system
+
+_CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBCXX__"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a package's parts lie to each other; the CMake and pkg-config folders are in `lib`."""
+
+    include_from_lib: str
+
+
+# The delivered folder, and the tarball.
+FOLDER: Final = Layout("../include")
+
+
+def package_name(app: str) -> str:
+    """The name for `find_package` and pkg-config: `<app>_libtorch`."""
+    return f"{app}_libtorch"
+
+
+def registrations_archive(app: str) -> str:
+    """The archive to link whole."""
+    return f"lib{app}_torch_registrations.a"
+
+
+def core_archive(app: str) -> str:
+    """The archive to link by need."""
+    return f"lib{app}_torch_core.a"
+
+
+def cmake_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
+    """The CMake package: file name -> text. `toolchain.cmake` is there where zig compiled."""
+    name = package_name(manifest.app)
+    files = {
+        f"{name}-config.cmake": _render("config.cmake.j2", manifest, layout),
+        f"{name}-config-version.cmake": _render("config-version.cmake.j2", manifest, layout),
+    }
+    if manifest.toolchain.compiler == "zig":
+        files["toolchain.cmake"] = _render("toolchain.cmake.j2", manifest, layout)
+    return files
+
+
+def pkgconfig_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
+    """The pkg-config files, shared and static: file name -> text."""
+    name = package_name(manifest.app)
+    return {
+        f"{name}.pc": _render("shared.pc.j2", manifest, layout),
+        f"{name}-static.pc": _render("static.pc.j2", manifest, layout),
+    }
+
+
+def readme(manifest: Manifest, library_bytes: int) -> str:
+    """The README for the one who links it; `library_bytes` is the file's that he links."""
+    template = "README-static.md.j2" if manifest.library.is_static else "README.md.j2"
+    # One whose call is known, where there is one.
+    sampled = min(manifest.models, key=lambda model: (model.call is None, model.name))
+    return _render(
+        template,
+        manifest,
+        FOLDER,
+        library_bytes=library_bytes,
+        methods=methods_by_model(manifest),
+        program=c_program(sampled),
+        sampled=sampled.name,
+        link_name=PurePosixPath(manifest.library.file).stem.removeprefix("lib"),
+    )
+
+
+def readme_aar(manifest: Manifest, **facts: Any) -> str:
+    """The README of an AAR and of its Maven repository; `facts` are the template's own."""
+    methods = methods_by_model(manifest)
+    return _render("README-aar.md.j2", manifest, FOLDER, methods=methods, **facts)
+
+
+def methods_by_model(manifest: Manifest) -> dict[str, list[str]]:
+    """Model -> the signatures of what can be called in it."""
+    return {one.name: [method.text() for method in one.methods] for one in manifest.models}
+
+
+def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> str:
+    app = manifest.app
+    text = (
+        environment("orchestrator.deliver")
+        .get_template(template)
+        .render(
+            m=manifest,
+            name=package_name(app),
+            library_file=PurePosixPath(manifest.library.file).name,
+            registrations=registrations_archive(app),
+            core=core_archive(app),
+            include_from_lib=layout.include_from_lib,
+            has_toolchain_file=manifest.toolchain.compiler == "zig",
+            cxx_library_macro=_CXX_LIBRARY_MACROS[manifest.toolchain.cxx_library],
+            cmake_system=cmake_system(manifest.system),
+            cmake_processor=cmake_processor(manifest.system, manifest.processor),
+            pointer_bytes=4 if manifest.processor == "armv7" else 8,
+            **more,
+        )
+    )
+    return text.rstrip("\n") + "\n"

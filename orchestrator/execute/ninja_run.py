@@ -1,0 +1,136 @@
+"""Runs ninja on a written build.ninja: effects are one process, and lines handed to a view."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_progress import STATUS_FORMAT, NinjaStream, parse_status
+from orchestrator.system.process import kept_interrupts
+
+_FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
+_ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
+_MOST_ERRORS = 8
+# In place of an output's path: what ninja says of itself, a full disk for example.
+NINJA = "ninja"
+# A build killed by the kernel for want of memory says nothing else.
+_KILLED = re.compile(r"\bKilled\b|signal: 9|signal 9")
+
+
+class ActionFailedError(OrchestratorError):
+    """A compiler or linker failed; everything that was built stays in the cache."""
+
+
+@dataclass(frozen=True)
+class NinjaResult:
+    """What ninja did: actions run, and what failed (output path -> its text)."""
+
+    actions: int
+    failures: Mapping[str, str]
+
+
+def ninja_binary() -> str:
+    """The ninja that the `ninja` package brings."""
+    return str(Path(sys.executable).with_name("ninja"))
+
+
+def run_ninja(
+    build_file: Path,
+    targets: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    folder: Path,
+    jobs: int,
+    keep_going: bool,
+    feed: Callable[[str], None],
+) -> NinjaResult:
+    """Run ninja in `folder` to its end; every line that is not about a failure goes to `feed`.
+
+    KeyboardInterrupt (or what `feed` raises) passes through after ninja has stopped its commands;
+    ninja removes what was half written, so that the next run goes on from there.
+    """
+    argv = [ninja_binary(), "-f", str(build_file), "-j", str(jobs)]
+    argv += ["-k", "0"] if keep_going else []
+    stream, lines, actions = NinjaStream(), list[str](), 0
+    with (
+        kept_interrupts() as let_through,
+        subprocess.Popen(
+            [*argv, *targets],
+            env={**env, "NINJA_STATUS": STATUS_FORMAT},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            let_through()
+            while chunk := os.read(process.stdout.fileno(), 65536):
+                for line in stream.feed(chunk):
+                    lines.append(line)
+                    if parse_status(line) is not None:
+                        actions += 1
+                        feed(line)
+            lines += stream.end()
+            code = process.wait()
+        except BaseException:
+            # A terminal's Ctrl-C reaches ninja too; a signal sent to this process alone does not.
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            raise
+    failures = _failures(lines)
+    if code and not failures:
+        said = [line for line in lines if parse_status(line) is None]
+        failures = {NINJA: "\n".join(said[-20:])}
+    return NinjaResult(actions, failures)
+
+
+def _failures(lines: Sequence[str]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in lines:
+        match = _FAILED.match(line)
+        if match:
+            current = found.setdefault(match[2].strip(), [])
+        elif parse_status(line) is not None or line.startswith("ninja: "):
+            current = None
+        elif current is not None:
+            current.append(line)
+    return {output: "\n".join(text) for output, text in found.items()}
+
+
+def failure_error(
+    result: NinjaResult,
+    names: Mapping[str, str],
+    total: int,
+    log: Path,
+    about: Collection[str] | None = None,
+) -> ActionFailedError:
+    """The error for a failed run; the whole text of every failure goes to `log`.
+
+    names: output path -> the unit that it is made of.  about: the outputs of which the error tells.
+    """
+    log.write_text("\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()))
+    output = next(path for path in result.failures if about is None or path in about)
+    text = result.failures[output]
+    # an action's text begins with its command, ninja's own has none
+    rest = text if output == NINJA else text.partition("\n")[2]
+    lines = rest.splitlines() or text.splitlines() or ["ninja ended without a word"]
+    errors = [line for line in lines if _ERROR.search(line)] or lines
+    first = errors[0]
+    if all(_KILLED.search(line) for line in errors):
+        first = "the compiler was killed: probably not enough memory"
+    others = f"; {len(result.failures)} of {total} actions failed" if total > 1 else ""
+    return ActionFailedError(
+        f"{names.get(output, output)} failed to build",
+        seen=first[:300],
+        hint=f"the command and all its output are in {log}; what was built is kept" + others,
+        details="\n".join(errors[:_MOST_ERRORS]),
+    )

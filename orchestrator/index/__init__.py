@@ -1,0 +1,1 @@
+"""What every function of PyTorch's objects needs: the runtime index, read and made."""

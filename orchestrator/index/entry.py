@@ -1,0 +1,78 @@
+"""What our own native code needs of the runtime: the roots of every walk over the index.
+
+Shipped as data beside the index, since planning comes before compiling; a test compiles the native
+sources and compares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.index.objects import read_object
+from orchestrator.pytorch.versions import DATA
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Symbols that our objects leave undefined, by what they are linked into.
+
+    library   the C API: in every variant
+    tracer    the recorder and what it calls, besides
+    """
+
+    library: frozenset[str]
+    tracer: frozenset[str]
+
+
+def entry_path(version: str) -> Path:
+    """Where the entry symbols for a PyTorch version are shipped."""
+    return DATA / f"pytorch-{version}.entry.json"
+
+
+def load_entry(version: str) -> Entry:
+    """The shipped symbols."""
+    data = json.loads(entry_path(version).read_text())
+    return Entry(frozenset(data["library"]), frozenset(data["tracer"]))
+
+
+def entry_text(entry: Entry) -> str:
+    """The file's text; equal values give equal bytes."""
+    data = {"library": sorted(entry.library), "tracer": sorted(entry.tracer)}
+    return json.dumps(data, indent=1) + "\n"
+
+
+def recording_symbols(index: RuntimeIndex) -> frozenset[str]:
+    """What the dispatcher calls to tell observers of an operator: in a tracer every call site does
+    so, in the objects of the index none (PYTORCH_DISABLE_PER_OP_PROFILING)."""
+    symbols = (name.split("@", 1)[0] for name in index.names)
+    return frozenset(s for s in symbols if _RECORDING.match(s))
+
+
+# Members of c10::Dispatcher with RecordFunction in their names (ATen/core/dispatch/Dispatcher.h)
+_RECORDING = re.compile(r"_ZNK?3c1010Dispatcher\d+\w*RecordFunction")
+
+
+def loader_symbols(index: RuntimeIndex) -> frozenset[str]:
+    """PyTorch's own loaders, for consumers of the static libraries: the C API uses another one."""
+    symbols = (name.split("@", 1)[0] for name in index.names)
+    return frozenset(s for s in symbols if s.startswith(_LOADERS))
+
+
+# torch::jit::_load_for_mobile, all overloads (torch/csrc/jit/mobile/import.h)
+_LOADERS = "_ZN5torch3jit16_load_for_mobileE"
+
+
+def undefined_symbols(objects: list[Path]) -> frozenset[str]:
+    """Symbols that the objects refer to and none of them defines. Raises ObjectUnreadableError."""
+    needed: set[str] = set()
+    defined: set[str] = set()
+    for path in objects:
+        facts = read_object(path)
+        defined |= {*facts.global_symbols, *facts.weak_symbols}
+        for section in facts.sections.values():
+            needed |= {r.symbol for r in section.references if not r.section}
+    return frozenset(needed - defined)

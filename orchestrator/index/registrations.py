@@ -1,0 +1,201 @@
+"""Finds, in one object, the sections that register operators, and cuts them into registrations.
+
+Three shapes exist in PyTorch 1.13, all visible in the order of the relocations:
+
+* `TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("add.Tensor", TORCH_FN(f)); ... }` becomes a function
+  that, for each operator, loads the kernel's address, then the name's string, then calls
+  `torch::Library::_impl` (or `_def`, torch/library.h).  Everything since the previous call belongs
+  to this operator.
+* `OperatorGenerator({OperatorGeneratorArgs(TORCH_SELECTIVE_SCHEMA("aten::len.t(..."), f), ...})`
+  (torch/csrc/jit/runtime/register_prim_ops.cpp) becomes a constant array: a string, then a
+  function, again and again.
+* `RegisterOperators({OperatorGenerator(TORCH_SELECTIVE_SCHEMA("aten::split(..."), lambda), ...})`
+  (torch/csrc/jit/runtime/register_special_ops.cpp) becomes a static initialiser that, for each
+  operator, loads the schema's string, then the lambda's vtable or the function's address, then
+  calls `torch::jit::Operator`'s constructor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from orchestrator.index.objects import ObjectFacts, Reference, Section
+
+# An Itanium-mangled identifier: its length, then that many characters. The anonymous namespace's
+# own identifier ends with a digit.
+_MANGLED_INIT = re.compile(r"(?:_GLOBAL__N_1)?(\d+)(TORCH_LIBRARY_\w+)")
+# After `_init_`: the namespace (which may begin with `_`), a dispatch key, the macro's number.
+_LIBRARY_INIT = re.compile(
+    r"TORCH_LIBRARY_(?:"
+    r"IMPL_init_(?P<impl>\w+)_(?P<key>[A-Za-z0-9]+)_\d+"
+    r"|FRAGMENT_init_(?P<fragment>\w+)_\d+"
+    r"|init_(?P<library>\w+))$"
+)
+# `torch::Library::_impl`, `_def` (two overloads) and `_fallback`, by the start of their symbols.
+_COMMIT = {
+    "_ZNR5torch7Library5_implE": "impl",
+    "_ZNR5torch7Library4_defE": "def",
+    # the templates `def` and `impl` around them, where the compiler did not inline these
+    "_ZNR5torch7Library3def": "def",
+    "_ZNR5torch7Library4impl": "impl",
+    "_ZNR5torch7Library9_fallbackE": "fallback",
+}
+# A kernel given to one of these templates is a part of its symbol: TORCH_FN's type, or a function
+# pointer, or a lambda.
+_HOLDS_KERNEL = re.compile(r"26CompileTimeFunctionPointerI|[PR]F|Ul")
+# `torch::jit::Operator::Operator` and `OperatorGenerator<...>` around it.
+_OPERATOR = ("_ZN5torch3jit8OperatorC", "_ZN5torch3jit17OperatorGeneratorI")
+# Allocation, unwinding, and the containers in which schemas and their tags are handed over.
+_GLUE = ("_Znw", "_Zdl", "_Unwind", "_ZSt", "_ZNSt3__16vectorI", "_ZNSt3__112basic_stringI")
+_NAME = re.compile(r"^(?:[A-Za-z_][\w]*::)?[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?$")
+_SCHEMA = re.compile(r"^((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)\(")
+_QUALIFIED_SCHEMA = re.compile(r"^([a-z_]\w*::\w+(?:\.\w+)?)\(")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One operator's share of a registering section."""
+
+    operator: str
+    key: str
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True)
+class CutSection:
+    """A registering section: what remains of its references, and what was cut out of it."""
+
+    remainder: tuple[Reference, ...]
+    cuts: tuple[Cut, ...]
+
+
+def cut_registrations(facts: ObjectFacts, section: Section) -> CutSection | None:
+    """The section's registrations; None where it registers nothing."""
+    if section.name.startswith(".data.rel.ro"):
+        cuts = tuple(_operator_array(facts, section))
+        return CutSection((), cuts) if cuts else None
+    library = _library_of(section.name)
+    if library is not None and any(_commit_kind(facts, r) for r in section.references):
+        return _library_function(facts, section, *library)
+    if any(_symbol(facts, r).startswith(_OPERATOR) for r in section.references):
+        return _operator_constructors(facts, section)
+    return None
+
+
+def _library_of(section_name: str) -> tuple[str, str | None] | None:
+    """(namespace, dispatch key or None) of the `TORCH_LIBRARY*` block that a section compiles."""
+    mangled = _MANGLED_INIT.search(section_name)
+    if mangled is None:
+        return None
+    match = _LIBRARY_INIT.match(mangled[2][: int(mangled[1])])
+    if match is None or "static_init" in mangled[2]:
+        return None
+    return match["impl"] or match["fragment"] or match["library"], match["key"]
+
+
+def _symbol(facts: ObjectFacts, reference: Reference) -> str:
+    """What a reference names; a function of this object is mostly named by its section alone."""
+    if reference.symbol or not reference.section:
+        return reference.symbol
+    section = facts.sections.get(reference.section)
+    return section.defines[0] if section is not None and section.defines else ""
+
+
+def _commit_kind(facts: ObjectFacts, reference: Reference) -> str | None:
+    symbol = _symbol(facts, reference)
+    return next((kind for start, kind in _COMMIT.items() if symbol.startswith(start)), None)
+
+
+def _operator_array(facts: ObjectFacts, section: Section) -> Iterator[Cut]:
+    operator: str | None = None
+    for reference in section.references:
+        text = facts.string_at(reference.section, reference.addend)
+        if text is not None:
+            match = _QUALIFIED_SCHEMA.match(text)
+            operator = match[1] if match else None
+        elif operator is not None:
+            yield Cut(operator, "jit", (reference,))
+            operator = None
+
+
+def _library_function(
+    facts: ObjectFacts, section: Section, namespace: str, key: str | None
+) -> CutSection:
+    cuts: list[Cut] = []
+    pending: list[Reference] = []
+    operator: str | None = None
+    remainder: list[Reference] = []
+    for reference in sorted(section.references, key=lambda r: r.offset):
+        text = facts.string_at(reference.section, reference.addend)
+        kind = _commit_kind(facts, reference)
+        if text is not None:
+            operator = _operator_of(text, namespace) or operator
+        elif kind is not None:
+            holder = _HOLDS_KERNEL.search(_symbol(facts, reference)) is not None
+            (pending if holder else remainder).append(reference)
+            if operator is not None or kind == "fallback":
+                name = operator if kind != "fallback" else f"{namespace}::<fallback>"
+                register_key = key or ("catchall" if _has_kernel(facts, pending) else "schema")
+                cuts.append(
+                    Cut(
+                        name or "",
+                        f"fallback:{key}" if kind == "fallback" else register_key,
+                        tuple(pending),
+                    )
+                )
+                pending = []
+            operator = None
+        elif _is_glue(reference):
+            remainder.append(reference)
+        else:
+            pending.append(reference)
+    return CutSection((*remainder, *pending), tuple(cuts))
+
+
+def _has_kernel(facts: ObjectFacts, pending: list[Reference]) -> bool:
+    """Whether code is referred to; a schema with tags refers to their constants."""
+    sections = (facts.sections.get(reference.section) for reference in pending)
+    return any(section is not None and section.name.startswith(".text") for section in sections)
+
+
+def _is_glue(reference: Reference) -> bool:
+    """Whether it is of the registering machinery, or called whatever is registered.
+
+    A kernel is not called here: its address is loaded, or it is a part of a template's symbol.
+    """
+    if reference.call or reference.symbol.startswith("_ZN5torch11CppFunction"):
+        return _HOLDS_KERNEL.search(reference.symbol) is None
+    return reference.symbol.startswith(_GLUE)
+
+
+def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:
+    cuts: list[Cut] = []
+    remainder: list[Reference] = []
+    pending: list[Reference] = []
+    operator: str | None = None
+    for reference in sorted(section.references, key=lambda r: r.offset):
+        symbol = _symbol(facts, reference)
+        schema = _QUALIFIED_SCHEMA.match(facts.string_at(reference.section, reference.addend) or "")
+        if schema is not None:
+            remainder += pending
+            operator, pending = schema[1], []
+        elif symbol.startswith(_OPERATOR):
+            remainder.append(reference)
+            if operator is not None:
+                cuts.append(Cut(operator, "jit", tuple(pending)))
+                operator, pending = None, []
+        elif operator is None or _is_glue(reference):
+            remainder.append(reference)
+        else:
+            pending.append(reference)
+    return CutSection((*remainder, *pending), tuple(cuts))
+
+
+def _operator_of(text: str, namespace: str) -> str | None:
+    match = _SCHEMA.match(text)
+    name = match[1] if match else (text if _NAME.match(text) else None)
+    if name is None:
+        return None
+    return name if "::" in name else f"{namespace}::{name}"

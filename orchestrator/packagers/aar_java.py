@@ -1,0 +1,139 @@
+"""The Java API of an app: sources of its own package, and the classes.jar that is made of them.
+
+Each app has a Java package of its own (`libtorch.camera`): two apps' AARs can then be in one APK,
+where two classes of one name are an error, and a tensor of one library cannot be given to the other
+by mistake, which would crash: their types differ.
+
+The sources (`native/java/libtorch/app`) are plain Java in the package `libtorch.app`, so that every
+tool reads them; here the package's name is put in, and the one class that is rendered: the name of
+the app's native library.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from orchestrator.deliver.files import File
+from orchestrator.errors import OrchestratorError
+from orchestrator.packagers.zips import write_zip
+from orchestrator.system.templates import environment
+
+SOURCES: Final = Path(__file__).parents[1] / "native/java/libtorch/app"
+# What Android's tools take from every JDK since 9.
+RELEASE: Final = 8
+_PACKAGE: Final = re.compile(r"\blibtorch\.app\b")
+# -options: newer JDKs call 8 obsolete.
+_FLAGS: Final = (
+    *("--release", str(RELEASE), "-encoding", "UTF-8", "-proc:none", "-implicit:none"),
+    *("-g:source,lines", "-Xlint:all", "-Xlint:-options", "-Werror"),
+)
+_JAR_MANIFEST: Final = File("META-INF/MANIFEST.MF", b"Manifest-Version: 1.0\r\n\r\n")
+# JLS 3.9: keywords, and the literals that are no identifiers either.
+_RESERVED: Final = re.compile(
+    r"abstract|assert|boolean|break|byte|case|catch|char|class|const|continue|default|do"
+    r"|double|else|enum|extends|false|final|finally|float|for|goto|if|implements|import"
+    r"|instanceof|int|interface|long|native|new|null|package|private|protected|public"
+    r"|return|short|static|strictfp|super|switch|synchronized|this|throw|throws|transient"
+    r"|true|try|void|volatile|while"
+)
+
+
+class JavaCompileError(OrchestratorError):
+    """javac refused the Java API: one that is older than 9, or broken."""
+
+
+@dataclass(frozen=True)
+class JavaCompiler:
+    """A javac that was found, and what it says that it is (`javac 17.0.15`)."""
+
+    program: str
+    version: str
+
+
+def java_package(app: str) -> str:
+    """The Java package of an app, which is its AAR's Android namespace as well.
+
+    What no identifier may hold becomes `_`, as JLS 6.1 suggests; a part of an Android namespace
+    also begins with a letter.
+    """
+    name = re.sub(r"\W", "_", app, flags=re.ASCII)
+    if not name[0].isalpha():
+        name = f"app_{name}"
+    return f"libtorch.{name}_" if _RESERVED.fullmatch(name) else f"libtorch.{name}"
+
+
+def java_sources(app: str, library: str) -> tuple[File, ...]:
+    """The sources for an app, by path in a jar; `library` is what System.loadLibrary takes."""
+    package = java_package(app)
+    texts = {
+        path.name: _PACKAGE.sub(package, path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCES.glob("*.java"))
+    }
+    template = environment("orchestrator.packagers").get_template("App.java.j2")
+    texts["App.java"] = template.render(package=package, app=app, library=library)
+    folder = package.replace(".", "/")
+    return tuple(File(f"{folder}/{name}", texts[name].encode()) for name in sorted(texts))
+
+
+def find_java_compiler(env: Mapping[str, str]) -> JavaCompiler | None:
+    """javac of JAVA_HOME, else on PATH; None where there is none that starts."""
+    homes = [f"{env['JAVA_HOME']}/bin"] if env.get("JAVA_HOME") else []
+    for path in (*homes, env.get("PATH", "")):
+        program = shutil.which("javac", path=path)
+        if program is None:
+            continue
+        done = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, errors="replace", check=False
+        )
+        version = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+        if done.returncode == 0 and version.startswith("javac"):
+            return JavaCompiler(program, version)
+    return None
+
+
+def compile_java(sources: Iterable[File], compiler: JavaCompiler) -> tuple[File, ...]:
+    """The classes of the sources, by their path in a jar. Raises `JavaCompileError`."""
+    with tempfile.TemporaryDirectory(prefix="java-") as name:
+        folder = Path(name)
+        paths = []
+        for source in sources:
+            path = folder / "src" / source.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            source.write(path)
+            paths.append(str(path.relative_to(folder)))
+        done = subprocess.run(
+            [compiler.program, *_FLAGS, "-d", "out", *paths],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode != 0:
+            raise JavaCompileError(
+                "the Java API does not compile",
+                expected=f"a JDK since 9, whose javac knows --release {RELEASE}",
+                seen=compiler.version,
+                hint="set JAVA_HOME to another JDK",
+                details=(done.stdout + done.stderr).strip(),
+            )
+        out = folder / "out"
+        return tuple(
+            File(path.relative_to(out).as_posix(), path.read_bytes())
+            for path in sorted(out.rglob("*.class"))
+        )
+
+
+def jar(files: Iterable[File]) -> bytes:
+    """A jar of the files; its manifest goes first, where JarInputStream looks for it."""
+    target = io.BytesIO()
+    write_zip(target, [_JAR_MANIFEST, *files], first=_JAR_MANIFEST.path)
+    return target.getvalue()

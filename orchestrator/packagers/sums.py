@@ -1,0 +1,69 @@
+"""`SHA256SUMS` of an app's packages, as coreutils' `sha256sum` checks it, and its signature.
+
+Contract: it lists all packages of ours in the folder, sorted, and of one that is a folder each
+file, so that equal packages have an equal list. It is a package file of ours like the others: one
+that somebody changed is not replaced. While packages are being replaced it tells of those before,
+so that a check in between fails; the next build mends it.
+
+The signature is minisign's (jedisct1.github.io/minisign, "Signature format"), of the list's BLAKE2b
+digest; its trusted comment, which it covers, says which package and version the list is of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from orchestrator.deliver.files import files_below, sha256_of, write_package
+from orchestrator.deliver.record import claim_packages, our_packages
+from orchestrator.packagers.minisign import SigningKey
+from orchestrator.system.folders import MARKER
+
+SUMS: Final = "SHA256SUMS"
+SIGNATURE: Final = f"{SUMS}.minisig"
+# What the record says that both are of.
+SLOT: Final = "sums"
+_HINT: Final = "move it away, and build again"
+
+
+def write_sums(folder: Path, key: SigningKey | None, comment: str) -> bool:
+    """Bring the list and its signature up to date; tells whether anything was written.
+
+    Without packages of ours there is no list, without a key no signature. Raises
+    `ForeignFileError`, `UnwritableError`, and what `SigningKey.sign` raises.
+    """
+    text = sums_text(folder).encode()
+    names = []
+    written = False
+    if text:
+        names.append(SUMS)
+        made_of = hashlib.sha256(text).hexdigest()
+        written = write_package(folder / SUMS, made_of, lambda f: f.write(text), hint=_HINT)
+        if key is not None:
+            names.append(SIGNATURE)
+            signed = f"minisign {made_of} {key.digest} {comment}"
+            written |= write_package(
+                folder / SIGNATURE, signed, lambda f: f.write(key.sign(text, comment)), hint=_HINT
+            )
+    return bool(claim_packages(folder, SLOT, names)) or written
+
+
+def sums_text(folder: Path) -> str:
+    """The list's text; empty without packages of ours."""
+    names = [
+        name
+        for package in our_packages(folder)
+        if package not in (SUMS, SIGNATURE)
+        for name in _files_of(folder, package)
+    ]
+    return "".join(f"{sha256_of(folder / name)}  {name}\n" for name in sorted(names))
+
+
+def _files_of(folder: Path, package: str) -> Iterator[str]:
+    """The package itself, or the files of one that is a folder."""
+    if not (folder / package).is_dir():
+        yield package
+        return
+    yield from (f"{package}/{name}" for name in files_below(folder / package) if name != MARKER)

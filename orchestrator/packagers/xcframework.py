@@ -1,0 +1,298 @@
+"""An app's iOS variants as one XCFramework, and as a Swift package around it.
+
+    <Name>-<version>.xcframework.zip   <Name>.xcframework/: for Xcode, CMake, and SwiftPM's `url:`
+    <Name>-<version>-swift.zip         <Name>/Package.swift and podspec, with the XCFramework beside
+                                       them, and a Swift API over it
+
+    <Name>.xcframework/
+      Info.plist                       as `xcodebuild -create-xcframework` writes it
+      ios-arm64/, ios-arm64_x86_64-simulator/
+        lib<app>_torch.a               universal where there are several processors
+        Headers/<Name>/                the C API and its module map
+      PrivacyInfo.xcprivacy, README.md, manifest.json, sbom.cdx.json, licences/
+
+Contract: see `delivered.Packager`. Every object in it is checked: platform, least version,
+processor, and that the library offers the C API and nothing else. The headers lie in a folder of
+the module's name: Xcode copies all `Headers` into one place, where two module maps would meet.
+"""
+
+from __future__ import annotations
+
+import json
+import plistlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+from orchestrator.binary import macho
+from orchestrator.binary.macho_universal import universal
+from orchestrator.deliver import sbom
+from orchestrator.deliver.delivered import NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.files import File, write_package
+from orchestrator.deliver.headers import api_functions
+from orchestrator.deliver.manifest import Manifest
+from orchestrator.deliver.render import methods_by_model, package_name
+from orchestrator.errors import OrchestratorError
+from orchestrator.packagers.privacy import privacy_manifest
+from orchestrator.packagers.zips import write_zip
+from orchestrator.system.templates import environment
+
+SYSTEMS: Final = frozenset(("ios", "ios-simulator"))
+JOINS_ABIS: Final = True
+
+_HEADER: Final = "include/libtorch_app.h"
+# `aarch64-ios.15.0-simulator` (zig), `arm64-apple-ios15.0-simulator` (Xcode)
+_TARGET: Final = re.compile(r"-ios\.?(\d+(?:\.\d+)*)(?:-simulator)?$")
+
+
+class MixedVariantsError(OrchestratorError):
+    """Variants that one XCFramework cannot hold together."""
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """The variants of one platform, by processor."""
+
+    system: str
+    variants: Mapping[str, Delivery]
+
+    @property
+    def identifier(self) -> str:
+        """`ios-arm64_x86_64-simulator`."""
+        suffix = "-simulator" if self.system == "ios-simulator" else ""
+        return f"ios-{'_'.join(sorted(self.variants))}{suffix}"
+
+    def library(self) -> bytes:
+        return universal({cpu: _content(one, _library(one)) for cpu, one in self.variants.items()})
+
+    def entry(self, file: str) -> dict[str, object]:
+        """Its dictionary in `AvailableLibraries`."""
+        entry: dict[str, object] = {
+            "BinaryPath": file,
+            "HeadersPath": "Headers",
+            "LibraryIdentifier": self.identifier,
+            "LibraryPath": file,
+            "SupportedArchitectures": sorted(self.variants),
+            "SupportedPlatform": "ios",
+        }
+        if self.system == "ios-simulator":
+            entry["SupportedPlatformVariant"] = "simulator"
+        return entry
+
+
+def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    """The XCFramework's file name and the Swift package's. Raises MixedVariantsError."""
+    _refuse_mixed(manifests)
+    stem = f"{module_name(manifests[0])}-{manifests[0].version}"
+    if not all(manifest.for_release for manifest in manifests):
+        stem += f"-{NOT_FOR_RELEASE}"
+    return (f"{stem}.xcframework.zip", f"{stem}-swift.zip")
+
+
+def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+    """Makes both packages of an app's delivered folders.
+
+    Raises MixedVariantsError, UnexplainedCallError, and what `read_delivery`, `macho.check`,
+    `write_package` raise.
+    """
+    variants = [read_delivery(folder) for folder in folders]
+    manifests = [variant.manifest for variant in variants]
+    for folder, variant in zip(folders, variants, strict=True):
+        macho.check(folder / variant.manifest.library.file, _rules(variant))
+    files = _xcframework(variants)
+    targets = tuple(into / name for name in names(manifests))
+    contents = (files, [*files, *_swift_package(manifests, files)])
+    prefixes = ("", f"{module_name(manifests[0])}/")
+    digest = sha256("".join(sorted(variant.digest for variant in variants)).encode()).hexdigest()
+    for target, content, prefix in zip(targets, contents, prefixes, strict=True):
+        made_of = f"xcframework 2 {digest}"
+        write_package(target, made_of, partial(_write, files=content, prefix=prefix))
+    return targets
+
+
+def module_name(manifest: Manifest) -> str:
+    """`CameraLibtorch`: the package's name as Swift and C modules are called."""
+    words = re.findall(r"[A-Za-z0-9]+", manifest.package_name)
+    name = "".join(word[0].upper() + word[1:] for word in words)
+    return name if name[0].isalpha() else f"Lib{name}"
+
+
+def minimum_of(manifest: Manifest) -> str:
+    """The least iOS version of a variant, from its toolchain's target."""
+    match = _TARGET.search(manifest.toolchain.target or "")
+    if match is None:
+        raise MixedVariantsError(
+            f"the variant for {manifest.abi} is not for iOS",
+            expected="a toolchain whose target is an iOS version",
+            seen=manifest.toolchain.target or "no target",
+        )
+    return match[1]
+
+
+def _write(target: BinaryIO, files: Iterable[File], prefix: str) -> None:
+    write_zip(target, [File(prefix + f.path, f.content, f.executable) for f in files])
+
+
+def _refuse_mixed(manifests: Sequence[Manifest]) -> None:
+    first = manifests[0]
+    for manifest in manifests:
+        same = [
+            (one.app, one.package_name, one.version, one.fingerprint) for one in (first, manifest)
+        ]
+        if same[0] != same[1]:
+            raise MixedVariantsError(
+                "the variants are not of one state of one app",
+                expected=f"{first.package_name} {first.version}, as for {first.abi}",
+                seen=f"{manifest.package_name} {manifest.version} for {manifest.abi}",
+                hint="build them together",
+            )
+    seen: dict[tuple[str, str], str] = {}
+    for manifest in manifests:
+        key = (manifest.system, manifest.processor)
+        if key in seen:
+            raise MixedVariantsError(
+                f"two variants are for {manifest.system} on {manifest.processor}",
+                expected="one variant for each platform and processor",
+                seen=f"{seen[key]} and {manifest.abi}",
+                hint="take one of them out of the app's targets, or package them apart",
+            )
+        seen[key] = manifest.abi
+
+
+def _rules(variant: Delivery) -> macho.MachoRules:
+    manifest = variant.manifest
+    return macho.MachoRules(
+        system=manifest.system,
+        processor=manifest.processor,
+        minimum=minimum_of(manifest),
+        exports=api_functions(_content(variant, _HEADER).decode()),
+    )
+
+
+def _slices(variants: Iterable[Delivery]) -> list[_Slice]:
+    by_system: dict[str, dict[str, Delivery]] = {}
+    for variant in variants:
+        manifest = variant.manifest
+        by_system.setdefault(manifest.system, {})[manifest.processor] = variant
+    return [_Slice(system, by_system[system]) for system in sorted(by_system)]
+
+
+def _xcframework(variants: Sequence[Delivery]) -> list[File]:
+    first = variants[0]
+    module, slices = module_name(first.manifest), _slices(variants)
+    library = PurePosixPath(_library(first)).name
+    manifests = sorted((variant.manifest for variant in variants), key=lambda one: one.abi)
+    symbols = {
+        symbol
+        for variant in variants
+        for symbol in macho.needed_symbols(_path(variant, _library(variant)))
+    }
+    context = _context(manifests)
+    libraries = {f"{one.identifier}/{library}": one.library() for one in slices}
+    digests = {path: sha256(content).hexdigest() for path, content in libraries.items()}
+    files = {
+        "Info.plist": _info(slices, library),
+        "PrivacyInfo.xcprivacy": privacy_manifest(symbols),
+        "README.md": _render("README.md.j2", context),
+        "manifest.json": _manifests(manifests),
+        "sbom.cdx.json": sbom.text(_joined(manifests), digests).encode(),
+        **_licences(variants),
+        **libraries,
+    }
+    for one in slices:
+        headers = f"{one.identifier}/Headers/{module}"
+        files[f"{headers}/libtorch_app.h"] = _content(first, _HEADER)
+        files[f"{headers}/module.modulemap"] = _render("module.modulemap.j2", context)
+    return [File(f"{module}.xcframework/{path}", content) for path, content in files.items()]
+
+
+def _info(slices: Iterable[_Slice], library: str) -> bytes:
+    return plistlib.dumps(
+        {
+            "AvailableLibraries": [one.entry(library) for one in slices],
+            "CFBundlePackageType": "XFWK",
+            "XCFrameworkFormatVersion": "1.0",
+        },
+        sort_keys=True,
+    )
+
+
+def _manifests(manifests: Iterable[Manifest]) -> bytes:
+    """The variants' manifests by ABI; their files are those of the delivered folders."""
+    text = {manifest.abi: manifest.model_dump(mode="json") for manifest in manifests}
+    whole = {"format": 1, "variants": text}
+    return (json.dumps(whole, indent=2, sort_keys=True) + "\n").encode()
+
+
+def _joined(manifests: Sequence[Manifest]) -> Manifest:
+    """One manifest for the bill of materials: all ABIs, all parts."""
+    parts = {(part.component, part.version): part for one in manifests for part in one.licences}
+    abis = " ".join(manifest.abi for manifest in manifests)
+    licences = tuple(parts[key] for key in sorted(parts))
+    return manifests[0].model_copy(update={"abi": abis, "licences": licences})
+
+
+def _licences(variants: Iterable[Delivery]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for variant in variants:
+        folder = f"share/doc/{package_name(variant.manifest.app)}/"
+        for path in variant.files:
+            if path.startswith(f"{folder}licences/"):
+                found[path.removeprefix(folder)] = _content(variant, path)
+    return found
+
+
+def _swift_package(manifests: Sequence[Manifest], files: Iterable[File]) -> list[File]:
+    context = _context(manifests)
+    module = module_name(manifests[0])
+    sources = f"Sources/{module}Swift"
+    privacy = next(file for file in files if file.path.endswith("/PrivacyInfo.xcprivacy"))
+    return [
+        File("Package.swift", _render("Package.swift.j2", context)),
+        File(f"{module}.podspec", _render("podspec.j2", context)),
+        File(f"{sources}/Model.swift", _render("Model.swift.j2", context)),
+        File(f"{sources}/PrivacyInfo.xcprivacy", privacy.content),
+    ]
+
+
+def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
+    minimums = {manifest.abi: minimum_of(manifest) for manifest in manifests}
+    return {
+        "m": manifests[0],
+        "module": module_name(manifests[0]),
+        "minimums": sorted(minimums.items()),
+        "minimum": max(minimums.values(), key=lambda text: [int(n) for n in text.split(".")]),
+        "for_release": all(manifest.for_release for manifest in manifests),
+        "toolchains": sorted(
+            {f"{one.toolchain.compiler} {one.toolchain.version}" for one in manifests}
+        ),
+        "archive": names(manifests)[0],
+        "swift_archive": names(manifests)[1],
+        "methods": methods_by_model(manifests[0]),
+        # RubyGems' versions, which CocoaPods has, know no `~`.
+        "pod_version": manifests[0].version.replace("~", "-"),
+    }
+
+
+def _library(variant: Delivery) -> str:
+    return variant.manifest.library.file
+
+
+def _path(variant: Delivery, path: str) -> Path:
+    content = variant.files[path].content
+    assert isinstance(content, Path)
+    return content
+
+
+def _content(variant: Delivery, path: str) -> bytes:
+    return _path(variant, path).read_bytes()
+
+
+def _render(template: str, context: Mapping[str, object]) -> bytes:
+    templates = environment("orchestrator.packagers", "templates/xcframework")
+    text = templates.get_template(template).render(context)
+    return (text.rstrip("\n") + "\n").encode()

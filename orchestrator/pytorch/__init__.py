@@ -1,0 +1,1 @@
+"""What we know about each supported PyTorch version."""

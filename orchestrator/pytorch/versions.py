@@ -1,0 +1,286 @@
+"""What we know about each supported PyTorch version that its own files do not say.
+
+It is data, read strictly: one file a version, `data/pytorch-<version>.yaml`; supporting another
+version is writing another file. The files are ours, so a fault in one is our bug and pydantic's own
+error; a version without a file is the user's error, `RuntimeUnsupportedError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Strict
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.source.tree import TreeRules
+from orchestrator.values.config import Optimize
+
+Kind = Literal[
+    "c10",
+    "aten-core",
+    "generated",
+    "native",
+    "native-cpu-kernel",
+    "quantized",
+    "torch",
+    "serialize",
+    "third-party",
+]
+Strings = Annotated[tuple[str, ...], Strict(False)]
+
+DATA: Final = Path(__file__).parent / "data"
+# Licence texts that a source tree does not hold, though code in it is under them.
+LICENCES: Final = DATA / "licences"
+
+
+class RuntimeUnsupportedError(OrchestratorError):
+    """WORKSPACE pins a PyTorch version for which we ship no data."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+
+class TreeData(_Data):
+    """Globs of the files that count, see `TreeRules`."""
+
+    include: Strings
+    exclude: Strings
+
+    @property
+    def rules(self) -> TreeRules:
+        return TreeRules(self.include, self.exclude)
+
+
+class UnitSet(_Data):
+    """A set of units: named lists of build_variables.bzl, globs and files of the tree, and files
+    written by code generation, relative to the folder it writes to. `without` are globs of units
+    that are left out again."""
+
+    lists: Strings
+    globs: Strings
+    files: Strings
+    generated: Strings
+    without: Strings
+
+
+class KindRule(_Data):
+    """Units that match the glob are of this kind, unless an earlier rule matched."""
+
+    glob: str
+    kind: Kind
+
+
+class FamilyRule(_Data):
+    """Units that match the glob are of this family, unless an earlier rule matched."""
+
+    glob: str
+    family: str
+
+
+class UpstreamData(_Data):
+    """What upstream's own build of the lite interpreter compiles."""
+
+    units: UnitSet
+    families: Annotated[tuple[FamilyRule, ...], Strict(False)]
+
+
+class ConfigureData(_Data):
+    """Headers that CMake configures (path as included -> `.in` file in the tree), and values."""
+
+    headers: Mapping[str, str]
+    values: Mapping[str, str]
+
+
+class AlwaysUnit(_Data):
+    """A unit without which nothing runs, though no operator of the selection names it; and why."""
+
+    unit: str
+    why: str
+    tracer_only: bool = False
+
+
+class IncludeRule(_Data):
+    """A header of ours that one unit is compiled with (`-include`), and why.
+
+    unless: root operators of models whose variants have the unit as it is.
+    """
+
+    unit: str
+    header: str
+    why: str
+    unless: Strings = ()
+
+
+class FlagsRule(_Data):
+    """Flags that some units have before all others, the headers of ours, under native/, that they
+    find by them, and why. `units` are globs."""
+
+    units: Strings
+    flags: Strings
+    headers: Strings
+    why: str
+
+
+class FallbackRule(_Data):
+    """A unit that registers a dispatch key's fallback, and the operators whose results carry it."""
+
+    unit: str
+    operators: Strings
+
+
+class AloneUnit(_Data):
+    """A unit that cannot be a member of a unity shard, and why."""
+
+    unit: str
+    why: str
+
+
+class UnityData(_Data):
+    """Unity shards: operators of nearly every variant, a shard's size in CPU seconds, conflicts."""
+
+    usual: Strings
+    cost: float
+    undefine: Strings
+    alone: Annotated[tuple[AloneUnit, ...], Strict(False)]
+
+
+class ByNameRule(_Data):
+    """Operators that a unit looks up by name."""
+
+    unit: str
+    operators: Strings
+    why: str
+
+
+class CutRule(_Data):
+    """A unit that only tensors of one kind reach: replaced by stubs where nothing makes them."""
+
+    unit: str
+    unless: Literal["quantized", "sparse"]
+
+
+class TextPlace(_Data):
+    """A licence's text: a file, or lines of one (first and last, from 1)."""
+
+    file: str
+    lines: Annotated[tuple[int, int], Strict(False)] | None = None
+
+    def read(self, folder: Path) -> bytes:
+        """The text; raises `OSError`."""
+        data = (folder / self.file).read_bytes()
+        if self.lines is None:
+            return data
+        first, last = self.lines
+        return b"".join(data.splitlines(keepends=True)[first - 1 : last])
+
+
+class ShippedText(_Data):
+    """A licence's text that we ship: a file of `LICENCES`."""
+
+    shipped: str
+
+    def read(self, folder: Path) -> bytes:
+        """The text; raises `OSError`."""
+        return (LICENCES / self.shipped).read_bytes()
+
+
+class LicenceRule(_Data):
+    """A part of PyTorch's objects and headers: its licence (an SPDX expression) and texts, by name.
+
+    Variants hold it that hold one of the units, globs as in `tree`. `files` are globs of the files
+    of the tree that it consists of; none stands for the whole tree, or header set (`third_party`).
+    """
+
+    component: str
+    version: str
+    licence: str
+    texts: Mapping[str, TextPlace | ShippedText]
+    units: Strings
+    files: Strings = ()
+    third_party: str | None = None
+
+
+class MemoryData(_Data):
+    """Megabytes that the compiler takes for a unit, and for one of `heavy_cost` CPU seconds."""
+
+    unit_mb: int
+    heavy_unit_mb: int
+    heavy_cost: float
+
+
+class WorkRule(_Data):
+    """What kernels of some tags (globs) work on, and how many steps one of it takes."""
+
+    tags: Strings
+    of: Literal["elements", "results", "products"]
+    steps: float
+
+
+class WorkData(_Data):
+    """How traces turn what they count into steps, each about a nanosecond (`trace/hot.py`).
+
+    call and kernel are steps of a call of an operator, and of a kernel's start. The first rule that
+    matches a tag counts; `element` is for elements of tags that none matches.
+    """
+
+    call: int
+    kernel: int
+    element: float
+    rules: Annotated[tuple[WorkRule, ...], Strict(False)]
+
+
+class VersionData(_Data):
+    """The facts about one version of PyTorch; the YAML file's comments explain each."""
+
+    version: str
+    tree: TreeData
+    debian_suites: Strings
+    disk_mb: int
+    units: UnitSet
+    kinds: Annotated[tuple[KindRule, ...], Strict(False)]
+    upstream: UpstreamData
+    optimised: Strings
+    configure: ConfigureData
+    always: Annotated[tuple[AlwaysUnit, ...], Strict(False)]
+    without_pch: Strings
+    making: Strings
+    include: Annotated[tuple[IncludeRule, ...], Strict(False)]
+    flags: Annotated[tuple[FlagsRule, ...], Strict(False)]
+    fallbacks: Annotated[tuple[FallbackRule, ...], Strict(False)]
+    unity: UnityData
+    by_name: Annotated[tuple[ByNameRule, ...], Strict(False)]
+    cuts: Annotated[tuple[CutRule, ...], Strict(False)]
+    licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
+    memory: MemoryData
+    random: Strings
+    lapack: Strings
+    custom_classes: Strings
+    computed_tags: Mapping[str, Strings]
+    work: WorkData
+    all_operators_bytes: Mapping[str, Mapping[Optimize, int]]
+
+
+def supported_versions(folder: Path = DATA) -> tuple[str, ...]:
+    """The PyTorch versions for which data is shipped, sorted."""
+    return tuple(sorted(f.stem.removeprefix("pytorch-") for f in folder.glob("pytorch-*.yaml")))
+
+
+@cache
+def load_version(version: str, folder: Path = DATA) -> VersionData:
+    """The facts about PyTorch `version`. Raises `RuntimeUnsupportedError`."""
+    if version not in supported_versions(folder):
+        raise RuntimeUnsupportedError(
+            f"PyTorch {version} is not a supported runtime",
+            expected="one of " + ", ".join(supported_versions(folder)),
+            seen=version,
+            hint="change `runtime: pytorch:` in WORKSPACE",
+        )
+    text = (folder / f"pytorch-{version}.yaml").read_text(encoding="utf-8")
+    data = VersionData.model_validate(yaml.safe_load(text))
+    assert data.version == version, f"pytorch-{version}.yaml says {data.version}"
+    return data

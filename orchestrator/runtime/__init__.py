@@ -1,1 +1,0 @@
-"""The runtime: a pinned PyTorch source tree, verified, and what is known about it."""

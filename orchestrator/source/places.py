@@ -1,0 +1,106 @@
+"""The ways to get a source tree: a path, an archive by its URL, the Debian source package, a git
+remote.
+
+Each puts the files that count into a staging folder. A way that cannot be gone on this machine
+raises `WayClosed`; one that gives something wrong raises an `OrchestratorError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.context import Context
+from orchestrator.load.workspace import expand
+from orchestrator.source.apt import AptClient
+from orchestrator.source.download import download, shown
+from orchestrator.source.git_clone import clone
+from orchestrator.source.tree import TreeRules, tree_files
+from orchestrator.source.unpack import unpack
+from orchestrator.system.process import WayClosed
+from orchestrator.values.config import ArchiveSource, DebianSource, GitSource, Source
+
+
+def way_name(source: Source) -> str:
+    """A source in a few words, such as `debian pytorch_1.13.1+dfsg.orig.tar.xz`."""
+    if source.git:
+        return f"git {source.git.remote} {source.git.tag}"
+    if source.debian:
+        return f"debian {source.debian.archive}"
+    if source.archive:
+        return f"archive {shown(source.archive.url)}"
+    return f"path {source.path}"
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What going a way needs: `staging` is a folder on the cache's disk that is removed after."""
+
+    context: Context
+    staging: Path
+    apt: AptClient
+    progress: Callable[[str], None]
+
+    def go(self, source: Source, staged: Path, rules: TreeRules) -> None:
+        """Put the files of `source` that count into the empty folder `staged`, unverified.
+
+        Raises `WayClosed`, and the errors of `tree.py`, `archive.py`, `download.py` and `apt.py`.
+        """
+        if source.git:
+            self._git(source.git, staged, rules)
+        elif source.debian:
+            self._debian(source.debian, staged, rules)
+        elif source.archive:
+            self._archive(source.archive, staged, rules)
+        else:
+            assert source.path
+            self._path(source.path, staged, rules)
+
+    def _path(self, text: str, staged: Path, rules: TreeRules) -> None:
+        place = expand(text, self.context.root, self.context.env)
+        if place is None:
+            raise WayClosed("a variable in it is not set")
+        try:
+            if place.is_dir():
+                _copy(place, staged, rules)
+            elif place.is_file():
+                unpack(place, staged, rules.counts, flat=rules.flat)
+            else:
+                raise WayClosed(f"there is no {place}")
+        except PermissionError as error:
+            if str(error.filename).startswith(str(self.staging)):
+                raise
+            raise WayClosed(f"{error.filename} may not be read") from error
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG or error.filename != str(place):
+                raise
+            raise WayClosed("it is longer than a path can be") from error
+
+    def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
+        archive = self.apt.download(source)
+        self.progress(f"unpacking {archive.name}")
+        self._unpack(archive, staged, rules)
+
+    def _archive(self, source: ArchiveSource, staged: Path, rules: TreeRules) -> None:
+        archive = download(source, self.staging, self.context.env, self.progress)
+        self.progress(f"unpacking {shown(source.url)}")
+        self._unpack(archive, staged, rules)
+
+    def _unpack(self, archive: Path, staged: Path, rules: TreeRules) -> None:
+        unpack(archive, staged, rules.counts, flat=rules.flat)
+        archive.unlink()
+
+    def _git(self, source: GitSource, staged: Path, rules: TreeRules) -> None:
+        checkout = staged.with_name(staged.name + ".git")
+        clone(source, checkout, self.context.root, self.context.env, self.progress)
+        _copy(checkout, staged, rules)
+        shutil.rmtree(checkout)
+
+
+def _copy(tree: Path, into: Path, rules: TreeRules) -> None:
+    for path in tree_files(tree, rules):
+        (into / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tree / path, into / path)

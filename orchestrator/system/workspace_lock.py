@@ -1,0 +1,118 @@
+"""Who may work where: one build at a time in a workspace, and no `clean` under anybody's cache.
+
+The workspace: `<state>/lock` is held by one process, and says, as JSON, which. The file stays after
+the lock; only the lock counts.
+
+The cache: whoever uses it holds the lock of its marker file, shared; who removes it holds that
+alone. The marker is there as long as the folder is ours, so that a cache that can only be read has
+it too. On a file system without locks the cache is used without one: nothing there can be removed
+by `clean` then, which does want a lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.system.folders import MARKER, Kind, ensure_folder, refuse_foreign
+from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders
+
+# So much of a command line tells which it is.
+_COMMAND = 200
+
+
+class WorkspaceLockedError(OrchestratorError):
+    """Another process works in this workspace, and we were told not to wait."""
+
+
+class CacheInUseError(OrchestratorError):
+    """The cache folder is to be removed, and another process uses it."""
+
+
+@contextmanager
+def workspace_lock(
+    state: Path, wait: bool, on_wait: Callable[[str], None], command: str | None = None
+) -> Iterator[None]:
+    """Hold the workspace whose state folder is `state`, which is made where it is missing.
+
+    While another process has it, `on_wait` is told once who and since when; with `wait` False,
+    `WorkspaceLockedError` is raised instead. `command` is what others are told; by default this
+    process's command line. Raises `LocksUnsupportedError`.
+    """
+
+    def busy(descriptor: int) -> None:
+        holder = _holder(descriptor)
+        if not wait:
+            raise WorkspaceLockedError(
+                "another process works in this workspace",
+                seen=holder,
+                hint="wait for it to end, or stop it",
+            )
+        on_wait(f"waiting for {holder}")
+
+    before = _made(state, "state")
+    with file_lock(state / "lock", busy, before=before) as descriptor:
+        holder = {
+            "pid": os.getpid(),
+            "since": datetime.now().astimezone().isoformat(" ", "seconds"),
+            "command": command or shlex.join(sys.argv)[:_COMMAND],
+        }
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        yield
+
+
+@contextmanager
+def cache_in_use(cache: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Keep `clean --cache` off the cache folder, which is made where it is missing.
+
+    Any number of processes may. While one removes the folder, `on_wait` is told once which.
+    Raises what `ensure_folder` raises.
+    """
+
+    def busy(descriptor: int) -> None:
+        on_wait(f"waiting for {'; '.join(holders(descriptor)) or 'the cache folder'}")
+
+    with ExitStack() as stack:
+        # a cache can be read where nothing can be locked, such as on some network's disks
+        with suppress(LocksUnsupportedError):
+            before = _made(cache, "cache")
+            lock = file_lock(cache / MARKER, busy, before=before, shared=True, create=False)
+            stack.enter_context(lock)
+        yield
+
+
+def cache_alone(cache: Path) -> AbstractContextManager[int]:
+    """Hold a cache folder of ours that no other process uses.
+
+    Raises `CacheInUseError`, `LocksUnsupportedError`, and what `refuse_foreign` raises.
+    """
+
+    def busy(descriptor: int) -> None:
+        raise CacheInUseError(
+            f"other processes use the cache folder {cache}",
+            seen="; ".join(holders(descriptor)) or None,
+            hint="wait for them to end, or stop them",
+        )
+
+    return file_lock(cache / MARKER, busy, before=lambda: refuse_foreign(cache), create=False)
+
+
+def _made(folder: Path, kind: Kind) -> Callable[[], object]:
+    return lambda: ensure_folder(folder, kind)
+
+
+def _holder(descriptor: int) -> str:
+    """Who wrote the lock file; a process may hold the lock and not have written it yet."""
+    try:
+        holder = json.loads(os.pread(descriptor, 65536, 0))
+        return f"process {holder['pid']}, since {holder['since']}: {holder['command']}"
+    except (ValueError, KeyError, TypeError):
+        return "a process that has just begun"

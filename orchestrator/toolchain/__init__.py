@@ -1,1 +1,0 @@
-"""Toolchains: from a declaration (toolchains/<abi>.yaml) to compiler wrappers with an identity."""

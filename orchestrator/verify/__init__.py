@@ -1,0 +1,1 @@
+"""A model's outputs in one runtime, compared with another's."""

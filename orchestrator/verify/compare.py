@@ -1,0 +1,303 @@
+"""Compares what a model gave in two runtimes: two results of the driver, value by value.
+
+Contract: pure. A result is the driver's JSON (format: `native/driver/driver.h` and `values.h`),
+parsed. Floating values may differ by a tolerance that suits their dtype, since one runtime is
+compiled for size and the other for speed; integers and bools may not. NaN equals NaN, and an
+infinity equals itself. A quantised value may differ by one step. The arguments and times in the
+results play no part.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from orchestrator.errors import OrchestratorError
+
+
+class MalformedResultError(OrchestratorError):
+    """A text that should be a result of the driver is not one."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`seen` may differ from `expected` by `atol + rtol * |expected|`."""
+
+    rtol: float
+    atol: float
+
+    def holds(self, expected: float, seen: float) -> bool:
+        if math.isnan(expected) or math.isnan(seen):
+            return math.isnan(expected) and math.isnan(seen)
+        if math.isinf(expected) or math.isinf(seen):
+            return expected == seen
+        return abs(expected - seen) <= self.atol + self.rtol * abs(expected)
+
+
+# What stands for a value that differs from run to run: see verify/nondeterminism.py.
+UNSTEADY: Final = "unsteady"
+EXACT: Final = Tolerance(0, 0)
+# Sums of a few thousand products in another order differ by about sqrt(n) units in the last place.
+_FLOAT64: Final = Tolerance(1e-9, 1e-12)
+_FLOAT32: Final = Tolerance(1e-4, 1e-5)
+_FLOAT16: Final = Tolerance(1e-2, 1e-3)
+_BFLOAT16: Final = Tolerance(2e-2, 1e-2)
+_ONE_STEP: Final = Tolerance(0, 1)
+# A Python float in a model was computed from tensors, mostly of float32.
+_DOUBLE: Final = _FLOAT32
+
+# dtype -> (struct code of one number, numbers an element, tolerance); PyTorch's names.
+_DTYPES: Final[Mapping[str, tuple[str, int, Tolerance]]] = {
+    "uint8": ("B", 1, EXACT),
+    "int8": ("b", 1, EXACT),
+    "int16": ("h", 1, EXACT),
+    "int32": ("i", 1, EXACT),
+    "int64": ("q", 1, EXACT),
+    "bool": ("?", 1, EXACT),
+    "float16": ("e", 1, _FLOAT16),
+    "float32": ("f", 1, _FLOAT32),
+    "float64": ("d", 1, _FLOAT64),
+    "bfloat16": ("H", 1, _BFLOAT16),
+    "complex32": ("e", 2, _FLOAT16),
+    "complex64": ("f", 2, _FLOAT32),
+    "complex128": ("d", 2, _FLOAT64),
+    "qint8": ("b", 1, _ONE_STEP),
+    "quint8": ("B", 1, _ONE_STEP),
+    "qint32": ("i", 1, _ONE_STEP),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place where two results differ.
+
+    `run` is the call (`forward[0]`; empty where the lists of calls differ), `path` the place in its
+    output (`output[1]["boxes"]`), `kind` what differs: `runs`, `error`, `kind`, `length`, `key`,
+    `dtype`, `shape`, `scale`, `value`. For tensors `expected` and `seen` are of the worst element,
+    whose index ends the path, and `max_abs`, `max_rel` the largest differences among the finite
+    elements.
+    """
+
+    run: str
+    path: str
+    kind: str
+    expected: str
+    seen: str
+    max_abs: float | None = None
+    max_rel: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The difference without the run's name."""
+        worst = "" if self.max_abs is None else f", at most {self.max_abs:.3g} apart"
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}{self.kind}: expected {self.expected}, seen {self.seen}{worst}"
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.run, self.text) if part)
+
+
+def compare_results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> list[Difference]:
+    """All differences of two results, in the order of the runs; empty where they agree.
+
+    Raises `MalformedResultError`.
+    """
+    try:
+        return list(_results(expected, seen))
+    except (KeyError, TypeError, ValueError, IndexError, binascii.Error, struct.error) as cause:
+        raise MalformedResultError(
+            "this is not a result of the driver",
+            expected="runs with values as native/driver/values.h tells",
+            seen=f"{type(cause).__name__}: {cause}",
+            hint="the driver and the orchestrator may be of different versions: build again",
+        ) from cause
+
+
+def same_value(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> bool:
+    """Whether two values of results agree."""
+    return not any(_values(_Place("", ""), expected, seen))
+
+
+def run_name(run: Mapping[str, Any]) -> str:
+    """The name of a call in messages: `forward[0]`."""
+    return f"{run['method']}[{run['index']}]"
+
+
+def _results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[Difference]:
+    wanted = {run_name(run): run for run in expected["runs"]}
+    found = {run_name(run): run for run in seen["runs"]}
+    if list(wanted) != list(found):
+        yield Difference("", "", "runs", _listed(wanted), _listed(found))
+    for name, run in wanted.items():
+        if name in found:
+            yield from _runs(name, run, found[name])
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _runs(name: str, expected: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[Difference]:
+    codes = [run["error"]["code"] if run["error"] else "none" for run in (expected, seen)]
+    if codes[0] != codes[1]:
+        yield Difference(name, "", "error", codes[0], codes[1])
+    elif codes[0] == "none":
+        yield from _values(_Place(name, "output"), expected["output"], seen["output"])
+
+
+@dataclass(frozen=True)
+class _Place:
+    run: str
+    path: str
+
+    def inner(self, index: object) -> _Place:
+        return _Place(self.run, f"{self.path}[{index}]")
+
+    def differs(self, kind: str, expected: object, seen: object) -> Difference:
+        return Difference(self.run, self.path, kind, str(expected), str(seen))
+
+
+def _values(
+    at: _Place, expected: Mapping[str, Any], seen: Mapping[str, Any]
+) -> Iterator[Difference]:
+    (kind, *_), (other, *_) = expected, seen
+    if kind == UNSTEADY:
+        if expected[kind] not in ("any", other):
+            yield at.differs("kind", expected[kind], other)
+        return
+    if kind != other:
+        yield at.differs("kind", kind, other)
+        return
+    left, right = expected[kind], seen[kind]
+    if kind == "tensor":
+        yield from _tensors(at, left, right)
+    elif kind in ("list", "tuple"):
+        yield from _items(at, left, right)
+    elif kind == "dict":
+        yield from _entries(at, left, right)
+    elif kind == "double":
+        # JSON has no words for these: the driver writes "nan", "inf" and "-inf".
+        if not _DOUBLE.holds(float(left), float(right)):
+            yield at.differs("value", left, right)
+    elif left != right:
+        yield at.differs("value", left, right)
+
+
+def _items(at: _Place, expected: Sequence[Any], seen: Sequence[Any]) -> Iterator[Difference]:
+    if len(expected) != len(seen):
+        yield at.differs("length", len(expected), len(seen))
+        return
+    for index, (left, right) in enumerate(zip(expected, seen, strict=True)):
+        yield from _values(at.inner(index), left, right)
+
+
+def _entries(at: _Place, expected: Sequence[Any], seen: Sequence[Any]) -> Iterator[Difference]:
+    """Dicts keep the order of insertion, which is part of what a model returns."""
+    if len(expected) != len(seen):
+        yield at.differs("length", len(expected), len(seen))
+        return
+    for (left_key, left), (right_key, right) in zip(expected, seen, strict=True):
+        if list(_values(at, left_key, right_key)):
+            yield at.differs("key", key_text(left_key), key_text(right_key))
+        else:
+            yield from _values(at.inner(key_text(left_key)), left, right)
+
+
+def key_text(value: Mapping[str, Any]) -> str:
+    """A dict's key in a place: `\"boxes\"`."""
+    content = next(iter(value.values()))
+    return f'"{content}"' if "string" in value else str(content)
+
+
+def _tensors(
+    at: _Place, expected: Mapping[str, Any], seen: Mapping[str, Any]
+) -> Iterator[Difference]:
+    for name in ("dtype", "shape"):
+        if expected[name] != seen[name]:
+            yield at.differs(name, expected[name], seen[name])
+            return
+    if UNSTEADY in expected:
+        return
+    yield from _scales(at, expected, seen)
+    left, right = (base64.b64decode(tensor["data"], validate=True) for tensor in (expected, seen))
+    if left != right:
+        yield from _elements(at, expected["dtype"], expected["shape"], left, right)
+
+
+def _scales(
+    at: _Place, expected: Mapping[str, Any], seen: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """How the integers of quantised tensors are read: per tensor, or per channel."""
+    for name in ("scale", "zero_point", "axis", "scales", "zero_points"):
+        left, right = expected.get(name), seen.get(name)
+        if left is None or right is None:
+            same = left is right
+        elif name == "scale":
+            same = _FLOAT32.holds(float(left), float(right))
+        elif name in ("scales", "zero_points"):
+            same = not list(_values(at, left, right))
+        else:
+            same = left == right
+        if not same:
+            yield at.differs("scale", f"{name} {left}", f"{name} {right}")
+
+
+def _elements(
+    at: _Place, dtype: str, shape: Sequence[int], expected: bytes, seen: bytes
+) -> Iterator[Difference]:
+    if dtype not in _DTYPES:
+        # Packed or unknown elements: nothing is known that would allow a difference.
+        yield at.differs("value", f"{len(expected)} bytes of {dtype}", "other bytes")
+        return
+    left, right = _numbers(dtype, expected), _numbers(dtype, seen)
+    if len(left) != len(right):
+        raise ValueError(f"a tensor of shape {list(shape)} has {len(right)} numbers")
+    _, width, tolerance = _DTYPES[dtype]
+    wrong = [
+        i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not tolerance.holds(a, b)
+    ]
+    if not wrong:
+        return
+    worst = max(wrong, key=lambda i: (_distance(left[i], right[i]), -i))
+    pairs = [
+        (a, b) for a, b in zip(left, right, strict=True) if math.isfinite(a) and math.isfinite(b)
+    ]
+    place = at.inner(_index(worst // width, shape))
+    yield Difference(
+        at.run,
+        place.path,
+        "value",
+        repr(left[worst]),
+        repr(right[worst]),
+        max_abs=max((abs(a - b) for a, b in pairs), default=math.inf),
+        max_rel=max((abs(a - b) / abs(a) for a, b in pairs if a), default=math.inf),
+    )
+
+
+def _distance(expected: float, seen: float) -> float:
+    distance = abs(expected - seen)
+    return math.inf if math.isnan(distance) else distance
+
+
+def _index(flat: int, shape: Sequence[int]) -> str:
+    """The index of an element in row-major order: `0, 3, 17`."""
+    parts: list[str] = []
+    for size in reversed(shape):
+        flat, part = divmod(flat, size)
+        parts.append(str(part))
+    return ", ".join(reversed(parts))
+
+
+def _numbers(dtype: str, data: bytes) -> Sequence[float]:
+    code, _, _ = _DTYPES[dtype]
+    numbers = struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
+    if dtype != "bfloat16":
+        return numbers
+    # bfloat16 is the upper half of a float32.
+    shifted = struct.pack(f"<{len(numbers)}I", *(number << 16 for number in numbers))
+    return struct.unpack(f"<{len(numbers)}f", shifted)

@@ -1,0 +1,139 @@
+"""Runs a driver (or a tracer: a driver that records) on a model, in a process of its own.
+
+The model is somebody else's program: it runs with a limit of time, memory and output, leaves no
+core file, and sees nothing of the user's environment but what a program needs to start. Its process
+has the user's rights all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator.trace.runs import RunsUnreadableError, parse_runs
+from orchestrator.values.config import ModelConfig
+from orchestrator.verify.inputs import inputs_json
+from orchestrator.verify.verdict import DriverRun
+
+# A model that runs longer than this on its own inputs is stuck (seconds).
+TIME_LIMIT = 600
+# Far more than a phone has. It limits the address space: what is written is limited too late for
+# qemu-user, which then looks for room for ever; and qemu-user takes 4 GB of it for a guest of
+# 32 bits before anything runs.
+MEMORY_LIMIT = 16 * 2**30
+# Outputs are written as text, and so is what the model prints.
+OUTPUT_LIMIT = 2**30
+# The end of what a model printed that is kept.
+_SAID = 2**16
+
+# What a program needs to start; the rest may be a secret of the user's.
+_KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+_KEPT_FOR_EMULATORS: Final = "QEMU_"
+
+
+def run_driver(
+    argv: Sequence[str],
+    model_file: Path,
+    model: ModelConfig,
+    env: Mapping[str, str],
+    *,
+    fill: int | None = None,
+    level: str | None = None,
+    threads: int | None = None,
+) -> DriverRun:
+    """Run `argv` on a model's inputs; arguments are left out of the result.
+
+    fill: a byte that all fresh memory is filled with, where the C library can do that.
+    level: what it may take the processor for (native/libraries/cpuinfo.h); None: what it is.
+    threads: how many it may use (native/threads/pool.cpp); None: as many as it likes.
+    """
+    with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
+        output = Path(folder) / "result.json"
+        arguments = ["--model", str(model_file), "--output", str(output), "--no-args"]
+        if model.inputs != "bundled":
+            inputs = Path(folder) / "inputs.json"
+            with inputs.open("w", encoding="utf-8") as file:
+                json.dump(inputs_json(model.inputs), file)
+            arguments += ["--inputs", str(inputs)]
+        said = Path(folder) / "stderr"
+        with said.open("wb") as stderr:
+            try:
+                code = subprocess.run(
+                    [*argv, *arguments],
+                    env={**_reduced(env), **_filling(fill), **_level(level), **_threads(threads)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                    check=False,
+                    timeout=TIME_LIMIT,
+                    # nothing of ours runs in threads while models run
+                    preexec_fn=_limit,
+                ).returncode
+            except subprocess.TimeoutExpired:
+                return DriverRun(-1, None, f"still running after {TIME_LIMIT} s")
+        try:
+            return DriverRun(code, _read(output), _end_of(said))
+        except RunsUnreadableError as error:
+            return DriverRun(code, None, f"{_end_of(said)}\nits result cannot be read: {error}")
+
+
+def _reduced(env: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in env.items()
+        if name in _KEPT or name.startswith(_KEPT_FOR_EMULATORS)
+    }
+
+
+def _filling(byte: int | None) -> dict[str, str]:
+    """The environment in which glibc fills what it hands out with a byte.
+
+    It fills with the complement of what it is told (`alloc_perturb`, malloc/malloc.c), and does not
+    fill what comes from a thread's own cache. Another C library does not listen.
+    """
+    if byte is None:
+        return {}
+    told = byte ^ 0xFF
+    return {"GLIBC_TUNABLES": f"glibc.malloc.perturb={told}:glibc.malloc.tcache_count=0"}
+
+
+def _level(level: str | None) -> dict[str, str]:
+    return {} if level is None else {"LTA_CPU_LEVEL": level}
+
+
+def _threads(count: int | None) -> dict[str, str]:
+    return {} if count is None else {"LTA_THREADS": str(count)}
+
+
+def _limit() -> None:
+    for kind, most in (
+        (resource.RLIMIT_AS, MEMORY_LIMIT),
+        (resource.RLIMIT_FSIZE, OUTPUT_LIMIT),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (least, least))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The result; None where there is none. Raises RunsUnreadableError."""
+    try:
+        value = parse_runs(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    # The file's own path would make a recording differ from machine to machine.
+    value.pop("model", None)
+    return value
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID))
+        return file.read().decode(errors="replace")

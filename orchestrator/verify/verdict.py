@@ -1,0 +1,190 @@
+"""Whether a variant runs its app's models: from what the driver left to a verdict.
+
+Contract: pure. The caller runs the driver and hands over how it ended and what it wrote; here that
+becomes `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`.
+What did not run, and what could not be compared, is never `ok`.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.verify.compare import Difference, compare_results, run_name
+from orchestrator.verify.nondeterminism import uncompared
+
+# `ok in part`: everything ran, and some outputs have values that nothing can be compared with
+Status = Literal["ok", "ok in part", "failed", "not run here"]
+
+# What a driver says is the model's to choose.
+_LONGEST = 200
+
+
+class VerificationFailedError(OrchestratorError):
+    """A variant does not run one of its app's models as the tracer did."""
+
+
+@dataclass(frozen=True)
+class DriverRun:
+    """How the driver ended: exit code as `subprocess` gives it, its JSON if any, its stderr."""
+
+    returncode: int
+    result: Mapping[str, Any] | None
+    stderr: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One reason why a model failed. `code` is the C API's (`MISSING_DTYPE`), `OTHER_OUTPUT` for
+    outputs that differ, or `CRASHED` where the driver wrote no result."""
+
+    model: str
+    run: str
+    code: str
+    text: str
+    operators: tuple[str, ...] = ()
+    kernel_tag: str | None = None
+    dtype: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.model}, {self.run}" if self.run else self.model
+        if self.operators:
+            return f"{where}: not in this library: {', '.join(self.operators)}"
+        if self.kernel_tag:
+            return f"{where}: kernel `{self.kernel_tag}` is not in this library for {self.dtype}"
+        return f"{where}: {self.text}"
+
+
+@dataclass(frozen=True)
+class VerifyResult:
+    """The verdict on one model in one variant; `runs` is how many calls were compared.
+
+    `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`).
+    `levels` are those of the processor at which all runs were made again.
+    `threads` are the numbers of threads that all runs were made with; none: it has none of its own.
+    """
+
+    model: str
+    status: Status
+    runs: int = 0
+    failures: tuple[Failure, ...] = ()
+    reason: str = ""
+    uncompared: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    threads: tuple[int, ...] = ()
+
+
+def not_run(model: str, reason: str) -> VerifyResult:
+    """The verdict where the ABI's binaries cannot run on this machine, and why."""
+    return VerifyResult(model, "not run here", reason=reason)
+
+
+def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyResult:
+    """The verdict on a model, from the tracer's result and the driver's run in the variant.
+
+    Raises `compare.MalformedResultError` where one of the results is not one.
+    """
+    if seen.result is None:
+        failure = Failure(model, "", "CRASHED", _ending(seen))
+        return VerifyResult(model, "failed", failures=(failure,))
+    failures = list(_errors(model, seen.result))
+    failed = {failure.run for failure in failures}
+    if "" not in failed:
+        failures += [
+            _other_output(model, difference)
+            for difference in compare_results(expected, seen.result)
+            if difference.run not in failed
+        ]
+    if not failures and not seen.result["runs"]:
+        failures.append(Failure(model, "", "NO_RUNS", "nothing was run"))
+    if not failures and seen.returncode != 0:
+        failures.append(Failure(model, "", "CRASHED", _ending(seen)))
+    places = uncompared(expected)
+    status: Status = "failed" if failures else "ok in part" if places else "ok"
+    return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
+
+
+def at_levels(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
+    """The verdict on a model that ran with all that this processor has, and at lower levels."""
+    named = {f"at CPU level {level}": result for level, result in others.items()}
+    return replace(_together(here, named), levels=tuple(others))
+
+
+def with_threads(one: VerifyResult, count: int, several: VerifyResult) -> VerifyResult:
+    """The verdict on a model that ran with one thread, and with `count`."""
+    return replace(_together(one, {f"with {count} threads": several}), threads=(1, count))
+
+
+def _together(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
+    failures = [
+        replace(failure, run=f"{failure.run} {how}".lstrip())
+        for how, result in others.items()
+        for failure in result.failures
+    ]
+    status: Status = "failed" if failures else here.status
+    return replace(here, status=status, failures=(*here.failures, *failures))
+
+
+def require_verified(label: str, results: Iterable[VerifyResult]) -> None:
+    """Raises `VerificationFailedError` for a variant (`//apps/camera:linux-x86_64`) that failed."""
+    failures = [failure for result in results for failure in result.failures]
+    if not failures:
+        return
+    codes = {failure.code for failure in failures}
+    raise VerificationFailedError(
+        f"{label} does not run its models as the tracer did",
+        expected="the tracer's outputs",
+        seen=str(failures[0]),
+        hint=_hint(codes, label),
+        details="\n".join(str(failure) for failure in failures),
+    )
+
+
+def _hint(codes: set[str], label: str) -> str:
+    app = label.split(":")[0] if label.startswith("//") else label
+    if codes & {"MISSING_OPERATOR", "MISSING_DTYPE"}:
+        return (
+            f"trace again: ./orchestrate trace {app}; if it stays, the inputs do not reach all"
+            " code: add inputs, or use `selection: static`"
+        )
+    return f"trace again: ./orchestrate trace {app}; if it stays, it is a bug of the build"
+
+
+def _errors(model: str, result: Mapping[str, Any]) -> Iterable[Failure]:
+    if result["error"]:
+        yield _failure(model, "", result["error"])
+    for run in result["runs"]:
+        if run["error"]:
+            yield _failure(model, run_name(run), run["error"])
+
+
+def _failure(model: str, run: str, error: Mapping[str, Any]) -> Failure:
+    operators: Sequence[str] = error.get("operators", ())
+    return Failure(
+        model,
+        run,
+        error["code"],
+        error["text"],
+        operators=tuple(sorted(operators)),
+        kernel_tag=error.get("kernel_tag"),
+        dtype=error.get("dtype"),
+    )
+
+
+def _other_output(model: str, difference: Difference) -> Failure:
+    return Failure(model, difference.run, "OTHER_OUTPUT", difference.text)
+
+
+def _ending(run: DriverRun) -> str:
+    if run.returncode < 0:
+        try:
+            how = f"was ended by {signal.Signals(-run.returncode).name}"
+        except ValueError:
+            how = f"was ended by signal {-run.returncode}"
+    else:
+        how = f"ended with exit code {run.returncode}"
+    said = run.stderr.strip().splitlines()
+    return f"the driver {how}" + (f": {said[-1][:_LONGEST]}" if said else "")

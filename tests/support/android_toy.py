@@ -1,0 +1,128 @@
+"""A recorded NDK: a folder with an NDK's layout and facts, whose clang writes down how it was
+called and has zig do it, with the stand-in's libraries in place of bionic's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ziglang import __file__ as _ziglang
+
+from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
+from orchestrator.errors import Place
+from orchestrator.load.workspace import load_workspace
+from orchestrator.values.config import ToolchainConfig
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests/golden/android"
+ABIS = {
+    "android-arm64-v8a": "arm64",
+    "android-armeabi-v7a": "armv7",
+    "android-x86_64": "x86_64",
+}
+LIBRARIES = {
+    "arm64": "aarch64-linux-android",
+    "armv7": "arm-linux-androideabi",
+    "x86_64": "x86_64-linux-android",
+}
+ZIG = Path(_ziglang).parent / "zig"
+# What only an NDK's clang knows, or zig says in another way.
+_OWN = (
+    *("--target=", "-march=", "-mfpu=", "-mthumb", "-static-libstdc++", "-no-canonical-prefixes"),
+    "-Wl,--no-rosegment",
+)
+_CLANG = """#!/bin/sh
+''''exec "{python}" "$0" "$@" # '''
+import os, sys
+if sys.argv[1:] == ["--version"]:
+    print("Android (10552028, based on r487747d) clang version 17.0.2")
+    raise SystemExit
+with open("{log}", "a") as log:
+    log.write(repr(["{name}", *sys.argv[1:]]) + "\\n")
+words = [word for word in sys.argv[1:] if not word.startswith({own})]
+# the recorded NDK has no C++ library: what the library would have stays open
+links = not set(words) & {{"-c", "-E", "-S"}} and "c++-header" not in words
+words = [word for word in words if word != "-Wl,-z,defs" or not links]
+target = next(word for word in sys.argv[1:] if word.startswith("--target="))
+command = {commands}["{name}"][target.rstrip("0123456789")]
+os.execvp(command[0], [*command, *(["-nostdlib++"] if links else []), *words])
+"""
+
+
+def config(abi: str = "android-arm64-v8a", **ndk: object) -> ToolchainConfig:
+    values = {
+        "abi": abi,
+        "system": "android",
+        "processor": ABIS[abi],
+        "format": "elf",
+        "compiler": {"ndk": {"api": 24, **ndk}},
+        "run": "none",
+    }
+    return ToolchainConfig.model_validate(values)
+
+
+def stand_in(abi: str, cache: Path) -> ResolvedToolchain:
+    """The toolchain of an ABI where there is no NDK."""
+    declared = load_workspace(ROOT, os.environ).toolchains[abi]
+    return resolve_toolchain(declared.config, declared.place, cache, bare_environment())
+
+
+def bare_environment() -> dict[str, str]:
+    """This environment without an NDK."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ANDROID_")}
+
+
+def record_ndk(folder: Path) -> Path:
+    """Write the recorded NDK r26d into `<folder>/ndk`, its log at `<folder>/log`."""
+    ndk, cache = folder / "ndk", folder / "stand-in"
+    (ndk / "meta").mkdir(parents=True)
+    (ndk / "source.properties").write_text(
+        "Pkg.Desc = Android NDK\nPkg.Revision = 26.3.11579264\nPkg.ReleaseName = r26d\n"
+    )
+    levels = {"min": 21, "max": 34, "aliases": {"20": 19, "25": 24, "U": 34}}
+    (ndk / "meta/platforms.json").write_text(json.dumps(levels, indent=2))
+    prebuilt = ndk / "toolchains/llvm/prebuilt/linux-x86_64"
+    (prebuilt / "bin").mkdir(parents=True)
+    (prebuilt / "NOTICE").write_text("LLVM's licence, and others'.\n")
+    commands: dict[str, dict[str, Sequence[str]]] = {"clang++": {}, "clang": {}}
+    for abi, processor in ABIS.items():
+        driver = stand_in(abi, cache).driver
+        triple = {"armv7": "armv7a-linux-androideabi"}.get(processor, LIBRARIES[processor])
+        commands["clang++"][f"--target={triple}"] = driver.commands["cxx"]
+        commands["clang"][f"--target={triple}"] = driver.commands["cc"]
+        library = prebuilt / "sysroot/usr/lib" / LIBRARIES[processor] / "libc++_shared.so"
+        library.parent.mkdir(parents=True)
+        library.write_bytes(b"\x7fELF, as it were")
+    facts = {"python": sys.executable, "log": str(folder / "log"), "own": repr(_OWN)}
+    for name in commands:
+        write_program(
+            prebuilt / "bin" / name, _CLANG.format(**facts, name=name, commands=repr(commands))
+        )
+    write_program(prebuilt / "bin/llvm-ar", f'#!/bin/sh\nexec {shlex.quote(str(ZIG))} ar "$@"\n')
+    return ndk
+
+
+def write_program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def with_ndk(
+    ndk: Path, cache: Path, abi: str = "android-arm64-v8a", **more: object
+) -> ResolvedToolchain:
+    """A toolchain of the recorded NDK."""
+    env = {**bare_environment(), "ANDROID_NDK_HOME": str(ndk)}
+    return resolve_toolchain(config(abi, **more), Place(f"toolchains/{abi}.yaml", 6, 3), cache, env)
+
+
+def shown(argv: Sequence[str], places: Mapping[str, Path]) -> str:
+    """A command line with this machine's paths replaced by their names."""
+    words = list(argv)
+    for name, path in places.items():  # first, so that no path is quoted for its blanks
+        words = [word.replace(str(path), f"@{name}@") for word in words]
+    return re.sub("@(\\w+)@", r"<\1>", shlex.join(words))

@@ -1,0 +1,82 @@
+"""Compiles real units for the tests of shipped data, in the cache where builds find them too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from core_toy import session
+
+from orchestrator.build.execute import carry_out
+from orchestrator.build.make_index import index_spec
+from orchestrator.build.session import Session
+from orchestrator.codegen.projection import index_text
+from orchestrator.index.model import UnitFacts
+from orchestrator.plan.flags import Purpose
+from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.variant import VariantSpec, index_unit
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.fingerprint import text_digest
+from orchestrator.values.selection import Selection
+
+EVERYTHING = Selection(everything=True)
+OPEN = UnitFacts("", 0.0, open_tags=True)
+
+
+class NoView:
+    """Shows nothing."""
+
+    def __enter__(self) -> NoView:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+    def feed(self, line: str) -> None: ...
+
+
+class RealUnits:
+    """This checkout's session, with a state folder of the test's own."""
+
+    def __init__(self, state: Path) -> None:
+        here = session()
+        self.session = Session(replace(here.context, state=state), here.say)
+
+    def spec(self, purpose: Purpose) -> VariantSpec:
+        """As the maintainer's `runtime index` compiles, but without precompiled headers."""
+        return replace(index_spec(self.session), purpose=purpose, precompile=False)
+
+    def native(self, sources: Iterable[str], purpose: Purpose) -> dict[str, Path]:
+        """Our own sources as objects, by their name."""
+        runtime = self.session.runtime
+        spec = self.spec(purpose)
+        return self.made(native_compiles(runtime.facts, spec, sources, runtime.native))
+
+    def units(self, paths: Iterable[str]) -> dict[str, Path]:
+        """Units of PyTorch as objects, with all operators and dtypes, by their path."""
+        facts, spec = self.session.runtime.facts, self.spec("release")
+        return self.made(index_unit(facts, spec, replace(OPEN, path=path)) for path in paths)
+
+    def made(self, actions: Iterable[Compile]) -> dict[str, Path]:
+        """The objects of actions, by their units."""
+        compiles: Mapping[str, Compile] = {action.object: action for action in actions}
+        text = index_text()
+        carried = carry_out(
+            self.session,
+            ActionGraph(compiles),
+            {text_digest(text): text},
+            name="test",
+            targets=sorted(compiles),
+            jobs=None,
+            keep_going=True,
+            view=lambda costs, jobs: NoView(),
+        )
+        assert carried.result.failures == {}
+        return {one.unit: Path(self.session.fill(path)) for path, one in compiles.items()}

@@ -1,0 +1,68 @@
+"""The shipped index and the demo apps' traces, for tests that plan real variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from core_toy import spec
+
+from orchestrator.build.prepare import index_path, looked_up, own_headers_of, unity_rules
+from orchestrator.index.entry import load_entry, loader_symbols
+from orchestrator.index.model import RuntimeIndex, load_index
+from orchestrator.plan.variant import RuntimeFacts, VariantSpec
+from orchestrator.pytorch.versions import load_version
+from orchestrator.select.backends import reachable_backends, tensor_kinds
+from orchestrator.select.closure import Registry, registry
+from orchestrator.trace.lock import parse_lock
+from orchestrator.values.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+VERSION = "1.13.1"
+
+
+@cache
+def shipped() -> RuntimeIndex:
+    return load_index(index_path(VERSION))
+
+
+@cache
+def shipped_kernels(backends: tuple[str, ...]) -> Registry:
+    return registry(shipped(), backends)
+
+
+@cache
+def shipped_facts() -> RuntimeFacts:
+    version, units = load_version(VERSION), shipped().units
+    return RuntimeFacts(
+        identity="f" * 64,
+        kernels=frozenset(unit.path for unit in units if "/native/cpu/" in unit.path),
+        always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
+        recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
+        languages={unit.path: "c" for unit in units if unit.path.endswith(".c")},
+        unlike=frozenset(version.without_pch),
+        making=frozenset(version.making),
+        included=own_headers_of(version),
+        pch="p" * 64,
+        cuttable=frozenset(rule.unit for rule in version.cuts),
+        unity=unity_rules(version),
+        by_name=looked_up(version),
+    )
+
+
+def shipped_spec(roots: Iterable[str], **changes: object) -> VariantSpec:
+    entry = load_entry(VERSION).library | loader_symbols(shipped())
+    kinds = tensor_kinds(roots)
+    cut = frozenset(rule.unit for rule in load_version(VERSION).cuts if rule.unless not in kinds)
+    values: dict[str, object] = {"entry": entry, "cut": cut, "optimize": "balanced"}
+    return spec(**(values | changes))
+
+
+def kernels_for(roots: Iterable[str]) -> Registry:
+    return shipped_kernels(reachable_backends(("CPU", "QuantizedCPU"), roots))
+
+
+def app_traces(app: str) -> list[Trace]:
+    files = sorted((ROOT / "apps" / app / "traces").glob("*.yaml"))
+    return [parse_lock(file.read_text(), file.name) for file in files]

@@ -1,0 +1,94 @@
+"""Plans of variants over the shipped index: the tracer, and the library of each policy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import get_args
+
+from link_rule import LinkRule
+from shipped_index import VERSION, kernels_for, shipped, shipped_facts, shipped_spec
+
+from orchestrator.index.entry import load_entry, loader_symbols, recording_symbols
+from orchestrator.plan.planner import Planner
+from orchestrator.plan.variant import VariantPlan
+from orchestrator.select.policy import recorded_selection, select, static_selection
+from orchestrator.values.config import SelectionPolicy
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace, TraceIdentity
+
+POLICIES: tuple[SelectionPolicy, ...] = get_args(SelectionPolicy)
+_IDENTITY = TraceIdentity("m" * 64, "r" * 64, "bundled", ("CPU", "QuantizedCPU"), "t" * 64)
+
+
+@cache
+def every_operator() -> tuple[str, ...]:
+    """The operators that the runtime registers, for whatever backend."""
+    names = {one.operator for one in shipped().registrations}
+    return tuple(sorted(name for name in names if not name.endswith("::<fallback>")))
+
+
+@cache
+def planner() -> Planner:
+    return Planner(shipped(), shipped_facts())
+
+
+@cache
+def rule() -> LinkRule:
+    return LinkRule(shipped())
+
+
+def plans(roots: Sequence[str], source: random.Random) -> Iterator[tuple[str, VariantPlan]]:
+    """What is built for a model with these root operators: each plan, and what it is of.
+
+    Some of the roots ran, and some operators that they call: drawn from `source`.
+    """
+    index, kernels, how = shipped(), kernels_for(roots), shipped_spec(roots)
+    recorded = shipped_spec(roots, purpose="tracer", entry=_tracer_entry())
+    yield "tracer", planner().plan(kernels, _recorded(roots, recorded.cut), recorded)
+    closure = sorted(static_selection(index, kernels, roots, "model").operators)
+    ran = [name for name in sorted(roots) if source.random() < 0.5]
+    ran += source.sample(closure, min(len(closure), source.randint(0, 8)))
+    trace = Trace(
+        app="app",
+        model="model",
+        identity=_IDENTITY,
+        root_operators=tuple(sorted(roots)),
+        called_operators=dict.fromkeys(sorted(ran), 1),
+        kernel_tags={},
+    )
+    for policy in POLICIES:
+        selection = select(index, kernels, [trace], policy)
+        yield policy, planner().plan(kernels, selection, how)
+        straight = replace(how, dispatch="direct")
+        yield f"{policy}, direct", planner().plan(kernels, selection, straight)
+
+
+def undefined(roots: Sequence[str], source: random.Random) -> list[str]:
+    """What the variants of these operators refer to and nothing of them defines: a line each."""
+    return [
+        f"{kind}: {' -> '.join(way)}"
+        for kind, plan in plans(roots, source)
+        for way in rule().undefined(plan).values()
+    ]
+
+
+def _recorded(roots: Sequence[str], cut: frozenset[str]) -> Selection:
+    index, always = shipped(), shipped_facts().always_for("tracer")
+    return recorded_selection(
+        index,
+        kernels_for(roots),
+        roots,
+        "model",
+        entry=rule().entry(_tracer_entry()),
+        units=sorted(rule().numbers[path] for path in always),
+        cut=sorted(rule().numbers[path] for path in cut),
+    )
+
+
+@cache
+def _tracer_entry() -> frozenset[str]:
+    entry, index = load_entry(VERSION), shipped()
+    return entry.library | entry.tracer | loader_symbols(index) | recording_symbols(index)

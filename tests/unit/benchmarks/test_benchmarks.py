@@ -1,0 +1,416 @@
+"""The pure parts of the benchmarks: sampling, scaling, parsing and rendering, on hand values."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks import cut, scratch
+from benchmarks.latency import Timing, read_timing, summary
+from benchmarks.machine import machine_facts
+from benchmarks.processes import CommandFailedError, run
+from benchmarks.render import Row, render, rows
+from benchmarks.run_orchestrator import peak_bytes
+from benchmarks.sampling import SampleTooThinError, allocate, every_kth, scale
+from benchmarks.steps import STEPS, called_operators, in_order, tracer_units
+from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
+from orchestrator.pytorch.units import UpstreamUnit
+from orchestrator.trace.lock import parse_lock
+
+ROOT = Path(__file__).parents[3]
+
+
+class TestSampling:
+    def test_shares_are_in_proportion_and_remainders_go_to_the_largest(self) -> None:
+        assert allocate({"a": 50, "b": 30, "c": 20}, 9, 1) == {"a": 4, "b": 3, "c": 2}
+
+    def test_a_small_family_gets_the_least(self) -> None:
+        assert allocate({"large": 97, "small": 3}, 10, 2) == {"large": 9, "small": 2}
+
+    def test_no_family_gives_more_than_it_has(self) -> None:
+        assert allocate({"a": 2, "b": 2}, 60, 4) == {"a": 2, "b": 2}
+
+    def test_every_kth_is_the_middle_of_each_part(self) -> None:
+        assert every_kth(range(10), 2) == (2, 7)
+        assert every_kth(range(9), 3) == (1, 4, 7)
+        assert every_kth("abc", 3) == ("a", "b", "c")
+        assert every_kth("abc", 0) == ()
+
+    def test_each_family_counts_at_its_mean(self) -> None:
+        estimate = scale({"a": 10, "b": 3}, {"a": [1.0, 3.0], "b": [5.0, 5.0, 5.0]})
+        assert [(f.family, f.units, f.measured) for f in estimate.families] == [
+            ("a", 10, 2),
+            ("b", 3, 3),
+        ]
+        assert [f.total_seconds for f in estimate.families] == [20.0, 15.0]
+        assert estimate.seconds == 35.0
+        # 10^2 * (1 - 2/10) * variance 2 / 2 = 80; the whole of b was measured
+        assert estimate.error == math.sqrt(80)
+
+    def test_a_family_without_a_measurement_cannot_be_scaled(self) -> None:
+        with pytest.raises(SampleTooThinError) as caught:
+            scale({"a": 1, "b": 2}, {"a": [1.0], "b": []})
+        assert caught.value.seen == "b"
+
+
+def unit(path: str, family: str = "native", flag: str = "-O2") -> UpstreamUnit:
+    assert flag in ("-O2", "-O3")
+    return UpstreamUnit(path, "c" if path.endswith(".c") else "c++", family, flag)  # type: ignore[arg-type]
+
+
+class TestUpstream:
+    def test_the_sample_spreads_over_sizes_and_holds_every_family(self) -> None:
+        sizes = {f"native/{n}.cpp": 100 - n for n in range(40)} | {"c10/x.cpp": 1}
+        units = [unit(path, path.split("/")[0]) for path in sizes]
+        sample = choose(units, lambda u: sizes[u.path], 4)
+        assert [u.path for u in sample] == [
+            "c10/x.cpp",
+            "native/33.cpp",
+            "native/19.cpp",
+            "native/6.cpp",
+        ]
+
+    def test_flags_by_family(self) -> None:
+        native = upstream_flags(unit("a.cpp"))
+        kernel = upstream_flags(unit("k.cpp", "kernels", "-O3"))
+        c10 = upstream_flags(unit("c10/a.cpp", "c10"))
+        assert native[0] == "-O2"
+        assert kernel[0] == "-O3"
+        assert set(kernel) - set(native) == {
+            "-O3",
+            "-DCPU_CAPABILITY=DEFAULT",
+            "-DCPU_CAPABILITY_DEFAULT",
+        }
+        assert "-DTEMPLATE_SELECTIVE_BUILD" in native
+        assert set(native) - set(c10) == {"-DTEMPLATE_SELECTIVE_BUILD", "-DAT_PER_OPERATOR_HEADERS"}
+        assert not any("STRIP_ERROR_MESSAGES" in flag for flag in native + kernel + c10)
+
+    def test_only_the_users_of_pthreadpool_ask_for_it(self) -> None:
+        users = ("caffe2/utils/threadpool/pthreadpool-cpp.cc", "aten/src/ATen/ParallelNative.cpp")
+        for path in users:
+            assert "-DUSE_PTHREADPOOL" in upstream_flags(unit(path))
+        assert "-DUSE_PTHREADPOOL" not in upstream_flags(unit("aten/src/ATen/Context.cpp"))
+
+    def test_c_gets_no_flags_of_cxx(self) -> None:
+        assert not any(
+            flag.startswith("-std") for flag in upstream_flags(unit("miniz.c", "others"))
+        )
+
+    def test_the_first_error_has_no_path(self) -> None:
+        text = "/home/u/a.h:8:10: error: 'pthreadpool.h' file not found\n/x: error: two\n"
+        assert first_error(text) == "'pthreadpool.h' file not found"
+        assert first_error("") == "the compiler failed without a word"
+
+    def test_the_selection_of_a_lock_is_pytorchs_own_format(self) -> None:
+        lock = "format: 1\nselected_operators:\n  operators: {}\n"
+        assert selected_operators(lock) == {"operators": {}}
+
+
+class TestProcesses:
+    def test_a_command_costs_what_it_and_its_children_use(self) -> None:
+        burn = "sum(range(10**7))"
+        child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+        idle = run([sys.executable, "-c", "pass"], env=os.environ)
+        busy = run([sys.executable, "-c", child], env=os.environ)
+        assert busy.code == 0
+        assert busy.user_seconds > idle.user_seconds + 0.02
+
+    def test_output_and_code_are_kept(self) -> None:
+        done = run(["sh", "-c", "echo out; echo why >&2; exit 7"], env=os.environ)
+        assert (done.code, done.stdout, done.stderr) == (7, "out\n", "why\n")
+        with pytest.raises(CommandFailedError) as caught:
+            done.require("the thing")
+        assert caught.value.render() == (
+            "error: the thing failed\n  seen:     exit code 7\n  | why"
+        )
+
+    def test_the_peak_is_the_processes_own(self) -> None:
+        assert peak_bytes("Name:\tx\nVmPeak:\t9 kB\nVmHWM:\t  2048 kB\n") == 2 * 2**20
+
+
+class TestScratch:
+    def test_a_workspace_is_copied_without_budgets(self, tmp_path: Path) -> None:
+        copied = scratch.copy_workspace(ROOT, tmp_path / "workspace")
+        declared = yaml.safe_load((copied / "apps/camera/app.yaml").read_text())
+        assert "budgets" not in declared
+        assert (copied / "apps/camera/models/classifier.ptl").is_file()
+        assert (copied / "WORKSPACE").read_text() == (ROOT / "WORKSPACE").read_text()
+
+    def test_one_app_takes_the_place_of_another(self, tmp_path: Path) -> None:
+        copied = scratch.copy_workspace(ROOT, tmp_path / "workspace")
+        scratch.replace_app(copied, "camera", "scanner")
+        scratch.edit_app(copied / "apps/camera/app.yaml", {"optimize": "size"})
+        declared = yaml.safe_load((copied / "apps/camera/app.yaml").read_text())
+        assert declared["optimize"] == "size"
+        assert (copied / "apps/camera" / declared["models"][0]["file"]).is_file()
+        assert (copied / "apps/scanner/app.yaml").is_file()
+        lock = copied / "apps/camera/traces/pages.yaml"
+        assert parse_lock(lock.read_text(), lock.name).app == "camera"
+
+    def test_an_empty_cache_shares_sources_and_nothing_that_is_built(self, tmp_path: Path) -> None:
+        user = tmp_path / "user"
+        for name in ("runtime", "generated", "debian", "objects", "pch"):
+            (user / name).mkdir(parents=True)
+        cache = scratch.empty_cache(user, tmp_path / "cache")
+        linked = sorted(p.name for p in cache.iterdir() if p.is_symlink())
+        assert linked == ["debian", "generated", "runtime"]
+        assert not (cache / "objects").exists()
+
+    def test_what_a_step_has_made_is_forgotten(self, tmp_path: Path) -> None:
+        old, new = tmp_path / "objects/old.o", tmp_path / "objects/deep/new.o"
+        old.parent.mkdir()
+        old.touch()
+        known = scratch.made_files(tmp_path)
+        new.parent.mkdir()
+        new.touch()
+        scratch.forget(tmp_path, known)
+        assert scratch.made_files(tmp_path) == {old}
+
+
+class TestSteps:
+    def test_steps_bring_those_that_they_need_in_order(self) -> None:
+        assert in_order(["latency", "operator"]) == ["first", "operator", "latency"]
+        assert in_order(["tracer"]) == ["tracer"]
+
+    def test_every_need_is_a_step_that_runs_before(self) -> None:
+        names = list(STEPS)
+        for name, step in STEPS.items():
+            assert not step.needs or names.index(step.needs) < names.index(name)
+
+    def test_the_tracers_units_are_read_from_its_report(self) -> None:
+        told = "//apps/camera: tracer of 250 units, 249 compiled\n  classifier: 50 operators ran\n"
+        assert tracer_units(told) == {"units": 250, "units_compiled": 249}
+        with pytest.raises(CommandFailedError):
+            tracer_units("nothing of the kind")
+
+    def test_called_operators_are_those_of_the_traces(self) -> None:
+        assert called_operators(ROOT / "apps/camera")["aten::conv2d"] > 0
+
+
+class TestLatency:
+    def test_the_timed_call_is_read(self) -> None:
+        runs = [
+            {"microseconds": None, "microseconds_min": None},
+            {"microseconds": 12.5, "microseconds_min": 11.0},
+        ]
+        assert read_timing({"runs": runs}) == Timing(12.5, 11.0)
+
+    def test_both_ratios(self) -> None:
+        ours = [Timing(10.0, 8.0), Timing(12.0, 9.0), Timing(90.0, 9.0)]
+        upstream = [Timing(10.0, 10.0), Timing(10.0, 10.0), Timing(11.0, 10.0)]
+        value = summary(ours, upstream)
+        assert value["ratio_of_medians"] == 1.2
+        assert value["ratio_of_least"] == 0.8
+        assert value["median"] == {"default": 12.0, "upstream": 10.0}
+
+
+def test_the_machine_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU\n")
+    (tmp_path / "meminfo").write_text("MemTotal:       25165824 kB\n")
+    facts = machine_facts("zig 1", tmp_path)
+    assert facts["processor"] == "Some CPU"
+    assert facts["memory"] == "24.0 GiB"
+    assert facts["compiler, for both sides"] == "zig 1"
+
+
+RESULTS: dict[str, Any] = {
+    "format": 1,
+    "first": "camera",
+    "machine": {"cores": "2"},
+    "all_operators_bytes": 20_000_000,
+    "steps": {
+        "upstream": {
+            "measured": {
+                "units": 553,
+                "seconds": 2500.0,
+                "standard_error": 50.0,
+                "generation_seconds": 8.0,
+                "families": [
+                    {
+                        "family": "c10",
+                        "units": 67,
+                        "measured": 2,
+                        "mean_seconds": 0.5,
+                        "total_seconds": 33.5,
+                    }
+                ],
+                "flags": {"c10": "-O2"},
+                "sample": [
+                    {"unit": "c10/a.cpp", "family": "c10", "flag": "-O2", "seconds": 0.5, "why": ""}
+                ],
+                "not_compiled": [
+                    {
+                        "unit": "caffe2/t.cc",
+                        "family": "others",
+                        "flag": "-O2",
+                        "seconds": 0.1,
+                        "why": "'pthreadpool.h' file not found",
+                    }
+                ],
+            }
+        },
+        "first": {
+            "measured": {
+                "user_seconds": 500.0,
+                "units_compiled": 150,
+                "stripped_bytes": 1_500_001,
+                "peak_bytes": 100_000_000,
+            }
+        },
+        "further": {
+            "measured": {
+                "apps": [
+                    {
+                        "app": "reader",
+                        "user_seconds": 101.0,
+                        "units_compiled": 30,
+                        "units_reused": 120,
+                        "peak_bytes": 310_000_000,
+                    }
+                ]
+            }
+        },
+        "operator": {
+            "measured": {
+                "user_seconds": 25.0,
+                "units_compiled": 4,
+                "verified": "ok",
+                "added_operators": {"aten::hardswish": 8},
+                "peak_bytes": 90_000_000,
+            }
+        },
+        "tracer": {"measured": {"user_seconds": 450.0, "units": 250, "units_of_runtime": 520}},
+        "nothing": {"measured": {"wall_seconds": [0.6, 0.45], "actions_run": 0}},
+        "size": {"measured": {"stripped_bytes": 1_300_000}},
+        "everywhere": {
+            "measured": {
+                "variants": 20,
+                "user_seconds": 2000.0,
+                "peak_bytes": 120_000_000,
+                "operator": [
+                    {"abi": "linux-x86_64", "user_seconds": 14.0},
+                    {"abi": "ios-arm64", "user_seconds": 15.5},
+                ],
+                "nothing": [0.9, 1.2],
+            }
+        },
+        "latency": {"failed": "error: it broke\n  seen: x"},
+    },
+}
+
+
+def changed(step: str, **values: object) -> dict[str, Any]:
+    results = copy.deepcopy(RESULTS)
+    results["steps"][step]["measured"].update(values)
+    return results
+
+
+def row(results: dict[str, Any], begin: str) -> Row:
+    (found,) = [one for one in rows(results) if one.measure.startswith(begin)]
+    return found
+
+
+class TestRender:
+    def test_rows(self) -> None:
+        told = [(one.measured, one.met) for one in rows(RESULTS)]
+        assert told == [
+            ("500.0 s: 1/5.0 of 2,500.0 s; 150 units", True),
+            ("101.0 s: 1/24.8 of 2,500.0 s; 30 units compiled, 120 reused", False),
+            (
+                "25.0 s: 1/100.0 of 2,500.0 s; 4 units compiled; `aten::hardswish` (8 calls) ran,"
+                " outputs equal the trace's",
+                True,
+            ),
+            ("450.0 s; 250 units of 520", True),
+            ("0.45 s (least of 2); 0 actions run", True),
+            ("1,300,000 bytes", True),
+            ("93.5 % of 20,000,000 bytes", True),
+            ("1,500,001 bytes", False),
+            ("failed: error: it broke", None),
+            ("20 variants: 2,000.0 s: 1/25.0 of 50,000.0 s", True),
+            ("linux-x86_64 14.0 s, ios-arm64 15.5 s", False),
+            ("0.90 s (least of 2), 20 variants", True),
+            ("310 MB (step `further`)", False),
+        ]
+
+    def test_an_added_operator_must_work(self) -> None:
+        wrong = row(changed("operator", verified="failed"), "one operator")
+        assert wrong.met is False
+        assert wrong.measured.endswith("ran, verified: failed")
+        assert row(changed("operator", added_operators={}), "one operator").met is False
+        assert row(changed("operator", user_seconds=31.3), "one operator").met is False
+
+    def test_nothing_must_run_nothing(self) -> None:
+        assert row(changed("nothing", actions_run=1), "nothing").met is False
+        assert row(changed("nothing", wall_seconds=[0.51]), "nothing").met is False
+
+    def test_as_many_of_upstreams_variants_are_compared(self) -> None:
+        results = changed("everywhere", variants=16)
+        assert row(results, "every app for every ABI, from").met is False
+
+    def test_both_ratios_of_the_latency_must_be_met(self) -> None:
+        results = copy.deepcopy(RESULTS)
+        sides = {"default": 105.0, "upstream": 100.0}
+        latency = {
+            "median": sides,
+            "least": sides,
+            "ratio_of_medians": 1.05,
+            "ratio_of_least": 1.06,
+        }
+        results["steps"]["latency"] = {"measured": latency}
+        assert row(results, "latency").met is False
+        latency["ratio_of_least"] = 1.05
+        assert row(results, "latency") == Row(
+            "latency of `camera`, default, against upstream's optimisation",
+            "at most 1.05 times",
+            "medians 1.050 (105 us against 100 us), least times 1.050 (105 us against 100 us)",
+            True,
+        )
+
+    def test_a_measured_library_of_all_operators_comes_before_the_data(self) -> None:
+        results = copy.deepcopy(RESULTS)
+        results["steps"]["all-operators"] = {"measured": {"stripped_bytes": 16_000_000}}
+        assert row(results, "the same").measured == "91.9 % of 16,000,000 bytes"
+        assert row(results, "the same").met is False
+
+    def test_what_was_not_measured_is_open(self) -> None:
+        empty = {**RESULTS, "steps": {}, "all_operators_bytes": None}
+        assert {(one.measured, one.met) for one in rows(empty)} == {("not measured", None)}
+        assert "## Upstream's cost\n\nnot measured.\n" in render(empty)
+
+    def test_a_ratio_needs_upstream(self) -> None:
+        results = copy.deepcopy(RESULTS)
+        del results["steps"]["upstream"]
+        first = row(results, "first variant")
+        assert first.measured == "500.0 s; upstream's: not measured; 150 units"
+        assert first.met is None
+
+    def test_the_text(self) -> None:
+        text = render(RESULTS)
+        assert (
+            "| `camera`, default, stripped shared library | at most 1,500,000 bytes"
+            " | 1,500,001 bytes | **no** |\n"
+        ) in text
+        assert "1 of them were compiled in this run" in text
+        assert "**Fewer than 60: a trial only.**" in text
+        assert "| c10 | 67 | 2 | 0.50 | 33.5 |\n" in text
+        assert "- `caffe2/t.cc`: 'pthreadpool.h' file not found\n" in text
+
+    def test_both_files_are_written_and_agree(self, tmp_path: Path) -> None:
+        cut.write(tmp_path / "out", RESULTS)
+        stored = json.loads((tmp_path / "out/results.json").read_text())
+        assert stored == RESULTS
+        assert (tmp_path / "out/RESULTS.md").read_text() == render(stored)
+
+    def test_the_committed_text_is_that_of_the_committed_results(self) -> None:
+        for results in (ROOT / "benchmarks").glob("results.json"):
+            text = results.with_name("RESULTS.md").read_text()
+            assert text == render(json.loads(results.read_text()))

@@ -1,0 +1,237 @@
+"""What the pipeline writes before ninja runs, and the probe of the C++ API's headers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from real_units import NoView
+
+from orchestrator.build.execute import (
+    Carried,
+    carry_out,
+    write_projections,
+)
+from orchestrator.build.launch import with_headers
+from orchestrator.build.links import library_name
+from orchestrator.build.public_headers import (
+    ProbeFailedError,
+    consumer_definitions,
+    delivered_headers,
+)
+from orchestrator.deliver.headers import HeaderFile
+from orchestrator.execute.ninja_run import NinjaResult
+from orchestrator.plan.unity import UnityRules
+from orchestrator.pytorch.versions import load_version
+from orchestrator.system.staging import write_if_changed
+from orchestrator.values.action import ActionGraph, Compile
+
+
+def test_a_file_is_written_only_where_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "state/build.ninja"
+    assert write_if_changed(path, "one\n")
+    before = path.stat()
+    assert not write_if_changed(path, "one\n")
+    assert path.stat() == before
+    assert write_if_changed(path, "two\n")
+    assert path.read_text() == "two\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_projections_live_by_content(tmp_path: Path) -> None:
+    folder = tmp_path / "projections"
+    write_projections(folder, {"a": "text a", "b": "text b"})
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {"a.h": "text a", "b.h": "text b"}
+    before = (folder / "a.h").stat()
+    write_projections(folder, {"a": "text a"})
+    assert (folder / "a.h").stat() == before
+
+
+def test_library_names() -> None:
+    assert library_name("camera") == "camera_torch"
+
+
+COMPILER = """\
+#!/bin/sh
+echo "probe.o: $PWD/nothing \\\\"
+echo " {root}/tree/ATen/ATen.h {root}/tree/c10/x.h {root}/system/stdio.h"
+"""
+
+
+class Fake:
+    """A session with a compiler that answers as its script says."""
+
+    def __init__(self, root: Path, script: str) -> None:
+        compiler = root / "cxx"
+        compiler.write_text(script.replace("{root}", str(root)))
+        compiler.chmod(0o755)
+        self.said: list[str] = []
+        self.folders = {"tree": f"{root}/tree"}
+        self.context = SimpleNamespace(cache=root / "cache", state=root / "state", env=os.environ)
+        self.runtime = SimpleNamespace(
+            facts=SimpleNamespace(identity="runtime", unity=UnityRules()),
+            folders=self.folders,
+            version=load_version("1.13.1"),
+        )
+        self.compiler = SimpleNamespace(
+            cxx=compiler,
+            identity="toolchain",
+            compile_flags=("-DOURS=1", "-march=x"),
+            config=SimpleNamespace(system="linux", compiler=SimpleNamespace(command=None)),
+        )
+
+    def toolchain(self, abi: str) -> object:
+        return self.compiler
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def fill(self, text: str) -> str:
+        return text.replace("$tree", self.folders["tree"])
+
+
+def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -> None:
+    for header in ("tree/ATen/ATen.h", "tree/c10/x.h", "system/stdio.h"):
+        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / header).touch()
+    session = Fake(tmp_path, COMPILER)
+    found = delivered_headers(session, "linux-x86_64")  # type: ignore[arg-type]
+    assert found == (
+        HeaderFile(f"{tmp_path}/tree/ATen/ATen.h", "ATen/ATen.h"),
+        HeaderFile(f"{tmp_path}/tree/c10/x.h", "c10/x.h"),
+    )
+    (tmp_path / "cxx").write_text("#!/bin/sh\nexit 1\n")
+    assert delivered_headers(session, "linux-x86_64") == found  # type: ignore[arg-type]
+    assert session.said == ["finding the headers of the C++ API for linux-x86_64"]
+
+
+def test_a_probe_that_does_not_compile(tmp_path: Path) -> None:
+    session = Fake(tmp_path, "#!/bin/sh\necho 'x.h:1:1: error: no' >&2\nexit 1\n")
+    with pytest.raises(ProbeFailedError) as caught:
+        delivered_headers(session, "linux-arm64")  # type: ignore[arg-type]
+    assert caught.value.render() == (
+        "error: the headers of the C++ API do not compile for linux-arm64\n"
+        "  do:       check the flags in toolchains/linux-arm64.yaml\n"
+        "  | x.h:1:1: error: no"
+    )
+
+
+def test_consumers_define_what_changes_a_headers_meaning(tmp_path: Path) -> None:
+    definitions = consumer_definitions(Fake(tmp_path, ""), "linux-x86_64")  # type: ignore[arg-type]
+    assert list(definitions) == sorted(definitions)
+    assert {"OURS=1", "C10_MOBILE", "AT_PER_OPERATOR_HEADERS"} <= set(definitions)
+    assert not {d for d in definitions if d.startswith(("NDEBUG", "FMT_", "_FILE", "MINIZ"))}
+
+
+COPY = """\
+#!/bin/sh
+# A compiler or launcher: writes what it was called as, and where a launcher said who it is.
+echo "$WHO" >> "$(dirname "$0")/log"
+case "$1" in */cxx) shift ;; esac
+for argument in "$@"; do
+  case "$previous" in -o) out="$argument" ;; -MF) : > "$argument" ;; esac
+  previous="$argument"
+done
+echo done > "$out"
+"""
+
+
+class Workshop(Fake):
+    """A session that can carry out graphs, with a compiler that only leaves files."""
+
+    flags: tuple[str, ...] = ()
+
+    def __init__(self, root: Path, launcher: object = None) -> None:
+        super().__init__(root, COPY)
+        for name in ("cache", "state", "tree"):
+            (root / name).mkdir(exist_ok=True)
+            self.folders[name] = str(root / name)
+        self.context.state = root / "state"
+        tools = SimpleNamespace(
+            cc=self.compiler.cxx,
+            ar=self.compiler.cxx,
+            link_flags=(),
+            version="zig",
+        )
+        self.compiler = SimpleNamespace(**{**vars(self.compiler), **vars(tools)})
+        self.workspace = SimpleNamespace(config=SimpleNamespace(launcher=launcher))
+        (root / "tree/a.cpp").touch()
+
+    def fill(self, text: str) -> str:
+        for name, folder in self.folders.items():
+            text = text.replace(f"${name}", folder)
+        return text
+
+    def action(self, name: str) -> Compile:
+        return Compile(
+            "a.cpp", "$tree/a.cpp", "c++", "linux-x86_64", self.flags, None, name * 64, 1.0
+        )
+
+    def carry(self, *names: str) -> Carried:
+        graph = ActionGraph({(one := self.action(name)).object: one for name in names})
+        view = NoView()
+        return carry_out(
+            self,  # type: ignore[arg-type]
+            graph,
+            {"digest": "text"},
+            name="toy",
+            targets=sorted(graph.compiles),
+            jobs=1,
+            keep_going=False,
+            view=lambda costs, jobs: view,
+        )
+
+
+def test_what_the_cache_holds_is_not_compiled_even_as_a_target(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    first = shop.carry("a")
+    assert first.compiled == {shop.action("a").object}
+    assert first.result == NinjaResult(1, {})
+    assert (tmp_path / "cache/projections/digest.h").read_text() == "text"
+    # another workspace: its ninja has never heard of the object
+    shop.context.state = tmp_path / "another"
+    shop.folders["state"] = str(tmp_path / "another")
+    both = shop.carry("a", "b")
+    assert both.compiled == {shop.action("b").object}
+    assert both.result == NinjaResult(1, {})
+    none = shop.carry("a", "b")
+    assert (none.compiled, none.result) == (frozenset(), NinjaResult(0, {}))
+
+
+def test_a_launcher_stands_before_the_compiler_with_its_environment(tmp_path: Path) -> None:
+    launcher = tmp_path / "my launcher"
+    launcher.write_text(COPY)
+    launcher.chmod(0o755)
+    said = SimpleNamespace(command=(str(launcher),), env={"WHO": "launcher"})
+    assert Workshop(tmp_path, said).carry("c").result == NinjaResult(1, {})
+    assert (tmp_path / "log").read_text() == "launcher\n"
+
+
+def test_a_launcher_sees_no_folder_of_this_installation(tmp_path: Path) -> None:
+    """It runs in the cache folder, and all that a unit is compiled with lies there."""
+    launcher = tmp_path / "ccache"
+    launcher.write_text(COPY + 'echo "$PWD $CCACHE_COMPILERCHECK $CCACHE_BASEDIR $*" > "$0.log"\n')
+    launcher.chmod(0o755)
+    said = SimpleNamespace(command=(str(launcher),), env={"CCACHE_BASEDIR": "mine"})
+    shop = Workshop(tmp_path, said)
+    shop.folders["zig"] = str(tmp_path / "zig/lib")
+    shop.flags = ("-I$native/selection", "-I$zig/include")
+    assert shop.carry("c").result == NinjaResult(1, {})
+    cache = str(tmp_path / "cache")
+    words = (tmp_path / "ccache.log").read_text().split()
+    assert words[:3] == [cache, "string:toolchain", "mine"]
+    selection, zig = [word for word in words if word.startswith("-I")]
+    assert selection.startswith(f"-I{cache}/native-headers/")
+    assert zig == f"-I{cache}/toolchains/zig-lib/include"
+    assert (Path(selection[2:]) / "ATen/selected_mobile_ops.h").is_file()
+    assert (tmp_path / "cache/toolchains/zig-lib").readlink() == tmp_path / "zig/lib"
+
+
+def test_our_own_sources_change_and_units_do_not_see_it() -> None:
+    unit = Compile("a.cpp", "$tree/a.cpp", "c++", "x", ("-I$native/stubs",), None, "f", 1.0)
+    own = replace(unit, source="$native/a.cpp")
+    graph = with_headers(ActionGraph({"unit": unit, "own": own}))
+    assert graph.compiles == {"unit": replace(unit, flags=("-I$native_headers/stubs",)), "own": own}

@@ -1,0 +1,133 @@
+"""Failures of single variants: kept apart and told each, or the first one let through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from orchestrator.build.execute import Carried
+from orchestrator.build.keep_going import Failures, compiled_of, failed_row
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
+from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
+from orchestrator.values.labels import Label
+
+CAMERA, READER = Label("camera", "linux-x86_64"), Label("reader", "linux-x86_64")
+
+
+class OneError(OrchestratorError):
+    """A failure."""
+
+
+def session(root: Path) -> SimpleNamespace:
+    return SimpleNamespace(
+        fill=lambda text: text.replace("$state/objects", "/state/objects").replace(
+            "$state", str(root)
+        ),
+        context=SimpleNamespace(state=root),
+    )
+
+
+def unit(name: str, pch: Precompile | None = None) -> Compile:
+    return Compile(f"{name}.cpp", f"$tree/{name}.cpp", "c++", "x", (), None, name * 64, 1.0, pch)
+
+
+def link(name: str) -> Link:
+    return Link(f"$state/{name}.so", "shared", "x", (), ())
+
+
+SHARED, A, B = unit("c"), unit("a"), unit("b")
+GRAPH = ActionGraph({u.object: u for u in (SHARED, A, B)}, (link("camera"), link("reader")))
+VARIANTS = [
+    (CAMERA, (SHARED, A), (link("camera"),)),
+    (READER, (SHARED, B), (link("reader"),)),
+]
+
+
+def after(root: Path, *failed: str, keep_going: bool = True) -> Failures:
+    """What is kept of a run in which these outputs failed."""
+    failures = Failures(session(root), keep_going)  # type: ignore[arg-type]
+    texts = {output: f"command\n{output}: error: no" for output in failed}
+    carried = Carried(frozenset(GRAPH.compiles), NinjaResult(5, texts))
+    failures.of_actions(carried, GRAPH, VARIANTS)
+    return failures
+
+
+def path(action: Compile) -> str:
+    return action.object.replace("$state", "/state")
+
+
+def test_nothing_failed(tmp_path: Path) -> None:
+    assert after(tmp_path).all == ()
+
+
+def test_a_units_failure_is_of_the_variants_that_have_it(tmp_path: Path) -> None:
+    failures = after(tmp_path, path(A))
+    assert list(failures.by_label) == [CAMERA]
+    (error,) = failures.all
+    assert isinstance(error, ActionFailedError)
+    assert error.what == "a.cpp failed to build"
+    assert list(after(tmp_path, path(SHARED)).by_label) == [CAMERA, READER]
+
+
+def test_each_variant_is_told_its_own_failure(tmp_path: Path) -> None:
+    failures = after(tmp_path, path(A), f"{tmp_path}/reader.so")
+    told = {label: error.what for label, error in failures.by_label.items()}
+    assert told == {CAMERA: "a.cpp failed to build", READER: "reader.so failed to build"}
+    # the log has both
+    assert (tmp_path / "failures.log").read_text().count("error: no") == 2
+
+
+def test_a_precompiled_headers_failure(tmp_path: Path) -> None:
+    header = Precompile("$native/aten.h", "x", (), "h")
+    with_header = unit("d", header)
+    failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
+    texts = {header.output: "command\naten.h: error: no"}
+    carried = Carried(frozenset({with_header.object}), NinjaResult(1, texts))
+    graph = ActionGraph({with_header.object: with_header})
+    failures.of_actions(carried, graph, [(CAMERA, [with_header], []), (READER, [B], [])])
+    assert list(failures.by_label) == [CAMERA]
+
+
+def test_what_ninja_says_of_no_action_is_of_all(tmp_path: Path) -> None:
+    assert list(after(tmp_path, "ninja").by_label) == [CAMERA, READER]
+
+
+def test_without_keep_going_the_first_is_raised(tmp_path: Path) -> None:
+    with pytest.raises(ActionFailedError):
+        after(tmp_path, path(B), keep_going=False)
+
+
+def test_errors_are_told_once_and_in_order(tmp_path: Path) -> None:
+    failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
+    for labels, what in (
+        ((), "packages"),
+        ((READER,), "reader"),
+        ((CAMERA, Label("camera", "ios-arm64")), "camera"),
+    ):
+        with failures.of(*labels):
+            raise OneError(what)
+    assert [error.what for error in failures.all] == ["camera", "reader", "packages"]
+
+
+def test_a_bug_is_not_kept(tmp_path: Path) -> None:
+    failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError), failures.of(CAMERA):
+        print(1 / 0)
+
+
+def test_the_row_of_a_variant_that_failed(tmp_path: Path) -> None:
+    row = failed_row(CAMERA, OneError("x is broken"), 7, 1, 2)
+    assert (row.app, row.abi, row.verified) == ("camera", "linux-x86_64", None)
+    assert (row.operators, row.units_compiled, row.units_reused) == (7, 1, 2)
+    assert row.problem == "failed: x is broken"
+
+
+def test_what_was_compiled_before_it_failed(tmp_path: Path) -> None:
+    made = tmp_path / "made.o"
+    made.touch()
+    here = SimpleNamespace(fill=lambda text: str(made) if text == A.object else "/none")
+    carried = Carried(frozenset({A.object, B.object}), NinjaResult(2, {}))
+    assert compiled_of(here, carried, [A, B, SHARED]) == (1, 1)  # type: ignore[arg-type]

@@ -1,0 +1,433 @@
+"""`init` and `new-app`: a workspace of one's own; and a broken app beside the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from test_load import APP, good_workspace
+from test_output_schemas import faults as against_schema
+
+from orchestrator import cli
+from orchestrator.build.add_app import example_of
+from orchestrator.build.build import Built
+from orchestrator.build.session import Session
+from orchestrator.commands import build as build_command
+from orchestrator.commands.patterns import resolve_patterns, what_is_right
+from orchestrator.errors import OrchestratorError
+from orchestrator.load.workspace import load_config, load_workspace
+from orchestrator.report.table import BuildReport
+from orchestrator.system.staging import write_bytes
+from orchestrator.values.labels import Label
+from tests import ptl
+
+ROOT = Path(__file__).parents[3]
+CLASSIFIER = ROOT / "apps/camera/models/classifier.ptl"
+WORDS = ROOT / "apps/keyboard/models/next_word.ptl"
+ENV = {"HOME": "/home/me", "PATH": ""}
+Answer = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Answer:
+    """What a command answers in a workspace of its own: code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words, env=ENV, cwd=tmp_path)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def files(root: Path) -> list[str]:
+    found = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return sorted(name for name in found if not name.startswith(".orchestrator/"))
+
+
+# --- init ---
+
+
+def test_init_makes_a_workspace(answer: Answer, tmp_path: Path) -> None:
+    code, out, err = answer("init")
+    assert (code, err) == (0, "")
+    assert out == (
+        "made orchestrate, .gitignore, WORKSPACE\nnext:\n  ./orchestrate doctor\n"
+        "  ./orchestrate new-app NAME --model MODEL.ptl\n"
+    )
+    assert files(tmp_path) == [".gitignore", "WORKSPACE", "orchestrate"]
+    # the pins are those of this repository, and nothing in it leads to this one
+    assert load_config(tmp_path)[0] == load_config(ROOT)[0]
+    assert "schemas/" not in (tmp_path / "WORKSPACE").read_text()
+    workspace = load_workspace(tmp_path, ENV)
+    assert "linux-x86_64" in workspace.toolchains
+    assert not workspace.apps
+
+
+def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
+    (tmp_path / "ml").mkdir()
+    (tmp_path / "ml/.gitignore").write_text("mine\n")
+    code, out, _ = answer("init", "--workspace", "ml", "--json")
+    assert code == 0
+    assert against_schema("init", out) == []
+    assert json.loads(out)["root"] == str(tmp_path / "ml")
+    assert json.loads(out)["files"] == ["orchestrate", "WORKSPACE"]
+    assert (tmp_path / "ml/.gitignore").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "WORKSPACE",
+            "WORKSPACE: error: there is a WORKSPACE here already\n"
+            "  do:       go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
+            " another tool's, run init in a folder below\n",
+        ),
+        (
+            "orchestrate",
+            "orchestrate: error: a file of this name is there already\n"
+            "  do:       move it away, or run init in a folder below\n",
+        ),
+    ],
+)
+def test_init_writes_over_nothing(name: str, told: str, answer: Answer, tmp_path: Path) -> None:
+    (tmp_path / name).symlink_to("nowhere")
+    assert answer("init") == (1, "", told)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_init_is_done_or_not(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def full(path: Path, data: bytes, mode: int | None = None) -> None:
+        if path.name == "WORKSPACE":
+            raise OSError(28, "No space left on device", str(path))
+        write_bytes(path, data, mode)
+
+    monkeypatch.setattr("orchestrator.commands.init.write_bytes", full)
+    assert answer("init")[0] == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", [".venv/bin", "elsewhere"])
+def test_the_script_runs_what_is_installed(where: str, answer: Answer, tmp_path: Path) -> None:
+    answer("init")
+    program = tmp_path / where / "orchestrate"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$0" "$@"\n')
+    program.chmod(0o755)
+    env = {"PATH": f"{tmp_path}/elsewhere{os.pathsep}{os.environ['PATH']}"}
+    argv = [str(tmp_path / "orchestrate"), "build", "a b"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{program} build a b\n"
+
+
+def test_the_script_without_an_orchestrator(answer: Answer, tmp_path: Path) -> None:
+    answer("init")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "dirname"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    argv = [str(tmp_path / "orchestrate"), "build"]
+    done = subprocess.run(
+        argv, env={"PATH": str(tools)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "orchestrate: error: the orchestrator is not installed\n"
+        f"  do:       install libtorch-orchestrator in {tmp_path}/.venv\n",
+    )
+
+
+# --- new-app ---
+
+
+@pytest.fixture
+def workspace(answer: Answer, tmp_path: Path) -> Path:
+    assert answer("init")[0] == 0
+    return tmp_path
+
+
+def hand_made(path: Path, *types: str) -> None:
+    """A model without inputs inside, whose `forward` takes these, and a private method."""
+    named = [ptl.argument(f"x{number}", kind) for number, kind in enumerate(types)]
+    signature = ptl.schema(ptl.tuple_of(ptl.argument("self", ptl.MODULE), *named))
+    code = ptl.bytecode(
+        ptl.function(signature=signature),
+        ptl.function(f"{ptl.MODULE}._private", signature=signature),
+    )
+    path.write_bytes(ptl.model(code))
+
+
+def test_new_app(answer: Answer, workspace: Path) -> None:
+    words = ["--model", str(CLASSIFIER), "--model", str(WORDS), "--target", "ios-simulator"]
+    code, out, err = answer("new-app", "camera", *words, "--target", "linux-arm64")
+    assert (code, err) == (0, "")
+    assert out == (
+        "made apps/camera/app.yaml, for ios-simulator, linux-arm64\n"
+        "  models/classifier.ptl: 13 operators; forward with 2 inputs inside\n"
+        "  models/next_word.ptl: 28 operators; forward with 2 inputs inside, suggest with 1 inputs"
+        " inside\n"
+        "next:\n  ./orchestrate trace //apps/camera\n  ./orchestrate build //apps/camera\n"
+    )
+    assert files(workspace / "apps") == [
+        "camera/app.yaml",
+        "camera/models/classifier.ptl",
+        "camera/models/next_word.ptl",
+    ]
+    assert (workspace / "apps/camera/app.yaml").read_text() == (
+        "models:\n  - file: models/classifier.ptl\n  - file: models/next_word.ptl\n"
+        "targets:\n  - ios-simulator\n  - linux-arm64\n"
+    )
+    copy = workspace / "apps/camera/models/classifier.ptl"
+    assert copy.read_bytes() == CLASSIFIER.read_bytes()
+    loaded = load_workspace(workspace, ENV)
+    assert not loaded.broken
+    assert loaded.targets["camera"][-1] == "linux-arm64"
+
+
+def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -> None:
+    hand_made(workspace / "raw.ptl", "Tensor", "int", "Optional[Tensor]", "List[Tensor]", "str")
+    code, out, _ = answer("new-app", "raw", "--model", "raw.ptl", "--json")
+    assert code == 0
+    assert against_schema("new-app", out) == []
+    told = json.loads(out)
+    assert told["targets"] == ["linux-x86_64"]
+    assert told["models"] == [
+        {
+            "file": "models/raw.ptl",
+            "operators": [],
+            "methods": ["forward"],
+            "inputs": {},
+            "example_inputs": True,
+        }
+    ]
+    assert told["next"][0] == "give the shapes of the inputs in apps/raw/app.yaml"
+    assert (workspace / "apps/raw/app.yaml").read_text() == (
+        "models:\n  - file: models/raw.ptl\n"
+        "    # the file has no inputs inside: give the shapes that it takes\n"
+        "    inputs:\n      - method: forward\n        args:\n"
+        "          - {shape: [1], fill: uniform}\n          - 1\n          - null\n"
+        '          - [{shape: [1], fill: uniform}]\n          - "text"\n'
+        "targets:\n  - linux-x86_64\n"
+    )
+    assert not load_workspace(workspace, ENV).broken
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Tensor", "{shape: [1], fill: uniform}"),
+        ("Tensor?", "null"),
+        ("Optional[List[int]]", "null"),
+        ("int[]", "[1]"),
+        ("List[float]", "[0.5]"),
+        ("bool", "true"),
+        ("Dict[str, Tensor]", None),
+        ("Tuple[int, int]", None),
+        ("List[List[int]]", None),
+        ("Any", None),
+    ],
+)
+def test_examples_of_types(text: str, value: str | None) -> None:
+    assert example_of(text) == value
+
+
+REFUSALS = {
+    "exists": (
+        ["camera", "--model", "raw.ptl"],
+        "apps/camera: error: there is an app //apps/camera already\n"
+        "  do:       take another name, or edit its app.yaml\n",
+    ),
+    "folder": (
+        ["shared", "--model", "raw.ptl"],
+        "apps/shared: error: there is a folder of this name already\n"
+        "  do:       take another name, or move the folder away; models are copied into a new one"
+        "\n",
+    ),
+    "name": (
+        ["../up", "--model", "raw.ptl"],
+        "error: an app cannot have this name: no label can write it\n"
+        "  expected: a name of letters, digits, `.`, `_` and `-`, that begins with a letter or"
+        " digit, of at most 100\n  seen:     ../up\n",
+    ),
+    "missing": (
+        ["vad", "--model", "none.ptl"],
+        "none.ptl: error: the model cannot be read\n  expected: a .ptl file\n"
+        "  seen:     No such file or directory\n"
+        "  do:       check the path after --model, and the file's permissions\n",
+    ),
+    "no_model": (
+        ["vad", "--model", "text.ptl"],
+        "text.ptl: error: this is not a .ptl model\n"
+        "  expected: a zip archive, as torch.jit writes it\n"
+        "  seen:     a file that begins with 76 65 72 73\n"
+        "  do:       export it again with module._save_for_lite_interpreter(path)\n",
+    ),
+    "suffix": (
+        ["vad", "--model", "WORKSPACE"],
+        "WORKSPACE: error: no model can have the name of this file\n"
+        "  expected: a file .ptl; before that a name of letters, digits, `.`, `_` and `-`, that"
+        " begins with a letter or digit, of at most 100\n"
+        "  seen:     WORKSPACE\n  do:       copy it under another name\n",
+    ),
+    "twice": (
+        ["vad", "--model", "raw.ptl", "--model", "other/raw.ptl"],
+        "error: two models are called `raw`\n  do:       copy one under another name\n",
+    ),
+    "inputs": (
+        ["vad", "--model", "dict.ptl"],
+        "dict.ptl: error: this model has no inputs to run it with\n"
+        "  expected: inputs bundled in the model, or `inputs:` beside it in app.yaml\n"
+        "  seen:     the methods _private, forward\n"
+        "  do:       bundle some with torch.utils.bundled_inputs.bundle_inputs before saving, or"
+        " declare their shapes and dtypes in app.yaml\n",
+    ),
+    "target": (
+        ["vad", "--model", "raw.ptl", "--target", "linux-x64"],
+        "error: no toolchain offers linux-x64\n"
+        "  expected: android-arm64-v8a, android-armeabi-v7a, android-x86_64, ios-arm64,"
+        " ios-simulator, ios-simulator-arm64, ios-simulator-x86_64, linux-arm64, linux-arm64-musl,"
+        " linux-x86_64\n  seen:     linux-x64\n  do:       did you mean `linux-x86_64`?\n",
+    ),
+    "package": (
+        ["CAMERA", "--model", "raw.ptl"],
+        "apps/CAMERA/app.yaml:1:1: error: two apps have one package name\n"
+        "  seen:     `camera-libtorch`, which is also //apps/camera's (apps/camera/app.yaml:1:1)\n"
+        "  do:       give one of them another `package_name`\n",
+    ),
+    "target_twice": (
+        ["vad", "--model", "raw.ptl", "--target", "linux-arm64", "--target", "linux-arm64"],
+        "apps/vad/app.yaml:10:5: error: `linux-arm64` is in `targets` twice\n"
+        "  do:       keep one of them\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_new_app_refuses(case: str, answer: Answer, workspace: Path) -> None:
+    words, told = REFUSALS[case]
+    hand_made(workspace / "raw.ptl", "Tensor")
+    hand_made(workspace / "dict.ptl", "Dict[str, Tensor]")
+    shutil.copy(workspace / "WORKSPACE", workspace / "text.ptl")
+    assert answer("new-app", "camera", "--model", "raw.ptl")[0] == 0
+    (workspace / "apps/shared").mkdir()
+    before = sorted(workspace.rglob("*"))
+    assert answer("new-app", *words) == (1, "", told)
+    assert sorted(workspace.rglob("*")) == before
+
+
+def test_an_operator_that_the_runtime_has_not(answer: Answer, workspace: Path) -> None:
+    """Known from what is shipped: nothing is fetched."""
+    one = ptl.code(operators=ptl.tuple_of(ptl.operator("aten::scaled_dot_product_attention")))
+    record = ptl.bytecode(ptl.function(tables=one, signature=ptl.schema()))
+    (workspace / "new.ptl").write_bytes(ptl.model(record))
+    hand_made(workspace / "raw.ptl", "Tensor")
+    bundled = ptl.function(f"{ptl.MODULE}.get_all_bundled_inputs_for_forward")
+    record = ptl.bytecode(ptl.function(tables=one, signature=ptl.schema()), bundled)
+    (workspace / "new.ptl").write_bytes(ptl.model(record))
+    code, _, err = answer("new-app", "vad", "--model", "raw.ptl", "--model", "new.ptl")
+    assert code == 1
+    assert err.startswith("new.ptl: error: this model names an operator that PyTorch 1.13.1 does")
+    assert not (workspace / "apps").exists()
+
+
+# --- a broken app beside others ---
+
+
+@pytest.fixture
+def two_apps(tmp_path: Path) -> Path:
+    root = good_workspace(tmp_path)
+    (root / "apps/vad").mkdir()
+    (root / "apps/vad/app.yaml").write_text(APP + "optimise: size\nbudget: 1\n")
+    return root
+
+
+WARNING = "warning: //apps/vad is left out: apps/vad/app.yaml:1:17: "
+
+
+def test_what_needs_a_broken_app(two_apps: Path) -> None:
+    workspace = load_workspace(two_apps, ENV)
+    camera = (Label("camera", "linux-x86_64"),)
+    said: list[str] = []
+    assert resolve_patterns(["//apps/camera"], workspace, said.append) == camera
+    (warning,) = said
+    assert warning == f"{WARNING}the model's file is not there, and 2 more"
+    said.clear()
+    for pattern in ("//...", "//apps/vad", "//apps/vad:linux-x86_64", "//...:linux-arm64"):
+        with pytest.raises(OrchestratorError) as caught:
+            resolve_patterns(["//apps/camera", pattern], workspace, said.append)
+        assert caught.value.what == "3 errors in the workspace's files"
+    assert said == []
+    labels, faults = what_is_right(["//..."], workspace, said.append)
+    assert (labels, len(faults)) == (camera, 3)
+    with pytest.raises(OrchestratorError) as caught:
+        what_is_right(["//apps/camrea"], workspace, said.append)
+    assert caught.value.hint == "did you mean //apps/camera?"
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
+    """The labels that a build is asked for; it builds nothing."""
+    asked: list[Label] = []
+
+    def build(session: object, labels: tuple[Label, ...], **_: object) -> Built:
+        asked.extend(labels)
+        return Built(BuildReport(()), read=SimpleNamespace())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build_command, "build", build)
+    monkeypatch.setattr(Session, "prepare", lambda session: None)
+    monkeypatch.setattr(build_command, "keep", lambda *_, **__: pytest.fail("it would be silent"))
+    return asked
+
+
+def test_a_build_of_another_app(
+    two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
+    assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 0
+    assert built == [Label("camera", "linux-x86_64")]
+    assert capsys.readouterr().err.startswith(WARNING)
+
+
+def test_a_build_of_all(
+    two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
+    assert cli.main(["build", "//..."], env=env, cwd=two_apps) == 1
+    assert built == []
+    err = capsys.readouterr().err
+    assert err.startswith("apps/vad/app.yaml:1:17: error: the model's file is not there\n")
+    assert err.endswith("3 errors in the workspace's files\n")
+
+
+def test_a_build_of_all_that_keeps_going(
+    two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
+    assert cli.main(["build", "//...", "-k", "--json"], env=env, cwd=two_apps) == 1
+    assert built == [Label("camera", "linux-x86_64")]
+    said = capsys.readouterr()
+    assert against_schema("build", said.out) == []
+    assert [one["place"]["line"] for one in json.loads(said.out)["errors"]] == [1, 3, 4]
+    assert said.err.count(": error: ") == 3
+
+
+def test_verbs_that_need_no_app_warn(two_apps: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "bash"], env=ENV, cwd=two_apps) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith(WARNING)
+    assert "//apps/camera" in said.out
+    cli.main(["doctor"], env=ENV | {"ORCHESTRATOR_CACHE": "cache"}, cwd=two_apps)
+    assert WARNING in capsys.readouterr().err

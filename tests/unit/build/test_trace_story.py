@@ -1,0 +1,243 @@
+"""Tracing around the tracer: how often a model is run, and what becomes of what it gave.
+
+The tracer is a function here; the real one runs in tests/integration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator.build import trace as tracing
+from orchestrator.build.trace import IndexIncompleteError, ModelFailedError
+from orchestrator.errors import Place
+from orchestrator.models.checks import (
+    ExtraArgumentsError,
+    LapackMissingError,
+    Misfit,
+    MissingArgumentsError,
+)
+from orchestrator.pytorch.versions import load_version
+from orchestrator.trace.difference import Change
+from orchestrator.trace.lock import read_runs
+from orchestrator.values.operators import Arguments
+from orchestrator.values.trace import TraceIdentity
+from orchestrator.verify.verdict import DriverRun
+
+Tracer = Callable[[int], DriverRun]
+# Of aten::relu, with too many and too few.
+EXTRA = Misfit("aten::relu", 2, "forward", Arguments(1, 1))
+MISSING = Misfit("aten::relu", 0, "other", Arguments(1, 1))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What is recorded of a model, the places that are not compared, the calls that it could not
+    make, what changed in its lock, and what fresh memory was filled with in each of its runs."""
+
+    runs: dict[str, Any]
+    places: tuple[str, ...]
+    misfits: tuple[str, ...]
+    changes: tuple[Change, ...] | None
+    fills: tuple[int | None, ...]
+
+
+def result(number: int, *operators: str, error: dict[str, Any] | None = None) -> DriverRun:
+    run = {"method": "forward", "index": 0, "output": {"int": number}, "error": None}
+    recording = {
+        "root_operators": [{"name": o, "overload": "", "calls": 1} for o in operators],
+        "called_operators": dict.fromkeys(operators, 1),
+        "setup_operators": {"aten::random_": 1},
+        "kernel_tags": {},
+        "setup_kernel_tags": {},
+        "custom_classes": [],
+        "build_features": [],
+        "work": {},
+        "failed_in": ["aten::linear", "aten::addmm"] if error else [],
+    }
+    runs = [] if error else [run]
+    return DriverRun(0, {"runs": runs, "error": error, "trace": recording})
+
+
+@pytest.fixture
+def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Traced]:
+    """Traces a model in `tracer`, which is given the number of the run."""
+
+    def run(tracer: Tracer, *misfits: Misfit) -> Traced:
+        fills: list[int | None] = []
+
+        def fake(*_: object, fill: int | None) -> DriverRun:
+            fills.append(fill)
+            return tracer(len(fills) - 1)
+
+        monkeypatch.setattr(tracing, "run_driver", fake)
+        model = SimpleNamespace(name="m")
+        app = SimpleNamespace(
+            name="a",
+            folder=tmp_path,
+            config=SimpleNamespace(models=[model]),
+            model_path=lambda _: tmp_path / "m.ptl",
+        )
+        session = SimpleNamespace(
+            say=lambda _: None,
+            context=SimpleNamespace(root=tmp_path, env={}),
+            runtime=SimpleNamespace(
+                version=load_version("1.13.1"), index=SimpleNamespace(units=())
+            ),
+            trace_identity=lambda *_: TraceIdentity("a" * 64, "b" * 64, "bundled", (), "c" * 16),
+            misfits=lambda *_: misfits,
+        )
+        (one,) = tracing._trace_models(
+            session,  # type: ignore[arg-type]
+            app,  # type: ignore[arg-type]
+            "tracer",
+            True,
+        )
+        runs = read_runs(tmp_path, one.trace, tmp_path)
+        return Traced(runs, one.uncompared, one.misfits, one.changes, tuple(fills))
+
+    return run
+
+
+Trace = Callable[..., Traced]
+
+
+def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace) -> None:
+    seen = traced(lambda _: result(3, "aten::relu"))
+    assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
+    assert seen.fills == (None, 0x55, 0xAA)
+    assert seen.runs.keys() == {"runs", "error"}
+
+
+def test_what_changed_in_the_lock_is_told(traced: Trace) -> None:
+    """Nothing of a first trace, and nothing where the model was traced again as it is."""
+    assert traced(lambda _: result(3, "aten::relu")).changes is None
+    assert traced(lambda _: result(3, "aten::relu")).changes == ()
+    assert traced(lambda _: result(4, "aten::neg")).changes == (
+        Change("operators", ("aten::neg",), ("aten::relu",)),
+        Change("outputs"),
+        Change("root operators"),
+        Change("calls"),
+    )
+
+
+@pytest.mark.parametrize("different", [1, 2])
+def test_an_output_that_differs_is_recorded_by_its_kind(traced: Trace, different: int) -> None:
+    seen = traced(lambda n: result(int(n == different), "aten::empty.memory_format"))
+    assert seen.runs["runs"][0]["output"] == {"unsteady": "int"}
+    assert (seen.places, len(seen.fills)) == (("forward[0] output",), 3)
+
+
+@pytest.mark.parametrize("operator", ["aten::random_.from", "aten::bernoulli_.float"])
+def test_a_model_that_draws_is_run_more_often(traced: Trace, operator: str) -> None:
+    """One of two numbers is often the same twice, and hardly eight times."""
+    seen = traced(lambda number: result(int(number == 7), operator))
+    assert seen.runs["runs"][0]["output"] == {"unsteady": "int"}
+    assert seen.fills == (None, 0x55, 0xAA, 0x55, 0xAA, 0x55, 0xAA, 0x55)
+
+
+def test_a_model_that_draws_and_seeds_is_compared(traced: Trace) -> None:
+    seen = traced(lambda _: result(3, "aten::uniform_", "aten::manual_seed"))
+    assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
+    assert len(seen.fills) == 8
+
+
+def test_a_call_that_the_runtime_cannot_make_does_no_harm_where_it_is_not_reached(
+    traced: Trace,
+) -> None:
+    seen = traced(lambda _: result(3, "aten::neg"), EXTRA, MISSING)
+    assert seen.misfits == ("aten::relu with 2 in forward", "aten::relu with 0 in other")
+
+
+@pytest.mark.parametrize(
+    ("misfit", "error", "seen"),
+    [
+        (EXTRA, ExtraArgumentsError, "aten::relu with 2 in forward"),
+        (MISSING, MissingArgumentsError, "aten::relu with 0 in other"),
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("reached", [0, 2])
+def test_a_call_that_the_runtime_cannot_make_is_told_where_it_is_reached(
+    traced: Trace, misfit: Misfit, error: type[Exception], seen: str, failed: bool, reached: int
+) -> None:
+    """Whether it fails, or computes something else."""
+    why = {"code": "RUN_FAILED", "text": "false"} if failed else None
+
+    def run(number: int) -> DriverRun:
+        return result(3, "aten::relu", error=why) if number == reached else result(3, "aten::neg")
+
+    with pytest.raises(error) as caught:
+        traced(run, misfit)
+    assert (caught.value.place, caught.value.seen) == (Place("m.ptl"), seen)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("failing", "do"),
+    [
+        (0, "run the model in PyTorch on the same inputs, and check declared shapes"),
+        (1, "it ran with fresh memory as it is, and not with bytes in it: look for a torch.empty,"
+         " or the like, whose values the model uses"),
+    ],
+)  # fmt: skip
+def test_any_run_that_fails_fails_the_model(traced: Trace, failing: int, do: str) -> None:
+    error = {"code": "RUN_FAILED", "text": "no words"}
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda number: result(1, error=error if number == failing else None))
+    assert caught.value.render() == (
+        "m.ptl: error: the model m does not run on its inputs\n"
+        "  seen:     RUN_FAILED: no words\n"
+        f"  do:       {do}\n"
+        "  | raised in aten::linear, which called aten::addmm"
+    )
+
+
+def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
+    failed = result(1, error={"code": "RUN_FAILED", "text": "no words"})
+    assert failed.result is not None
+    failed.result["trace"]["failed_in"] = ["aten::linalg_matrix_norm", "aten::linalg_svdvals"]
+    with pytest.raises(LapackMissingError) as caught:
+        traced(lambda _: failed)
+    assert caught.value.render() == (
+        "m.ptl: error: this model calls an operator of LAPACK, which this runtime is built"
+        " without\n"
+        "  expected: operators of PyTorch 1.13.1 that have kernels without LAPACK\n"
+        "  seen:     aten::linalg_svdvals\n"
+        "  do:       where it is of constants, compute it before the model is exported; else"
+        " outside of the model, or write it in other operators, as the inverse of a small matrix by"
+        " its formula\n"
+        "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
+    )
+
+
+def test_a_model_that_takes_all_memory_is_told_how_much_there_is(traced: Trace) -> None:
+    error = {"code": "OUT_OF_MEMORY", "text": "out of memory"}
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: result(1, error=error))
+    assert (caught.value.seen, caught.value.hint) == (
+        "OUT_OF_MEMORY: out of memory",
+        "run the model in PyTorch on the same inputs, and check declared shapes; models are traced"
+        " with at most 16 GB of memory",
+    )
+
+
+def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: DriverRun(-11, None, "a word\n"))
+    assert caught.value.render() == (
+        "m.ptl: error: the tracer died on the model m\n"
+        "  seen:     exit code -11\n"
+        "  do:       run the model in PyTorch on the same inputs\n"
+        "  | a word"
+    )
+
+
+def test_what_the_closure_lacks_is_a_fault_of_the_index(traced: Trace) -> None:
+    error = {"code": "MISSING_OPERATOR", "text": "aten::x is missing", "operators": ["aten::x"]}
+    with pytest.raises(IndexIncompleteError):
+        traced(lambda _: result(1, error=error))

@@ -1,0 +1,217 @@
+"""schemas/output.schema.json is true of what commands print with --json, in success and failure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from test_load import good_workspace
+from test_report_plan import toy
+from test_table import PACKAGES, REPORT
+
+from orchestrator import cli
+from orchestrator.build.explain import Answer
+from orchestrator.build.keep_going import failed_row
+from orchestrator.build.trace import TracedApp, TracedModel
+from orchestrator.ci.jobs import Job, Matrix
+from orchestrator.commands import COMMANDS, verify, why
+from orchestrator.commands import trace as trace_command
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.report.table import BuildReport
+from orchestrator.trace.difference import Change
+from orchestrator.values.labels import Label
+from orchestrator.values.trace import Trace, TraceIdentity
+from orchestrator.verify.verdict import Failure, VerifyResult
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "schemas/output.schema.json").read_text())
+ERROR = OrchestratorError("too large", place=Place("a", 1, 2), facts={"stripped_bytes": 7})
+
+
+def faults(form: str, text: str) -> list[str]:
+    """What a form of the schema has against an output."""
+    schema = {"$ref": f"#/$defs/{form}", "$defs": SCHEMA["$defs"]}
+    value = json.loads(text)
+    found = [error.message for error in Draft202012Validator(schema).iter_errors(value)]
+    return found + [error.message for error in Draft202012Validator(SCHEMA).iter_errors(value)]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return good_workspace(tmp_path)
+
+
+def run(workspace: Path, *words: str) -> int:
+    return cli.main(words, env={"ORCHESTRATOR_CACHE": "cache", "PATH": ""}, cwd=workspace)
+
+
+def test_the_schema_is_valid() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_verb_that_prints_json_has_a_form() -> None:
+    def prints(name: str) -> bool:
+        parser = argparse.ArgumentParser()
+        COMMANDS[name].load().add_arguments(parser)
+        return "--json" in parser.format_help()
+
+    # `toolchain show` prints what a toolchain's own test holds
+    assert {n for n in COMMANDS if prints(n)} - SCHEMA["$defs"].keys() == {"toolchain"}
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        REPORT,
+        BuildReport(REPORT.variants, packages=PACKAGES, errors=(ERROR,)),
+        BuildReport((failed_row(Label("a", "b"), ERROR, 1, 2, 3),), replayed=True),
+        BuildReport(()),
+    ],
+)
+def test_a_build(report: BuildReport) -> None:
+    assert faults("build", report.to_json()) == []
+
+
+def test_a_failed_variant_tells_the_numbers_that_are_known() -> None:
+    row = failed_row(Label("a", "b"), ERROR, 1, 2, 3)
+    (told,) = json.loads(BuildReport((row,)).to_json())["variants"]
+    assert told["stripped_bytes"] == 7
+    assert told["error"]["facts"] == {"stripped_bytes": 7}
+
+
+def test_a_plan_and_a_matrix() -> None:
+    assert faults("plan", toy().to_json()) == []
+    matrix = Matrix("c", (Job("camera", "linux-x86_64", ("its model",)),))
+    assert faults("matrix", matrix.to_json()) == []
+
+
+def test_what_doctor_and_cache_print(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["doctor"], ["cache"], ["cache", "--prune", "--max", "0B", "--dry-run"]):
+        (workspace / "cache").mkdir(exist_ok=True)
+        code = run(workspace, *words, "--json")
+        assert faults(words[0], capsys.readouterr().out) == []
+        assert code == (1 if words[0] == "doctor" else 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["build", "//apps/nope"],
+        ["plan", "camera"],
+        ["verify", "//apps/camera:linux-armv7"],
+        ["trace", "//apps/camera", "--nope"],
+        ["why", "//apps/camera"],
+        ["cache", "--prune"],
+        ["bild"],
+    ],
+)
+def test_failures(words: list[str], workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(workspace, *words, "--json") == 1
+    assert faults("failure", capsys.readouterr().out) == []
+
+
+def test_several_faults_are_values_too(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "apps/camera/app.yaml").write_text("models: [{file: x.ptl}]\ntargets: [y]\n")
+    assert run(workspace, "plan", "--json") == 1
+    out = capsys.readouterr().out
+    assert faults("failure", out) == []
+    error = json.loads(out)["error"]
+    assert error["code"] == "DECLARATION_ERRORS"
+    assert [(one["code"], one["place"]["line"]) for one in error["errors"]] == [
+        ("MISSING_MODEL", 1),
+        ("UNKNOWN_TARGET", 2),
+    ]
+
+
+class _Session:
+    """A session of a workspace with one app and two ABIs, whose runtime is there."""
+
+    def __init__(self, *_: object) -> None:
+        self.workspace = SimpleNamespace(
+            targets={"camera": ("a", "b")},
+            toolchains={},
+            groups={},
+            broken={},
+            apps={"camera": SimpleNamespace(name="camera")},
+            config=SimpleNamespace(jobs=None),
+        )
+
+    def prepare(self) -> None: ...
+
+
+def test_what_verify_prints(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = Failure("m", "forward[0]", "MISSING_OPERATOR", "x", ("aten::x",))
+
+    def delivered(_: object, label: Label) -> tuple[VerifyResult, ...]:
+        if label.abi == "a":
+            raise ERROR
+        return (VerifyResult("m", "failed", 1, (failed,)), VerifyResult("n", "ok", 2))
+
+    monkeypatch.setattr(verify, "Session", _Session)
+    monkeypatch.setattr(verify, "verify_delivered", delivered)
+    assert run(workspace, "verify", "--json") == 1
+    captured = capsys.readouterr()
+    assert faults("verify", captured.out) == []
+    first, second = json.loads(captured.out)["variants"]
+    assert (first["models"], first["error"]["message"]) == ([], "too large")
+    assert second["error"]["code"] == "VERIFICATION_FAILED"
+    assert [model["status"] for model in second["models"]] == ["failed", "ok"]
+    # what is wrong with the first does not hide the second, in words too
+    assert captured.err.count("error:") == 2
+    assert run(workspace, "verify") == 1
+    assert capsys.readouterr().out == (
+        "//apps/camera:b m: failed, 1 runs\n//apps/camera:b n: ok, 2 runs\n"
+    )
+
+
+def test_what_trace_prints(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), ("x::y",), {}, {})
+    app: Any = SimpleNamespace(name="camera")
+    changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs"))
+    first = TracedModel(trace, None, ("forward[0] output",), ())
+    traced = TracedApp(app, (first, replace(first, changes=changes)), 12, 3)
+    monkeypatch.setattr(trace_command, "Session", _Session)
+    monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
+    monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: (traced,))
+    assert run(workspace, "trace", "--json") == 0
+    out = capsys.readouterr().out
+    assert faults("trace", out) == []
+    first, again = json.loads(out)["apps"][0]["models"]
+    assert (first["never_ran"], first["changes"]) == (["x::y"], None)
+    assert again["changes"] == [
+        {"part": "hot tags", "added": ["a", "b"], "removed": ["c"]},
+        {"part": "outputs", "added": [], "removed": []},
+    ]
+    assert run(workspace, "trace") == 0
+    assert capsys.readouterr().out == (
+        "//apps/camera: tracer of 12 units, 3 compiled\n"
+        "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
+        "    compared by kind and shape only: forward[0] output\n"
+        "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
+        "    compared by kind and shape only: forward[0] output\n"
+        "    changed in the lock: hot tags +a +b -c; outputs\n"
+    )
+
+
+@pytest.mark.parametrize("lines", [(), ("m: it ran once",)])
+def test_what_why_prints(
+    lines: tuple[str, ...],
+    workspace: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(why, "Session", _Session)
+    monkeypatch.setattr(why, "why", lambda _, label, subject: Answer(label, subject, lines))
+    assert run(workspace, "why", "//apps/camera", "x", "--json") == 0
+    out = capsys.readouterr().out
+    assert faults("why", out) == []
+    assert json.loads(out)["present"] == bool(lines)

@@ -1,0 +1,57 @@
+"""The C++ library as compilations: what is compiled, how it is linked, and that zig makes none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from core_toy import spec
+
+from orchestrator.compilers.zig import zig_library
+from orchestrator.compilers.zig_cxx import LINK_FLAGS, cxx_sources
+from orchestrator.plan.graph import cxx_library_compiles
+
+
+def library() -> Path:
+    found = zig_library()
+    assert found is not None
+    return found
+
+
+def test_all_sources_of_the_three_libraries_are_compiled() -> None:
+    sources = cxx_sources(library())
+    units = [source.unit for source in sources]
+    assert len(units) == len(set(units)) == 76
+    assert {"libcxx/src/string.cpp", "libcxxabi/src/cxa_exception.cpp"} <= set(units)
+    assert "libunwind/src/UnwindRegistersSave.S" in units
+    # for a library without exceptions: it would define the same functions
+    assert "libcxxabi/src/cxa_noexception.cpp" not in units
+
+
+def test_variants_of_one_level_share_their_objects() -> None:
+    sources = cxx_sources(library())
+    usual, again = (cxx_library_compiles(spec(), sources, "-Os") for _ in range(2))
+    smallest = cxx_library_compiles(spec(), sources, "-Oz")
+    assert [one.object for one in usual] == [one.object for one in again]
+    assert not {one.object for one in usual} & {one.object for one in smallest}
+    assert {one.source for one in usual} == {f"$zig/{one.unit}" for one in usual}
+
+
+@pytest.mark.real
+def test_a_link_makes_zig_build_neither_a_cxx_library_nor_a_runtime_for_ubsan(
+    tmp_path: Path,
+) -> None:
+    cache = tmp_path / "zig"
+    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
+    zig = library().parent / "zig"
+    (tmp_path / "a.cpp").write_text('extern "C" int lta_one() { return 1; }\n')
+    target = ("-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=all")
+    for arguments in (
+        ("-c", "a.cpp", "-fPIC", "-MD", "-MF", "a.d", "-o", "a.o"),
+        ("-shared", "a.o", *LINK_FLAGS, "-o", "a.so"),
+    ):
+        subprocess.run([zig, "c++", *target, *arguments], cwd=tmp_path, env=env, check=True)
+    made = sorted(path.name for path in cache.rglob("*.a"))
+    assert made == ["libc_nonshared.a", "libcompiler_rt.a"]

@@ -1,0 +1,81 @@
+"""The program of a README: whatever its model is called with, it is C and C++ without a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import package_toy as toy
+import pytest
+
+from orchestrator.deliver.manifest import ModelFact
+from orchestrator.deliver.sample import c_program
+from orchestrator.values.methods import ELEMENTS, Call, Input, Method, Parameter
+
+CAPI = toy.ROOT / "orchestrator/native/capi"
+TENSORS = tuple(Input(kind="tensor", dtype=dtype, shape=(2, 3)) for dtype in ELEMENTS)
+
+
+def model(call: Call | None, *names: str) -> ModelFact:
+    parameters = tuple(Parameter(name=name, type="Tensor") for name in names)
+    method = Method(name="forward", parameters=parameters, returns=("Tensor",))
+    return ModelFact(name="net", file="net.ptl", sha256="ab" * 32, methods=(method,), call=call)
+
+
+def call(*arguments: Input, method: str = "forward") -> Call:
+    return Call(method=method, arguments=arguments)
+
+
+PROGRAMS = {
+    "no_call": c_program(model(None)),
+    "no_arguments": c_program(model(call())),
+    "no_tensor_comes_back": c_program(model(call(method="other"))),
+    "every_dtype": c_program(model(call(*TENSORS))),
+    "sizes": c_program(
+        model(call(*(Input(kind="tensor", dtype="int8", shape=s) for s in ((), (0, 3), (1,)))))
+    ),
+    "names": c_program(
+        model(
+            call(*TENSORS[:6]),
+            *("int", "result", "images", "images_data", "printf", "class"),
+        )
+    ),
+    "values": c_program(
+        model(
+            call(
+                Input(kind="none"),
+                Input(kind="bool", value=True),
+                Input(kind="int", value=-(2**63) + 1),
+                Input(kind="double", value=-1e300),
+                Input(kind="string", value="100 %d {}'"),
+                Input(
+                    kind="tuple",
+                    items=(
+                        Input(kind="list", items=(Input(kind="int", value=1),) * 2),
+                        TENSORS[0],
+                    ),
+                ),
+            )
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("language", ["-xc -std=c99", "-xc++ -std=c++17"])
+def test_the_program_compiles_without_a_warning(name: str, language: str, tmp_path: Path) -> None:
+    source = tmp_path / "call.c"
+    source.write_text(PROGRAMS[name])
+    toy.zig(
+        [
+            *("c++" if "++" in language else "cc", *language.split(), "-target", toy.TARGET),
+            *("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-I", CAPI, "-c", source),
+            *("-o", tmp_path / "call.o"),
+        ]
+    )
+
+
+def test_every_value_is_given_back() -> None:
+    text = PROGRAMS["values"]
+    made = text.count("      made(lta_")
+    assert made == 10
+    assert text.count("  lta_value_free(") == made + 1  # and the result

@@ -1,0 +1,86 @@
+"""What our native code needs of the runtime: the shipped list against the sources compiled here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from core_toy import compile_text
+from real_units import RealUnits
+
+from orchestrator.build.prepare import shipped_index
+from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES
+from orchestrator.index.entry import (
+    Entry,
+    entry_path,
+    entry_text,
+    load_entry,
+    undefined_symbols,
+)
+from orchestrator.index.model import aliases
+from orchestrator.index.objects import ObjectUnreadableError
+from orchestrator.plan.planner import entry_nodes
+
+VERSION, TREE = "1.13.1", "42a09df2978757e63e31e81ada962490830aed222d427d1a20629a7756b141ce"
+
+
+def test_undefined_symbols_are_those_that_no_object_defines(tmp_path: Path) -> None:
+    one = compile_text(
+        tmp_path,
+        "one",
+        "int two(); int gone(); static int here() { return 1; }\n"
+        "inline int shared() { return gone(); }\n"
+        "int one() { return two() + here() + shared(); }\n",
+    )
+    two = compile_text(tmp_path, "two", "int one(); int two() { return one(); }\n")
+    assert undefined_symbols([one]) == {"_Z3twov", "_Z4gonev"}
+    assert undefined_symbols([one, two]) == {"_Z4gonev"}
+    assert undefined_symbols([]) == frozenset()
+
+
+def test_an_object_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "x.o").write_text("no")
+    with pytest.raises(ObjectUnreadableError):
+        undefined_symbols([tmp_path / "x.o"])
+
+
+def test_the_exact_text() -> None:
+    assert entry_text(Entry(frozenset({"b", "a"}), frozenset())) == (
+        '{\n "library": [\n  "a",\n  "b"\n ],\n "tracer": []\n}\n'
+    )
+
+
+def test_the_shipped_file_is_what_we_write() -> None:
+    entry = load_entry(VERSION)
+    assert entry_text(entry) == entry_path(VERSION).read_text()
+    assert not entry.library & entry.tracer
+
+
+def test_the_shipped_symbols_are_the_runtimes() -> None:
+    index, entry = shipped_index(VERSION, TREE), load_entry(VERSION)
+    known = {alias for name in index.names for alias in aliases(name.split("@", 1)[0])}
+    # the rest is libc's and libc++'s
+    own = {symbol for symbol in entry.library | entry.tracer if symbol in known}
+    assert {s for s in entry.library if "_load_for_mobile" in s} & own
+    assert len(entry_nodes(index, entry.library)) >= 20
+    strange = {
+        symbol
+        for symbol in (entry.library | entry.tracer) - own
+        if symbol.startswith(("_ZN2at", "_ZN3c10", "_ZN5torch", "_ZNK2at", "_ZNK3c10"))
+        and not symbol.startswith("_ZN2at4_ops")
+    }
+    assert strange == set()
+
+
+@pytest.mark.real
+def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
+    """Run `orchestrator runtime index` where this fails: the native sources have changed."""
+    real = RealUnits(tmp_path)
+    library = undefined_symbols(list(real.native(LIBRARY_SOURCES, "release").values()))
+    tracer = undefined_symbols(list(real.native(TRACER_SOURCES, "tracer").values()))
+    shipped = load_entry(VERSION)
+    index = shipped_index(VERSION, TREE)
+    known = {name.split("@", 1)[0] for name in index.names}
+    # symbols of libc and libc++ lead nowhere in the index: inlining may change them
+    assert library & known == shipped.library & known
+    assert (tracer - library) & known == shipped.tracer & known

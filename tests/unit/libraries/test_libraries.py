@@ -1,0 +1,321 @@
+"""Libraries as sources of units: their data, their units, the closure over their indices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+from core_toy import session
+from real_units import RealUnits
+
+from orchestrator.build.make_library_index import known_symbols
+from orchestrator.build.prepare import NATIVE
+from orchestrator.index.entry import undefined_symbols
+from orchestrator.index.model import IndexUnreadableError, load_index
+from orchestrator.index.objects import ObjectFacts, read_object
+from orchestrator.libraries.declared import LibraryData, load_library
+from orchestrator.libraries.features import (
+    FeatureEntry,
+    asked_by_operators,
+    asked_by_units,
+    entries_text,
+    fast_sources,
+    features_path,
+    library_symbols,
+    load_entries,
+    load_features,
+    own_units,
+    sources_of,
+)
+from orchestrator.libraries.index import (
+    LibraryIndex,
+    LibraryUnlinkableError,
+    library_index_path,
+    load_library_index,
+)
+from orchestrator.libraries.units import kernel_list, library_units
+from orchestrator.load.workspace import load_workspace
+from orchestrator.plan.graph import kernel_compiles
+from orchestrator.plan.libraries import library_compiles, library_facts
+from orchestrator.values.config import KernelPart, Processor
+
+ROOT = Path(__file__).parents[3]
+VERSION = "1.13.1"
+DATA = load_library()
+PROCESSORS: tuple[Processor, ...] = get_args(Processor)
+CONVOLUTION = frozenset(
+    f"xnn_{what}_convolution2d_nhwc_f32" for what in ("create", "reshape", "setup")
+)
+WANTED = CONVOLUTION | {
+    "xnn_initialize",
+    "xnn_run_operator",
+    "xnn_delete_operator",
+    "xnn_create_fully_connected_nc_f32",
+    "xnn_reshape_fully_connected_nc_f32",
+    "xnn_setup_fully_connected_nc_f32",
+    "xnn_init_f32_gemm_config",
+    "xnn_init_f32_dwconv_config",
+}
+LISTS = {
+    "scalar": ["src/f32-gemm/gen/scalar.c"],
+    "sse": ["src/f32-gemm/gen/sse.c", "src/f32-gemm/gen/sse-2.c"],
+}
+
+
+def shipped(processor: Processor) -> LibraryIndex:
+    return LibraryIndex(load_index(library_index_path("xnnpack", processor)))
+
+
+def small_library(folder: Path) -> tuple[LibraryData, dict[str, Path]]:
+    """A tree of four kernels and what is beside them."""
+    tree = folder / "xnnpack"
+    for name, paths in LISTS.items():
+        lists = tree / f"cmake/gen/{name}_microkernels.cmake"
+        lists.parent.mkdir(parents=True, exist_ok=True)
+        text = "\n  ".join(paths)
+        lists.write_text(
+            f"# no list\n\nSET(PROD_{name.upper()}_MICROKERNEL_SRCS\n  {text})\n\n"
+            f"SET(NON_PROD_{name.upper()}_MICROKERNEL_SRCS\n  src/never.c)\n"
+        )
+    for path in (
+        "src/init.c",
+        "src/im2col.c",
+        "src/configs/gemm-config.c",
+        "src/configs/hardware-config.c",
+        "src/operators/x.c",
+        "src/enums/x.c",
+        "src/tables/x.c",
+        "src/reference/packing.cc",
+    ):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).touch()
+    pool = folder / "pthreadpool"
+    (pool / "src").mkdir(parents=True)
+    (pool / "src/shim.c").touch()
+    some = DATA.kernels["x86_64"][0]
+    kernels = (
+        some.model_copy(update={"lists": ("scalar",), "flags": ()}),
+        some.model_copy(update={"lists": ("sse",), "flags": ("-msse2",)}),
+    )
+    data = DATA.model_copy(update={"kernels": {"x86_64": kernels}})
+    return data, {"xnnpack": tree, "pthreadpool": pool}
+
+
+def test_the_data() -> None:
+    pins = load_workspace(ROOT, {}).config.runtime.libraries
+    assert set(DATA.trees) == set(pins)
+    assert set(DATA.kernels) == set(DATA.indexed) == set(PROCESSORS)
+    assert all((NATIVE / header).is_file() for header in DATA.headers)
+    assert {rule.tree for rule in DATA.licences} == set(DATA.trees)
+    assert len(DATA.flags) == len(set(DATA.flags))
+
+
+def test_units_of_a_small_tree(tmp_path: Path) -> None:
+    data, trees = small_library(tmp_path)
+    units = {unit.name: unit for unit in library_units(data, "x86_64", trees)}
+    assert kernel_list(trees["xnnpack"], "sse") == tuple(LISTS["sse"])
+    assert list(units) == sorted(units)
+    kernel = units["xnnpack/src/f32-gemm/gen/sse-2.c"]
+    assert (kernel.kernel, kernel.flags) == (True, ("-msse2",))
+    assert kernel.source == "$library_xnnpack/src/f32-gemm/gen/sse-2.c"
+    assert units["xnnpack/src/configs/gemm-config.c"].header == "libraries/xnnpack_levels.h"
+    assert units["xnnpack/src/configs/hardware-config.c"].header is None
+    assert units["xnnpack/src/reference/packing.cc"].language == "c++"
+    assert "pthreadpool/src/shim.c" in units
+    assert "xnnpack/src/im2col.c" not in units
+
+
+def test_compilations(tmp_path: Path) -> None:
+    data, trees = small_library(tmp_path)
+    units = library_units(data, "x86_64", trees)
+    here: Any = SimpleNamespace(
+        optimize="balanced", abi="x", toolchain="t", flags_before=lambda *, kernel: ("-before",)
+    )
+    small: Any = SimpleNamespace(**{**vars(here), "optimize": "size"})
+    facts = library_facts(data, "digest")
+    usual = {one.unit: one for one in library_compiles(facts, here, units)}
+    kernel, config = "xnnpack/src/f32-gemm/gen/sse.c", "xnnpack/src/configs/gemm-config.c"
+    assert usual[kernel].flags[:2] == ("-before", "-O2")
+    assert usual[kernel].flags[-1] == "-msse2"
+    assert usual[config].flags[-2:] == ("-include", "$native/libraries/xnnpack_levels.h")
+    least = {one.unit: one for one in library_compiles(facts, small, units)}
+    assert least[kernel] == usual[kernel], "kernels are one object, however an app is optimised"
+    assert ("-Oz" in least[config].flags, "-Os" in usual[config].flags) == (True, True)
+    other = library_compiles(replace(facts, digest="another"), here, units)
+    assert not {one.fingerprint for one in other} & {one.fingerprint for one in usual.values()}
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_a_shipped_index(processor: Processor) -> None:
+    path = library_index_path("xnnpack", processor)
+    assert path.stat().st_size < 150_000
+    index = shipped(processor)
+    needs = index.needs(WANTED)
+    assert "pthreadpool/src/shim.c" in needs.units
+    assert 30 <= len(needs.units) <= 80
+    assert 20_000 < needs.bytes < 120_000
+    assert not any("/qs8-" in unit or "/qu8-" in unit for unit in needs.units)
+    assert set(index.needs(CONVOLUTION).units) <= set(needs.units)
+    assert index.needs(()) == type(needs)((), 0)
+
+
+def test_levels_that_are_cut() -> None:
+    units = shipped("x86_64").needs(WANTED).units
+    assert any("fma3" in unit for unit in units)
+    assert any("-sse-" in unit for unit in units)
+    left = [unit for unit in units if "avx512" in unit or "sse41" in unit or "ssse3" in unit]
+    assert left == []
+
+
+def test_what_no_unit_defines() -> None:
+    with pytest.raises(LibraryUnlinkableError) as caught:
+        shipped("x86_64").needs(["xnn_initialize", "xnn_nothing"])
+    assert caught.value.what == "xnnpack 0.0~git20241108 does not define xnn_nothing"
+
+
+def test_an_index_of_other_sources() -> None:
+    with pytest.raises(IndexUnreadableError) as caught:
+        load_library_index("xnnpack", "arm64", "another")
+    assert caught.value.hint == "run: orchestrator library index --processor arm64"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
+    library = session().library
+    assert library is not None
+    index = library.index(processor)
+    assert index is not None
+    assert {unit.path for unit in index.index.units} <= set(library.units(processor))
+
+
+def test_features() -> None:
+    parts = get_args(KernelPart)
+    assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"], parts) == frozenset()
+    convolution = {"convolution", "convolution_site", "rewrite"}
+    assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
+    assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
+    recurrent = {"recurrent", "recurrent_steps", "rewrite"}
+    assert asked_by_operators(["aten::gru.input"], [], parts) == recurrent
+    assert asked_by_operators(["aten::lstm.data"], [], parts) == frozenset()
+    up = ["aten::slow_conv_transpose2d"]
+    transposed = asked_by_operators(["aten::_convolution"], up, parts)
+    assert transposed == {*convolution, "transposed"}
+    packed = asked_by_operators(["prepacked::linear_clamp_run"], [], parts)
+    assert packed == {"linear", "prepacked_linear", "rewrite"}
+    both = ["aten::_convolution", "prepacked::linear_clamp_run"]
+    assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
+    assert asked_by_operators(both, up, ["gemm"]) == frozenset()
+    assert {one.part or one.name for one in load_features()} > set(parts)
+    cpu = "aten/src/ATen/native/cpu/"
+    assert asked_by_units() == {
+        f"{cpu}BlasKernel.cpp": "gemm",
+        f"{cpu}SoftMaxKernel.cpp": "softmax",
+        f"{cpu}layer_norm_kernel.cpp": "layer_norm",
+        f"{cpu}Activation.cpp": "activation",
+        f"{cpu}UnaryOpsKernel.cpp": "unary",
+    }
+    assert sources_of({"linear", "rewrite"}) == ("kernels/rewrite.cpp", "kernels/linear.cpp")
+    assert all((NATIVE / one.source).is_file() for one in load_features())
+    names = {one.name for one in load_features()}
+    assert all(set(one.beside) <= names for one in load_features())
+
+
+def test_units_of_ours() -> None:
+    """They are no variant's features, and all that they call is what PyTorch defines."""
+    (unit,) = own_units(VERSION)
+    assert unit.source == "kernels/prepacked.cpp"
+    assert "prepacked::conv2d_clamp_run" in unit.operators
+    assert any(symbol.startswith("_ZN2at4_ops6linear4call") for symbol in unit.symbols)
+    assert asked_by_operators(unit.operators, (), get_args(KernelPart)).isdisjoint({"prepacked"})
+    assert library_symbols([load_entries(VERSION)["prepacked"]]) == frozenset()
+    assert own_units("0.0.0") == ()
+
+
+def test_the_shipped_symbols() -> None:
+    entries = load_entries(VERSION)
+    assert set(entries) == {one.name for one in load_features()}
+    assert entries_text(entries) == features_path(VERSION).read_text()
+    for processor in PROCESSORS:
+        assert shipped(processor).needs(library_symbols(entries.values())).units
+
+
+def test_the_exact_text() -> None:
+    entry = FeatureEntry(frozenset({"b", "a"}), frozenset())
+    assert entries_text({"x": entry}) == (
+        '{\n "x": {\n  "library": [\n   "a",\n   "b"\n  ],\n  "runtime": []\n }\n}\n'
+    )
+    assert load_entries("0.0.0") == {}
+
+
+class Live:
+    """What a linker keeps of objects, section by section, from symbols on."""
+
+    def __init__(self, objects: dict[str, Path]) -> None:
+        self.facts = {unit: read_object(path) for unit, path in objects.items()}
+        self.places: dict[str, tuple[str, int]] = {}
+        for unit, facts in self.facts.items():
+            for symbol, section in (facts.weak_symbols | facts.global_symbols).items():
+                self.places.setdefault(symbol, (unit, section))
+
+    def undefined(self, symbols: frozenset[str]) -> set[str]:
+        waiting, seen, missing = [self.places[s] for s in symbols], set(), set()
+        while waiting:
+            place = waiting.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            facts: ObjectFacts = self.facts[place[0]]
+            section = facts.sections.get(place[1])
+            for reference in section.references if section else ():
+                if reference.section:
+                    waiting.append((place[0], reference.section))
+                elif reference.symbol in self.places:
+                    waiting.append(self.places[reference.symbol])
+                else:
+                    missing.add(reference.symbol)
+        return missing
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_a_closure_misses_nothing(tmp_path: Path, processor: Processor) -> None:
+    real = RealUnits(tmp_path)
+    library = real.session.library
+    assert library is not None
+    units = library.units(processor)
+    spec = replace(real.spec("release"), abi=library.data.indexed[processor])
+    toolchain = real.session.toolchain(spec.abi)
+    spec = replace(spec, toolchain=toolchain.identity, compile_flags=toolchain.compile_flags)
+    needed = shipped(processor).needs(WANTED).units
+    made = real.made(library_compiles(library.facts, spec, [units[unit] for unit in needed]))
+    missing = Live(made).undefined(frozenset(WANTED))
+    # the rest is libc's, and the compiler's own library's
+    assert {symbol for symbol in missing if symbol.startswith(("xnn_", "pthreadpool_"))} == set()
+    assert all(
+        symbol.startswith("__aeabi_") or symbol.replace("_", "").isalnum() for symbol in missing
+    )
+    assert len(missing) < 25
+
+
+@pytest.mark.real
+def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
+    """Run `orchestrator library kernels` where this fails: native/kernels has changed."""
+    real = RealUnits(tmp_path)
+    runtime, library = real.session.runtime, real.session.library
+    assert library is not None
+    index = library.index(real.session.workspace.toolchains[real.session.host].config.processor)
+    assert index is not None
+    known = known_symbols(runtime.index)
+    for feature in load_features():
+        spec, sources = real.spec("release"), [feature.source]
+        compiles = kernel_compiles(
+            runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
+        )
+        undefined = undefined_symbols(list(real.made(compiles).values()))
+        entry = load_entries(VERSION)[feature.name]
+        assert undefined & index.symbols == entry.library
+        assert undefined & known == entry.runtime

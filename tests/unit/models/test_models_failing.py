@@ -1,0 +1,90 @@
+"""The bad models of tests/failing/models: each is refused with exactly its `expected.txt`.
+
+`make.py` there writes the models; `known.txt` has names of operators that PyTorch 1.13.1 has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from golden_files import Golden
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.models.checks import (
+    check_classes,
+    check_lapack,
+    check_operators,
+    misfits,
+    require_arguments,
+    require_inputs,
+    require_no_named_tuples,
+)
+from orchestrator.models.info import read_model
+from orchestrator.pytorch.versions import load_version
+from orchestrator.values.operators import Arguments, OperatorName
+
+CASES = Path(__file__).parents[2] / "failing" / "models"
+# of 1.13.1
+TAKEN = {"aten::stft": Arguments(2, 8), "aten::std.correction": Arguments(3, 4)}
+KNOWN = {OperatorName.parse(line) for line in (CASES / "known.txt").read_text().split()}
+# The class that each case must raise, so that a text alone cannot pass for it.
+CLASSES = {
+    "archive_version_too_new": "UnsupportedVersionError",
+    "bytecode_version_too_new": "UnsupportedVersionError",
+    "bytecode_version_too_old": "UnsupportedVersionError",
+    "checkpoint": "NoBytecodeError",
+    "damaged_record": "DamagedModelError",
+    "empty_file": "NotAModelError",
+    "executorch": "NotAModelError",
+    "exported_program": "NoBytecodeError",
+    "extra_arguments": "ExtraArgumentsError",
+    "flatbuffer": "FlatbufferModelError",
+    "foreign_operator": "UnknownOperatorError",
+    "git_lfs_pointer": "NotAModelError",
+    "inflates_too_far": "OversizedModelError",
+    "lapack": "LapackMissingError",
+    "missing_arguments": "MissingArgumentsError",
+    "mobile_optimised": "UnknownOperatorError",
+    "named_tuple": "NamedTupleError",
+    "no_inputs": "NoInputsError",
+    "no_version": "DamagedModelError",
+    "not_bytecode": "DamagedModelError",
+    "not_zip": "NotAModelError",
+    "overlapping_records": "OversizedModelError",
+    "packed_weights": "UnusableClassError",
+    "path_leaves_folder": "OddRecordPathError",
+    "pickle_calls_system": "UnsafePickleError",
+    "pickle_opcode": "UnsafePickleError",
+    "plain_torchscript": "NoBytecodeError",
+    "record_twice": "OddRecordPathError",
+    "truncated": "DamagedModelError",
+    "two_folders": "OddRecordPathError",
+    "unknown_attention": "UnknownOperatorError",
+    "unknown_interpolation": "UnknownOperatorError",
+}
+
+
+def examine(model: Path) -> None:
+    """All that is asked of a model, before it is traced and then."""
+    info = read_model(model, name="model.ptl")
+    require_no_named_tuples(info)
+    require_inputs(info, declared=False)
+    check_operators(info, KNOWN, "1.13.1")
+    # as if the tracer had reached all of it
+    reached = {str(operator) for operator in info.root_operators}
+    require_arguments(misfits(info, TAKEN), reached, info.place, "1.13.1")
+    check_lapack(info, load_version("1.13.1").lapack, "1.13.1")
+    check_classes(info, ["quantized.EmbeddingPackedParamsBase"], "1.13.1")
+
+
+def test_every_case_is_run() -> None:
+    assert {folder.name for folder in CASES.iterdir() if folder.is_dir()} == CLASSES.keys()
+
+
+@pytest.mark.parametrize("case", sorted(CLASSES))
+def test_a_bad_model_is_refused(case: str, golden: Golden) -> None:
+    with pytest.raises(OrchestratorError) as caught:
+        examine(CASES / case / "model.ptl")
+    assert type(caught.value).__name__ == CLASSES[case]
+    golden(CASES / case / "expected.txt", caught.value.render() + "\n")

@@ -1,0 +1,265 @@
+"""The licences of a variant: of PyTorch's parts by its units, of the toolchain's by symbols."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import notices
+import package_toy as toy
+import pytest
+from core_toy import session
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
+
+from orchestrator.build.licences import held_parts, licences, of_linked, source_of
+from orchestrator.compilers.driver import LinkedPart
+from orchestrator.compilers.zig import find_zig
+from orchestrator.deliver.variant import Licence
+from orchestrator.errors import Place
+from orchestrator.load.workspace import load_workspace
+from orchestrator.pytorch.units import runtime_units
+from orchestrator.pytorch.versions import LicenceRule, load_version
+from orchestrator.source.tree import TreeRules
+from orchestrator.values.config import ZigCompiler
+
+RULES = load_version("1.13.1").licences
+GNU = "x86_64-linux-gnu.2.28"
+MUSL = "aarch64-linux-musl"
+CACHE = load_workspace(toy.ROOT, os.environ).cache
+
+
+def parts(target: str) -> dict[str, LinkedPart]:
+    driver = find_zig(ZigCompiler(target=target), Place("here"), CACHE)
+    return {part.name: part for part in driver.linked}
+
+
+def names(rules: object) -> list[str]:
+    return [rule.component for rule in rules]  # type: ignore[attr-defined]
+
+
+# In headers that all of PyTorch reads, and that are delivered.
+EVERYWHERE = [
+    *("PyTorch", "llvm-adt", "libstdc++", "flat_hash_map", "mpark-variant", "akrzemi1-optional"),
+    *("rollbear-strong_type", "boost-hash", "mt19937ar-cok"),
+]
+IN_KERNELS = [
+    *("antelope_contrib-erfinv", "cephes", "scipy", "boost-lanczos", "faddeeva", "musl-nextafter"),
+]
+# Files with another's notice that no variant is made of, and why.
+NOT_HELD = {
+    "aten/src/ATen/mps/MPSDevice.h": "read for Apple's GPUs alone; we have no unit of theirs",
+    "aten/src/ATen/native/mps/Copy.h": "the same",
+    "aten/src/ATen/native/cpu/avx_mathfun.h": "empty without CPU_CAPABILITY_AVX2 (plan/flags.py)",
+    "c10/util/C++17.h": "five lines of cppreference.com's; no licence is named",
+    "c10/util/either.h": "given to PyTorch by its author, under PyTorch's licence",
+}
+
+
+def test_the_parts_are_those_of_the_units() -> None:
+    def held(unit: str) -> list[str]:
+        found = names(held_parts(RULES, [unit]))
+        assert found[0] == "PyTorch"
+        return sorted(set(found) - set(EVERYWHERE))
+
+    assert set(names(held_parts(RULES, ["c10/core/Device.cpp"]))) == set(EVERYWHERE)
+    assert held("third_party/miniz-2.1.0/miniz.c") == ["miniz"]
+    assert held("c10/util/signal_handler.cpp") == ["fmt"]
+    assert held("aten/src/ATen/native/cpu/SoftMaxKernel.cpp") == sorted(IN_KERNELS)
+    assert held("torch/csrc/jit/frontend/strtod.cpp") == ["julia-strtod"]
+    qnnpack = "aten/src/ATen/native/quantized/cpu/qnnpack/src/init.c"
+    assert held(qnnpack) == sorted(["QNNPACK", *IN_KERNELS])
+
+
+def test_a_part_is_held_by_all_units_that_read_its_files() -> None:
+    for rule in RULES:
+        of_part, holding = TreeRules(rule.files), TreeRules(rule.units)
+        files = [path for path in notices.files() if of_part.counts(path)]
+        assert bool(files) == bool(rule.files), rule.component
+        readers = {unit for path in files for unit in notices.readers(path)}
+        assert [unit for unit in sorted(readers) if not holding.counts(unit)] == [], rule.component
+
+
+def test_every_file_with_anothers_notice_is_of_a_part() -> None:
+    parts = [TreeRules(rule.files) for rule in RULES if rule.files]
+    unknown = {path for path in notices.noticed() if not any(part.counts(path) for part in parts)}
+    assert unknown == set(NOT_HELD)
+
+
+@pytest.mark.parametrize(
+    ("component", "name", "begins", "ends"),
+    [
+        ("PyTorch", "LICENSE", "From PyTorch:", "POSSIBILITY OF SUCH DAMAGE."),
+        ("PyTorch", "NOTICE", "====", "limitations under the License."),
+        ("miniz", "LICENSE", "Copyright 2013-2014 RAD Game Tools", "THE SOFTWARE."),
+        ("fmt", "LICENSE.rst", "Copyright (c) 2012 - present, Victor", "permission notices."),
+        ("llvm-adt", "LICENSE.TXT", "====", "OTHER DEALINGS WITH THE\nSOFTWARE."),
+        ("libstdc++", "NOTICE.array", "/**\n * This file is based", "www.gnu.org/licenses/>."),
+        ("libstdc++", "NOTICE.reverse_iterator", "/**\n * A constexpr", "implied warranty.\n */"),
+        ("libstdc++", "COPYING3", "                    GNU GENERAL", "why-not-lgpl.html>."),
+        ("libstdc++", "COPYING.RUNTIME", "GCC RUNTIME LIBRARY EXCEPTION", "license of GCC."),
+        ("flat_hash_map", "NOTICE", "// Taken from", "LICENSE_1_0.txt)"),
+        ("flat_hash_map", "LICENSE_1_0.txt", "   Boost Software", "DEALINGS IN THE SOFTWARE."),
+        ("mpark-variant", "NOTICE", "// MPark.Variant", "github.com/mpark/variant"),
+        ("akrzemi1-optional", "NOTICE", "// Copyright (C) 2011", "github.com/akrzemi1/Optional"),
+        ("rollbear-strong_type", "NOTICE", "/*\n * strong_type", " */"),
+        ("boost-hash", "LICENSE_1_0.txt", "// NOTE: hash_combine", "DEALINGS IN THE SOFTWARE."),
+        ("mt19937ar-cok", "NOTICE", " * Copyright notice:", "(remove space)"),
+        ("antelope_contrib-erfinv", "NOTICE", "/* The next function is taken from", "*/"),
+        ("cephes", "LICENSE", "   3-Clause BSD License for the Cephes", "OF SUCH DAMAGE."),
+        ("scipy", "LICENSE", "   Copyright (c) 2001-2002 Enthought", "OF SUCH DAMAGE."),
+        ("boost-lanczos", "NOTICE", "// SciPy's lanczos implementation", " */"),
+        ("faddeeva", "NOTICE", "/* The next function is taken from http://ab-initio", " */"),
+        ("musl-nextafter", "NOTICE", "/*\n  The following function is inspired", " */"),
+        ("QNNPACK", "LICENSE", "BSD License\n\nFor QNNPACK", "OF SUCH DAMAGE."),
+        ("numpy-distributions", "NOTICE", "// The function `sample_gamma`", "*/"),
+        ("mathinf-ctc", "NOTICE", "// Copyright (c) 2018 MathInf", "calling them inputs)"),
+        ("pillow-resample", "LICENSE", "The Python Imaging Library", "OF THIS SOFTWARE."),
+        ("protobuf-int128", "NOTICE", "// This file is based on", "OF SUCH DAMAGE."),
+        ("brumme-crc32", "NOTICE", "// ////", "//"),
+        ("brumme-crc32", "LICENSE", "This software is provided", "any source distribution."),
+        ("dlpack", "NOTICE", "/*!\n *  Copyright (c) 2017", " */"),
+        ("dlpack", "LICENSE", "                                 Apache", "additional liability."),
+        ("julia-strtod", "NOTICE", "// Taken from", "C stdlib functions"),
+        ("julia-strtod", "LICENSE", "Copyright (c) 2009-2016: Jeff", "IN THE SOFTWARE."),
+        ("julia-strtod", "LICENSE.python", "PYTHON SOFTWARE FOUNDATION", "License\nAgreement."),
+        ("cpython-sliceobject", "NOTICE", "// Copyright (c) 2001, 2002,", "// might think"),
+    ],
+)
+def test_each_text_is_a_licence(
+    component: str, name: str, begins: str, ends: str, whole: dict[str, Licence]
+) -> None:
+    text = whole[component].texts[name]
+    assert isinstance(text, bytes)
+    assert text.decode().startswith(begins)
+    assert text.decode().rstrip().endswith(ends.rstrip())
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Licence]:
+    """The licences of a variant that holds every part of PyTorch."""
+    units = [unit for rule in RULES for unit in a_unit(rule)]
+    return {part.component: part for part in licences(session(), "linux-x86_64", units, None)}
+
+
+def a_unit(rule: LicenceRule) -> list[str]:
+    return [glob.replace("**", "aten/x.cpp").replace("*", "x") for glob in rule.units]
+
+
+def test_every_part_tells_what_it_was_compiled_from(whole: dict[str, Licence]) -> None:
+    assert set(whole) == {"libtorch-orchestrator", *names(RULES)}
+    tree = session().runtime.fetched.tree
+    pinned = session().workspace.config.runtime
+    for part in whole.values():
+        assert part.source, part.component
+    of = {name: part.source.sha256 for name, part in whole.items() if part.source}
+    assert of["PyTorch"] == pinned.tree
+    assert of["fmt"] == pinned.third_party["fmt"].tree
+    # of one file: its own; of several: as sha256sum tells them, and once more
+    optional = tree / "c10/util/Optional.h"
+    assert of["akrzemi1-optional"] == hashlib.sha256(optional.read_bytes()).hexdigest()
+    lines = "".join(
+        f"{hashlib.sha256((tree / path).read_bytes()).hexdigest()}  {path}\n"
+        for path in ("c10/util/Array.h", "c10/util/reverse_iterator.h")
+    )
+    assert of["libstdc++"] == hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_our_own_code_is_a_part(whole: dict[str, Licence]) -> None:
+    ours = whole["libtorch-orchestrator"]
+    declared = tomllib.loads((toy.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (ours.licence, ours.version) == (declared["license"], declared["version"])
+    assert ours.source
+    assert ours.source.files == ("native/**",)
+    text = ours.texts["LICENSE"]
+    assert isinstance(text, Path)
+    assert text.read_bytes() == (toy.ROOT / "LICENSE").read_bytes()
+
+
+def test_a_part_whose_files_are_not_here_has_no_digest(tmp_path: Path) -> None:
+    assert source_of(tmp_path, ("nothing/**",)) is None
+    assert source_of(tmp_path, ()) is None
+
+
+def test_fmt_is_in_the_units_that_include_it() -> None:
+    """Other units read c10/util/strong_type.h, which includes fmt where a macro asks for it."""
+    tree = session().runtime.fetched.tree
+    includes = re.compile(r"^#include <fmt/", re.MULTILINE)
+    units = [u.path for u in runtime_units(tree, load_version("1.13.1"))]
+    including = {
+        unit
+        for unit in units
+        if (tree / unit).is_file() and includes.search((tree / unit).read_text(errors="replace"))
+    }
+    (rule,) = (rule for rule in RULES if rule.component == "fmt")
+    assert including == {unit for unit in units if names(held_parts([rule], [unit]))}
+
+
+@pytest.mark.parametrize("target", [GNU, MUSL, "aarch64-ios.15.0"])
+def test_zig_tells_what_it_may_link(target: str) -> None:
+    found = parts(target)
+    libc = {GNU: ["glibc-nonshared"], MUSL: ["musl"]}.get(target, [])
+    assert sorted(found) == sorted(["libcxx", "libcxxabi", "libunwind", "zig-compiler-rt", *libc])
+    assert {found[name].version for name in ("libcxx", "libcxxabi", "libunwind")} == {"22.1.8"}
+    for part in found.values():
+        assert all(text.read_text(encoding="utf-8") for text in part.texts.values())
+    if target == MUSL:
+        assert found["musl"].version == "1.2.5"
+
+
+def test_every_licence_is_an_spdx_expression() -> None:
+    given = {one for rule in RULES for one in rule.licence.split(" AND ")} | {
+        part.licence for target in (GNU, MUSL) for part in parts(target).values()
+    }
+    for text in given:
+        licence = LicenseFactory().make_from_string(text)
+        assert isinstance(licence, LicenseExpression) or (
+            isinstance(licence, DisjunctiveLicense) and licence.id == text
+        )
+
+
+def test_a_cxx_library_holds_the_parts_that_it_uses(tmp_path: Path) -> None:
+    library = toy.variant(tmp_path).shared_library
+    assert library is not None
+    found = {licence.component: licence for licence in of_linked(parts(GNU).values(), library)}
+    assert found.keys() >= {"libcxx", "libcxxabi", "libunwind"}
+    assert "zig-compiler-rt" not in found
+    assert found["libcxx"].version == "22.1.8"
+    for part in found.values():
+        assert part.source, part.component
+
+
+def test_a_library_of_the_systems_parts_alone_holds_none(tmp_path: Path) -> None:
+    library = toy.plain_library(tmp_path / "plain.so")
+    assert list(of_linked(parts(GNU).values(), library)) == []
+
+
+@pytest.mark.parametrize("target", ["aarch64-linux-gnu.2.28", MUSL])
+def test_zigs_runtime_is_found_by_the_functions_of_libc_that_it_brings(
+    target: str, tmp_path: Path
+) -> None:
+    """A comparison of `long double`, which libc++'s sort has too, takes all of it into the link."""
+    source, library = tmp_path / "less.c", tmp_path / "less.so"
+    source.write_text(
+        "#include <string.h>\n"
+        "int lta_less(long double a, long double b) { return a < b; }\n"
+        "void lta_copy(void *to, const void *from, size_t n) { memcpy(to, from, n); }\n"
+    )
+    unit = library.with_suffix(".o")
+    toy.zig(["cc", "-target", target, "-g0", "-O2", "-fPIC", "-c", source, "-o", unit])
+    toy.zig(["cc", "-target", target, "-shared", "-Wl,--gc-sections", unit, "-o", library])
+    found = {part.component: part for part in of_linked(parts(target).values(), library)}
+    assert found.keys() == {"zig-compiler-rt"}
+    assert found["zig-compiler-rt"].version == metadata.version("ziglang")
+    assert "COPYRIGHT.musl" in found["zig-compiler-rt"].texts
+
+
+def test_a_part_is_found_by_a_symbol_that_is_defined(tmp_path: Path) -> None:
+    library = toy.plain_library(tmp_path / "plain.so")
+    part = replace(parts(GNU)["libcxx"], witnesses=("lta_",))
+    assert [licence.component for licence in of_linked([part], library)] == ["libcxx"]

@@ -1,0 +1,40 @@
+"""The operators that are refused because their kernels are LAPACK's: asked of the shipped index."""
+
+from __future__ import annotations
+
+from shipped_index import shipped
+
+from orchestrator.pytorch.versions import load_version
+from orchestrator.select.closure import reach, registry
+
+KERNELS = "aten/src/ATen/native/BatchLinearAlgebraKernel.cpp"
+# The only kernel of that unit which calls neither LAPACK nor BLAS.
+PLAIN = "unpack_pivots_stub"
+# Kernels that call LAPACK themselves.
+DIRECT = ("_cholesky_solve_helper_cpu", "_symeig_helper_cpu")
+
+
+def test_the_list_is_of_operators_that_need_lapack_and_misses_none() -> None:
+    index = shipped()
+    kernels = registry(index, ["CPU"])
+    unit = next(n for n, one in enumerate(index.units) if one.path == KERNELS)
+    stubs = {
+        node
+        for node, name in enumerate(index.names)
+        if index.owners[node] == unit and "7DEFAULTE" in name and PLAIN not in name
+    }
+    assert len(stubs) == 14
+    direct = {n for n, name in enumerate(index.names) if any(one in name for one in DIRECT)}
+    listed = set(load_version("1.13.1").lapack)
+
+    def enters(operator: str, *, follow_calls: bool) -> bool:
+        found = reach(index, kernels, entry=(), operators=[operator], follow_calls=follow_calls)
+        return not (stubs | direct).isdisjoint(found.parents)
+
+    own = {one for one in kernels.by_operator if enters(one, follow_calls=False)}
+    assert {one.partition(".")[0] for one in own} <= listed
+    by_name: dict[str, list[str]] = {}
+    for operator in kernels.by_operator:
+        by_name.setdefault(operator.partition(".")[0], []).append(operator)
+    for name in sorted(listed):
+        assert all(enters(one, follow_calls=True) for one in by_name[name]), name

@@ -1,0 +1,64 @@
+"""From the tracer's JSON to a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.pytorch.versions import WorkData
+from orchestrator.trace.hot import Scales
+from orchestrator.trace.recording import trace_from_recording
+from orchestrator.values.trace import Trace, TraceIdentity
+
+IDENTITY = TraceIdentity("model", "runtime", "bundled", ("CPU",), "tracer")
+SCALES = Scales(WorkData(call=1, kernel=1, element=1.0, rules=()), lambda tag: {})
+RECORDING: dict[str, Any] = {
+    "root_operators": [
+        {"name": "aten::relu", "overload": "", "calls": 2},
+        {"name": "aten::add", "overload": "Tensor", "calls": 1},
+        {"name": "aten::len", "overload": "t", "calls": 0},
+        # run by the interpreter itself: the dispatcher never sees it
+        {"name": "prim::TupleIndex", "overload": "", "calls": 4},
+    ],
+    "called_operators": {"aten::relu": 2, "aten::empty.memory_format": 3, "aten::add.Tensor": 1},
+    "setup_operators": {"aten::copy_": 7, "aten::empty.memory_format": 5},
+    "kernel_tags": {"relu": {"Float": 2}, "copy_": {"Float": 1}},
+    "setup_kernel_tags": {"copy_": {"Long": 4, "Float": 1}},
+    "custom_classes": ["Z", "A"],
+    "build_features": ["F"],
+    "work": {
+        "relu": {"inputs": 9000, "outputs": 9000, "products": 0},
+        "copy_": {"inputs": 1, "outputs": 1, "products": 1},
+    },
+}
+
+
+def test_a_recording_as_a_trace() -> None:
+    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest", SCALES) == Trace(
+        app="camera",
+        model="m",
+        identity=IDENTITY,
+        root_operators=("aten::add.Tensor", "aten::len.t", "aten::relu", "prim::TupleIndex"),
+        called_operators={
+            "aten::add.Tensor": 1,
+            "aten::copy_": 7,
+            "aten::empty.memory_format": 8,
+            "aten::relu": 2,
+            "prim::TupleIndex": 4,
+        },
+        kernel_tags={"copy_": {"Float": 2, "Long": 4}, "relu": {"Float": 2}},
+        custom_classes=("A", "Z"),
+        build_features=("F",),
+        hot_tags=("relu",),
+        outputs="digest",
+    )
+
+
+def test_a_root_that_no_input_ran_is_unrun() -> None:
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", SCALES)
+    assert trace.unrun_operators == ("aten::len.t",)
+
+
+def test_all_tables_are_sorted() -> None:
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", SCALES)
+    for table in (trace.called_operators, trace.kernel_tags, *trace.kernel_tags.values()):
+        assert list(table) == sorted(table)

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import base64
+import math
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.verify.compare import MalformedResultError, compare_results
+
+CODES = {
+    "float32": "f",
+    "float64": "d",
+    "float16": "e",
+    "int64": "q",
+    "uint8": "B",
+    "bool": "?",
+    "quint8": "B",
+    "complex64": "f",
+    "bfloat16": "H",
+}
+
+
+def tensor(dtype: str, shape: list[int], *numbers: float, **more: Any) -> dict[str, Any]:
+    data = struct.pack(f"<{len(numbers)}{CODES[dtype]}", *numbers)
+    return {
+        "tensor": {
+            "dtype": dtype,
+            "shape": shape,
+            "data": base64.b64encode(data).decode(),
+            **more,
+        }
+    }
+
+
+def result(*outputs: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "error": None,
+        "runs": [
+            {"method": "forward", "index": index, "output": output, "error": None}
+            for index, output in enumerate(outputs)
+        ],
+    }
+
+
+def differences(expected: dict[str, Any], seen: dict[str, Any]) -> list[str]:
+    return [str(difference) for difference in compare_results(result(expected), result(seen))]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected", "seen"),
+    [
+        ("float32", 1000.0, 1000.09),
+        ("float32", 0.0, 9e-6),
+        ("float64", 1.0, 1.0 + 5e-10),
+        ("float16", 1.0, 1.009765625),
+        ("quint8", 17, 18),
+        ("int64", 2**62, 2**62),
+    ],
+)
+def test_within_tolerance(dtype: str, expected: float, seen: float) -> None:
+    assert differences(tensor(dtype, [1], expected), tensor(dtype, [1], seen)) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected", "seen", "text"),
+    [
+        ("float32", 1.0, 1.5, "expected 1.0, seen 1.5, at most 0.5 apart"),
+        ("float64", 1.0, 1.0 + 1e-6, "expected 1.0, seen 1.000001, at most 1e-06 apart"),
+        ("float16", 1.0, 1.125, "expected 1.0, seen 1.125, at most 0.125 apart"),
+        ("quint8", 17, 19, "expected 17, seen 19, at most 2 apart"),
+        ("int64", 2**62, 2**62 + 1, f"expected {2**62}, seen {2**62 + 1}, at most 1 apart"),
+        ("uint8", 1, 2, "expected 1, seen 2, at most 1 apart"),
+        ("bool", True, False, "expected True, seen False, at most 1 apart"),
+    ],
+)
+def test_outside_tolerance(dtype: str, expected: float, seen: float, text: str) -> None:
+    assert differences(tensor(dtype, [1], expected), tensor(dtype, [1], seen)) == [
+        f"forward[0] output[0]: value: {text}"
+    ]
+
+
+def test_bfloat16_is_the_upper_half_of_a_float() -> None:
+    # 1.0, 1.0078125 (the next one), 1.125
+    assert differences(tensor("bfloat16", [1], 0x3F80), tensor("bfloat16", [1], 0x3F81)) == []
+    assert differences(tensor("bfloat16", [1], 0x3F80), tensor("bfloat16", [1], 0x3F90)) == [
+        "forward[0] output[0]: value: expected 1.0, seen 1.125, at most 0.125 apart"
+    ]
+
+
+def test_the_worst_element_is_named_with_its_index() -> None:
+    expected = tensor("float32", [2, 3], 0, 1, 2, 3, 4, 5)
+    seen = tensor("float32", [2, 3], 0, 1.5, 2, 3, 8, 5)
+    (difference,) = compare_results(result(expected), result(seen))
+    assert (difference.path, difference.expected, difference.seen) == ("output[1, 1]", "4.0", "8.0")
+    assert (difference.max_abs, difference.max_rel) == (4.0, 1.0)
+
+
+def test_index_of_a_complex_element() -> None:
+    expected = tensor("complex64", [2], 1, 0, 2, 0)
+    seen = tensor("complex64", [2], 1, 0, 2, 3)
+    (difference,) = compare_results(result(expected), result(seen))
+    assert difference.path == "output[1]"
+
+
+def test_nan_and_infinities_equal_themselves_only() -> None:
+    values = (math.nan, math.inf, -math.inf)
+    assert differences(tensor("float32", [3], *values), tensor("float32", [3], *values)) == []
+    assert differences(tensor("float32", [1], math.nan), tensor("float32", [1], 0)) == [
+        "forward[0] output[0]: value: expected nan, seen 0.0, at most inf apart"
+    ]
+    assert differences(tensor("float32", [1], math.inf), tensor("float32", [1], -math.inf)) == [
+        "forward[0] output[0]: value: expected inf, seen -inf, at most inf apart"
+    ]
+
+
+def test_other_bits_of_nan_are_equal() -> None:
+    one = {"tensor": {"dtype": "float32", "shape": [1], "data": "AADAfw=="}}
+    two = {"tensor": {"dtype": "float32", "shape": [1], "data": "AQDAfw=="}}
+    assert differences(one, two) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen", "text"),
+    [
+        ({"int": 1}, {"int": 2}, "value: expected 1, seen 2"),
+        ({"int": 1}, {"double": 1.0}, "kind: expected int, seen double"),
+        ({"string": "a"}, {"string": "b"}, "value: expected a, seen b"),
+        ({"double": 1.0}, {"double": 2.0}, "value: expected 1.0, seen 2.0"),
+        ({"double": "nan"}, {"double": 0.0}, "value: expected nan, seen 0.0"),
+        ({"none": True}, {"int": 0}, "kind: expected none, seen int"),
+        ({"list": [{"int": 1}]}, {"list": []}, "length: expected 1, seen 0"),
+        (
+            tensor("float32", [1], 1.0),
+            tensor("float64", [1], 1.0),
+            "dtype: expected float32, seen float64",
+        ),
+        (
+            tensor("float32", [2], 1.0, 1.0),
+            tensor("float32", [2, 1], 1.0, 1.0),
+            "shape: expected [2], seen [2, 1]",
+        ),
+        (
+            tensor("quint8", [1], 1, scale=0.5, zero_point=0),
+            tensor("quint8", [1], 1, scale=0.25, zero_point=0),
+            "scale: expected scale 0.5, seen scale 0.25",
+        ),
+        (
+            tensor("quint8", [1], 1, scale=0.5, zero_point=0),
+            tensor("quint8", [1], 1, scale=0.5, zero_point=1),
+            "scale: expected zero_point 0, seen zero_point 1",
+        ),
+    ],
+)
+def test_structure(expected: dict[str, Any], seen: dict[str, Any], text: str) -> None:
+    assert differences(expected, seen) == [f"forward[0] output: {text}"]
+
+
+def test_doubles_may_differ_a_little_and_infinities_are_words() -> None:
+    assert differences({"double": 1.0}, {"double": 1.00001}) == []
+    assert differences({"double": "-inf"}, {"double": "-inf"}) == []
+
+
+def test_inner_places_are_named() -> None:
+    expected = {"tuple": [{"dict": [[{"string": "a"}, {"list": [{"int": 1}, {"int": 2}]}]]}]}
+    seen = {"tuple": [{"dict": [[{"string": "a"}, {"list": [{"int": 1}, {"int": 3}]}]]}]}
+    assert differences(expected, seen) == [
+        'forward[0] output[0]["a"][1]: value: expected 2, seen 3'
+    ]
+
+
+def test_keys_and_their_order_count() -> None:
+    one = {"dict": [[{"int": 1}, {"none": True}], [{"int": 2}, {"none": True}]]}
+    two = {"dict": [[{"int": 2}, {"none": True}], [{"int": 1}, {"none": True}]]}
+    assert differences(one, two) == [
+        "forward[0] output: key: expected 1, seen 2",
+        "forward[0] output: key: expected 2, seen 1",
+    ]
+
+
+def test_per_channel_scales() -> None:
+    def quantised(scale: float) -> dict[str, Any]:
+        return tensor(
+            "quint8",
+            [1],
+            1,
+            axis=0,
+            scales=tensor("float64", [1], scale),
+            zero_points=tensor("int64", [1], 0),
+        )
+
+    assert differences(quantised(0.5), quantised(0.5)) == []
+    (text,) = differences(quantised(0.5), quantised(0.75))
+    assert text.startswith("forward[0] output: scale: expected scales ")
+
+
+def test_packed_elements_must_be_the_same() -> None:
+    one = {"tensor": {"dtype": "quint4x2", "shape": [2], "data": "AA=="}}
+    two = {"tensor": {"dtype": "quint4x2", "shape": [2], "data": "AQ=="}}
+    assert differences(one, one) == []
+    assert differences(one, two) == [
+        "forward[0] output: value: expected 1 bytes of quint4x2, seen other bytes"
+    ]
+
+
+def test_missing_runs_are_told_and_the_others_compared() -> None:
+    found = compare_results(result({"int": 1}, {"int": 2}), result({"int": 5}))
+    assert [str(difference) for difference in found] == [
+        "runs: expected forward[0], forward[1], seen forward[0]",
+        "forward[0] output: value: expected 1, seen 5",
+    ]
+
+
+def test_errors_are_compared_by_code() -> None:
+    good, bad = result({"int": 1}), result({"int": 1})
+    bad["runs"][0].update(output=None, error={"code": "MISSING_DTYPE", "text": "x"})
+    assert [str(d) for d in compare_results(good, bad)] == [
+        "forward[0] error: expected none, seen MISSING_DTYPE"
+    ]
+    assert compare_results(bad, bad) == []
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {},
+        {"runs": [{"method": "forward"}]},
+        result({}),
+        result({"tensor": {"dtype": "float32", "shape": [1], "data": "not base64"}}),
+        result({"tensor": {"dtype": "float32", "shape": [1], "data": "AAA="}}),
+        result({"tensor": {"dtype": "float32", "shape": [1], "data": "AAAAAAAAAAA="}}),
+    ],
+)
+def test_what_is_not_a_result_is_refused(seen: dict[str, Any]) -> None:
+    with pytest.raises(MalformedResultError, match="this is not a result of the driver"):
+        compare_results(result(tensor("float32", [1], 1.0)), seen)
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.just({"none": True}),
+        st.builds(lambda x: {"int": x}, st.integers()),
+        st.builds(lambda x: {"double": x}, st.floats(allow_nan=False, allow_infinity=False)),
+        st.builds(lambda x: {"string": x}, st.text()),
+        st.builds(lambda x: tensor("float32", [len(x)], *x), st.lists(st.floats(width=32))),
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda x: {"list": x}, st.lists(inner)),
+        st.builds(lambda x: {"tuple": x}, st.lists(inner)),
+        st.builds(lambda x: {"dict": [[{"int": i}, v] for i, v in enumerate(x)]}, st.lists(inner)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_everything_equals_itself(value: dict[str, Any]) -> None:
+    assert differences(value, value) == []

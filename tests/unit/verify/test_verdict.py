@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orchestrator.verify.verdict import (
+    DriverRun,
+    VerificationFailedError,
+    VerifyResult,
+    at_levels,
+    not_run,
+    require_verified,
+    verify,
+    with_threads,
+)
+
+
+def result(*outputs: int, error: dict[str, Any] | None = None) -> dict[str, Any]:
+    runs = [
+        {"method": "forward", "index": i, "output": {"int": output}, "error": None}
+        for i, output in enumerate(outputs)
+    ]
+    return {"runs": runs, "error": error}
+
+
+def failing(index: int, error: dict[str, Any], *outputs: int) -> dict[str, Any]:
+    seen = result(*outputs)
+    seen["runs"][index].update(output=None, error=error)
+    return seen
+
+
+MISSING_DTYPE = {
+    "code": "MISSING_DTYPE",
+    "text": "dtype 'Half' not selected for kernel tag softmax",
+    "kernel_tag": "softmax",
+    "dtype": "Half",
+}
+MISSING_OPERATOR = {
+    "code": "MISSING_OPERATOR",
+    "text": "two operators are missing",
+    "operators": ["aten::topk", "aten::sort"],
+}
+
+
+def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
+    here = verify("m", result(1, 2), DriverRun(0, result(1, 2)))
+    assert at_levels(here, {"baseline": here}) == VerifyResult("m", "ok", 2, levels=("baseline",))
+    there = verify("m", result(1, 2), DriverRun(-4, None))
+    found = at_levels(here, {"baseline": there})
+    assert (found.status, *map(str, found.failures)) == (
+        "failed",
+        "m, at CPU level baseline: the driver was ended by SIGILL",
+    )
+
+
+def test_a_model_that_differs_with_several_threads_fails() -> None:
+    one = verify("m", result(1, 2), DriverRun(0, result(1, 2)))
+    assert with_threads(one, 4, one) == VerifyResult("m", "ok", 2, threads=(1, 4))
+    found = with_threads(one, 2, verify("m", result(1, 2), DriverRun(-11, None)))
+    assert (found.status, found.threads, *map(str, found.failures)) == (
+        "failed",
+        (1, 2),
+        "m, with 2 threads: the driver was ended by SIGSEGV",
+    )
+
+
+def test_same_outputs_are_ok() -> None:
+    assert verify("m", result(1, 2), DriverRun(0, result(1, 2))) == VerifyResult("m", "ok", 2)
+
+
+def test_other_outputs_fail_with_their_place() -> None:
+    seen = verify("m", result(1, 2), DriverRun(0, result(1, 3)))
+    assert seen.status == "failed"
+    assert [str(failure) for failure in seen.failures] == [
+        "m, forward[1]: output: value: expected 2, seen 3"
+    ]
+    assert seen.failures[0].code == "OTHER_OUTPUT"
+
+
+def test_missing_operators_are_named() -> None:
+    seen = verify("m", result(1), DriverRun(1, result(error=MISSING_OPERATOR)))
+    assert seen.failures[0].operators == ("aten::sort", "aten::topk")
+    assert [str(failure) for failure in seen.failures] == [
+        "m: not in this library: aten::sort, aten::topk"
+    ]
+
+
+def test_missing_dtype_is_named_with_its_kernel_and_run() -> None:
+    seen = verify("m", result(1, 2), DriverRun(1, failing(1, MISSING_DTYPE, 1, 2)))
+    (failure,) = seen.failures
+    assert (failure.kernel_tag, failure.dtype) == ("softmax", "Half")
+    assert str(failure) == "m, forward[1]: kernel `softmax` is not in this library for Half"
+
+
+def test_one_failing_run_does_not_hide_another() -> None:
+    seen = verify("m", result(1, 2), DriverRun(1, failing(1, MISSING_DTYPE, 7, 2)))
+    assert [failure.run for failure in seen.failures] == ["forward[1]", "forward[0]"]
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (DriverRun(-11, None), "m: the driver was ended by SIGSEGV"),
+        (DriverRun(-99, None), "m: the driver was ended by signal 99"),
+        (DriverRun(2, None, "driver: x: cannot be written\n"), None),
+        (DriverRun(3, result(1)), "m: the driver ended with exit code 3"),
+    ],
+)
+def test_a_crash_is_a_failure(run: DriverRun, text: str | None) -> None:
+    seen = verify("m", result(1), run)
+    assert seen.status == "failed"
+    expected = text or "m: the driver ended with exit code 2: driver: x: cannot be written"
+    assert [str(failure) for failure in seen.failures] == [expected]
+
+
+def test_nothing_run_is_never_ok() -> None:
+    seen = verify("m", result(), DriverRun(0, result()))
+    assert [str(failure) for failure in seen.failures] == ["m: nothing was run"]
+
+
+def test_fewer_runs_than_expected_fail() -> None:
+    seen = verify("m", result(1, 2), DriverRun(0, result(1)))
+    assert [str(failure) for failure in seen.failures] == [
+        "m: runs: expected forward[0], forward[1], seen forward[0]"
+    ]
+
+
+def test_what_cannot_run_here_is_not_ok() -> None:
+    assert not_run("m", "no iOS here").status == "not run here"
+
+
+def test_failures_become_one_error() -> None:
+    good = verify("a", result(1), DriverRun(0, result(1)))
+    bad = verify("b", result(1), DriverRun(1, result(error=MISSING_OPERATOR)))
+    with pytest.raises(VerificationFailedError) as caught:
+        require_verified("//apps/camera:linux-x86_64", [good, bad])
+    assert caught.value.render() == (
+        "error: //apps/camera:linux-x86_64 does not run its models as the tracer did\n"
+        "  expected: the tracer's outputs\n"
+        "  seen:     b: not in this library: aten::sort, aten::topk\n"
+        "  do:       trace again: ./orchestrate trace //apps/camera; if it stays, the inputs do not"
+        " reach all code: add inputs, or use `selection: static`\n"
+        "  | b: not in this library: aten::sort, aten::topk"
+    )
+
+
+def test_verified_variants_raise_nothing() -> None:
+    require_verified("//apps/a:b", [VerifyResult("m", "ok", 1), not_run("n", "no iOS here")])
