@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
-from orchestrator.values.config import Emulator, Source
+from orchestrator.values.config import Emulator, RuntimePin, Source
 
 # PyTorch's source unpacked and generated (0.6 GB), and some apps' objects beside it.
 LEAST_SPACE: Final = 4 * 10**9
@@ -198,14 +198,13 @@ def _programs(machine: Machine) -> Iterator[Finding]:
 
 
 def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
-    runtime = workspace.config.runtime
-    third = sorted(runtime.third_party.items())
-    libraries = sorted(runtime.libraries.items())
-    pins = [
-        ("pytorch", runtime.pytorch, runtime.tree, runtime.sources),
-        *((name, name, pin.tree, pin.sources) for name, pin in third),
-        *((name, name, pin.tree, pin.sources) for name, pin in libraries),
-    ]
+    runtimes = workspace.config.pins.values()
+    several = len({runtime.pytorch for runtime in runtimes}) > 1
+    pins = dict.fromkeys(
+        pin
+        for runtime in runtimes
+        for pin in _pins_of(runtime, f"pytorch {runtime.pytorch}" if several else "pytorch")
+    )
     for name, stored_as, tree, sources in pins:
         ways = [way for source in sources if (way := _way(source, workspace.root, machine))]
         fetched = machine.fetched(stored_as, tree)
@@ -215,6 +214,15 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
             _EVERY,
             "install git or an apt client, or add a `path` to its sources in WORKSPACE",
         )
+
+
+def _pins_of(runtime: RuntimePin, name: str) -> Iterator[tuple[str, str, str, tuple[Source, ...]]]:
+    """Name, name in the cache, digest and sources of each tree."""
+    yield name, runtime.pytorch, runtime.tree, runtime.sources
+    for own, third in sorted(runtime.third_party.items()):
+        yield own, own, third.tree, third.sources
+    for own, library in sorted(runtime.libraries.items()):
+        yield own, own, library.tree, library.sources
 
 
 def _way(source: Source, root: Path, machine: Machine) -> str | None:
