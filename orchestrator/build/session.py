@@ -147,8 +147,10 @@ class Session:
         return tuple(self._prepared[name] for name in sorted(self._prepared))
 
     @property
-    def folders(self) -> dict[str, str]:
+    def folders(self) -> Mapping[str, str]:
         """Ninja variable -> folder of this machine, of the runtimes that were asked for."""
+        if len(self._prepared) == 1:  # nearly always, and asked for each object of a plan
+            return next(iter(self._prepared.values())).folders
         return {one: path for runtime in self.prepared for one, path in runtime.folders.items()}
 
     def fill(self, text: str) -> str:
@@ -277,11 +279,11 @@ class RuntimeSession(Session):
         )
 
     @property
-    def folders(self) -> dict[str, str]:
+    def folders(self) -> Mapping[str, str]:
         """As for all; where its own folder differs from the default's, its own."""
-        runtime = self.runtime
+        renamed = self.runtime.renamed
         every = super().folders
-        return every | {one: every[its] for one, its in runtime.renamed.items()}
+        return {**every, **{one: every[its] for one, its in renamed.items()}} if renamed else every
 
     def placed(self, action: Compile) -> Compile:
         """A planned compilation, with the variables that ninja has for the runtime's folders."""

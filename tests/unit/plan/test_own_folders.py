@@ -1,8 +1,9 @@
-"""Two runtimes in one graph: equal actions are one, and each runtime's folders have its variables."""
+"""Two runtimes in one graph: equal actions are one; folders of its own have its variables."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -24,9 +25,9 @@ THIRD = {"fmt": {"tree": "2" * 64, "include": "include", "sources": HERE}}
 LIBRARIES = {"xnnpack": {"tree": "3" * 64, "sources": HERE}}
 
 
-def pin(tree: str = "1", **changes: object) -> RuntimePin:
+def pin(tree: str = "1", changes: Mapping[str, object] | None = None) -> RuntimePin:
     values = {"pytorch": "1.13.1", "tree": tree * 64, "sources": HERE, "third_party": THIRD}
-    return RuntimePin.model_validate({**values, "libraries": LIBRARIES, **changes})
+    return RuntimePin.model_validate({**values, "libraries": LIBRARIES, **(changes or {})})
 
 
 def test_what_two_runtimes_have_alike_has_one_variable() -> None:
@@ -46,10 +47,8 @@ def test_what_two_runtimes_have_alike_has_one_variable() -> None:
         ({"third_party": {"gemm": THIRD["fmt"]}}, {"third_party_gemm"}),
     ],
 )
-def test_a_tree_of_its_own_has_a_variable(
-    changes: dict[str, object], variables: set[str]
-) -> None:
-    found = own_variables("next", pin(**changes), pin())
+def test_a_tree_of_its_own_has_a_variable(changes: dict[str, object], variables: set[str]) -> None:
+    found = own_variables("next", pin(changes=changes), pin())
     assert found == {name: f"{name}_next" for name in variables | ({"pch"} if variables else set())}
 
 
@@ -78,9 +77,7 @@ def test_a_runtime_of_another_name_is_planned_to_the_same_actions() -> None:
 def test_another_tree_stands_beside_the_first_in_one_graph() -> None:
     renamed = own_variables("next", pin("4"), pin())
     first = planned(shipped_facts())
-    second = objects_in_own_folders(
-        planned(replace(shipped_facts(), identity="e" * 64)), renamed
-    )
+    second = objects_in_own_folders(planned(replace(shipped_facts(), identity="e" * 64)), renamed)
     alone, both = graph_of(first), graph_of(first, second)
     assert len(both.compiles) == 2 * len(alone.compiles)
     assert {name: both.compiles[name] for name in alone.compiles} == alone.compiles
