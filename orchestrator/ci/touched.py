@@ -101,6 +101,9 @@ def _runtime_reasons(head: Workspace, base: Workspace, old: App, app: App) -> It
     if names and old.config.runtime != app.config.runtime:
         yield f"{app.place.file}: runtime"
         return
+    if names and old.runtime != app.runtime:
+        yield "WORKSPACE: defaults.runtime"
+        return
     key = "runtime" if head.config.runtime else f"runtimes.{app.runtime}"
     yield from (f"WORKSPACE: {key}.{name}" for name in names)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
@@ -198,14 +199,13 @@ def _programs(machine: Machine) -> Iterator[Finding]:
 
 
 def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
-    runtimes = workspace.config.pins.values()
-    several = len({runtime.pytorch for runtime in runtimes}) > 1
-    pins = dict.fromkeys(
-        pin
-        for runtime in runtimes
-        for pin in _pins_of(runtime, f"pytorch {runtime.pytorch}" if several else "pytorch")
-    )
-    for name, stored_as, tree, sources in pins:
+    pins: dict[tuple[str, str], _Pin] = {}
+    for runtime, pin in workspace.config.pins.items():
+        for one in _pins_of(runtime, pin):
+            pins.setdefault((one.name, one.tree), one)
+    times = Counter(name for name, _ in pins)
+    for runtime, called, stored_as, tree, sources in pins.values():
+        name = called if times[called] == 1 else f"{called} ({runtime})"
         ways = [way for source in sources if (way := _way(source, workspace.root, machine))]
         fetched = machine.fetched(stored_as, tree)
         yield _finding(
@@ -216,13 +216,22 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _pins_of(runtime: RuntimePin, name: str) -> Iterator[tuple[str, str, str, tuple[Source, ...]]]:
-    """Name, name in the cache, digest and sources of each tree."""
-    yield name, runtime.pytorch, runtime.tree, runtime.sources
-    for own, third in sorted(runtime.third_party.items()):
-        yield own, own, third.tree, third.sources
-    for own, library in sorted(runtime.libraries.items()):
-        yield own, own, library.tree, library.sources
+class _Pin(NamedTuple):
+    """A pinned tree of a runtime, and its name in the cache."""
+
+    runtime: str
+    name: str
+    stored_as: str
+    tree: str
+    sources: tuple[Source, ...]
+
+
+def _pins_of(runtime: str, pin: RuntimePin) -> Iterator[_Pin]:
+    yield _Pin(runtime, "pytorch", pin.pytorch, pin.tree, pin.sources)
+    for name, third in sorted(pin.third_party.items()):
+        yield _Pin(runtime, name, name, third.tree, third.sources)
+    for name, library in sorted(pin.libraries.items()):
+        yield _Pin(runtime, name, name, library.tree, library.sources)
 
 
 def _way(source: Source, root: Path, machine: Machine) -> str | None:
