@@ -50,21 +50,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Fetch and print; raises what `load_workspace` and `fetch_runtime` raise."""
     config = load_workspace(context.root, context.env).config
-    pins = [config.pins[config.default_runtime], *config.pins.values()]
+    pins = [config.pins[config.default_runtime]]
+    pins += [pin for pin in config.pins.values() if pin != pins[0]]
     room = max(load_version(pin.pytorch).disk_mb for pin in pins)
     with disk_faults_told(context.cache, room):
         ensure_folder(context.cache, "cache")
     progress = _quiet if arguments.quiet else _tell
     with cache_in_use(context.cache, progress):
-        # each once: the default's first
-        fetched = {
-            pin.tree: (pin, fetch_runtime(pin, context, progress, verify=arguments.verify))
-            for pin in dict.fromkeys(pins)
-        }
+        fetched = [
+            (pin, fetch_runtime(pin, context, progress, verify=arguments.verify)) for pin in pins
+        ]
         damaged = remove_damaged(context.cache) if arguments.verify else ()
         for path in damaged:
             progress(f"damaged, removed: {path}")
-        trees = _trees(fetched.values())
+        trees = _trees(fetched)
     if arguments.json:
         print(json.dumps({"pytorch": pins[0].pytorch, "trees": trees}, indent=2))
     else:

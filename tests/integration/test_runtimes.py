@@ -56,3 +56,21 @@ def test_both_are_planned_in_one_graph(root: Path) -> None:
     assert "tree_second" not in text, "the same folder has one variable"
     for app in ("camera", "again"):
         assert f"$state/variants/{app}/{HOST}/lib{app}_torch.so: shared_{HOST}" in text
+
+
+def test_each_tree_is_fetched_once(root: Path) -> None:
+    ran = orchestrator("fetch", "--json", cwd=root)
+    assert ran.code == 0, ran.err
+    folders = [tree["folder"] for tree in json.loads(ran.out)["trees"]]
+    assert len(folders) == len(set(folders)) == 5
+
+
+def test_a_maintainers_verb_takes_a_runtime_by_name(root: Path) -> None:
+    ran = orchestrator("runtime", "index", "--runtime", "sceond", cwd=root)
+    assert (ran.code, ran.err) == (
+        1,
+        "error: WORKSPACE pins no runtime sceond\n"
+        "  expected: first, second\n"
+        "  seen:     sceond\n"
+        "  do:       did you mean `second`?\n",
+    )
