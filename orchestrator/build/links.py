@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.build.session import Session
-from orchestrator.compilers.driver import SELF_RELOCATED, SYSTEM_LIBRARIES
+from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.plan.graph import VariantObjects, native_compiles
 from orchestrator.plan.static_links import StaticLinks, static_links
 from orchestrator.plan.variant import VariantSpec
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.android import packed_relocations
 from orchestrator.values.action import Compile, Link
 
 DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
@@ -30,7 +32,7 @@ def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
         abi=objects.plan.spec.abi,
         whole=objects.whole,
         by_need=(*objects.by_need, *(one.output for one in library)),
-        flags=(*_COLLECT, *SYSTEM_LIBRARIES[objects.plan.spec.system]),
+        flags=(*_COLLECT, *PLATFORMS[objects.plan.spec.system].link_libraries),
     )
     return (executable, *library)
 
@@ -108,7 +110,7 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             *_PROTECTED,
             *_smaller(session.toolchain(spec.abi), spec),
             *(session.toolchain(spec.abi).driver.lto_flags if spec.lto else ()),
-            *SYSTEM_LIBRARIES[spec.system],
+            *PLATFORMS[spec.system].link_libraries,
         ),
         inputs=(exports,),
     )
@@ -143,7 +145,7 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
     # not `all`: c10::DataPtr compares the addresses of deleters
     fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
     if android is not None and toolchain.abilities.pack_relocations:
-        return (*fold, *android.relocations)
+        return (*fold, *packed_relocations(android.api))
     itself = toolchain.relocates_itself and spec.self_relocation
     return (*fold, *(SELF_RELOCATED if itself else ()))
 

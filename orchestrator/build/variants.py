@@ -39,6 +39,7 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.libraries import library_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec
+from orchestrator.platforms import PLATFORMS
 from orchestrator.select.closure import Registry
 from orchestrator.values.action import Compile
 from orchestrator.values.config import Dispatch, KernelPart, Optimize
@@ -202,7 +203,7 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     native = session.runtime.native
     own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
-    if spec.threaded and spec.system == "linux":
+    if spec.threaded and PLATFORMS[spec.system].threads_hold_libraries:
         parts = (*parts, bare_compile(spec, THREAD_EXIT, native))
     if not (toolchain.relocates_itself and spec.self_relocation):
         return parts
@@ -220,8 +221,8 @@ def _cxx_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
 
 
 def _java(session: Session, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
-    """What is behind the Java API: in an app's library for Android."""
-    if app is None or spec.system != "android":
+    """What is behind the Java API, in an app's library for a platform that has one."""
+    if app is None or not PLATFORMS[spec.system].java:
         return ()
     package = java_package(app).replace(".", "/")
     return java_compiles(spec, package, session.runtime.native)

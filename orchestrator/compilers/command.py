@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from orchestrator.compilers.driver import CompilerMissingError, Driver, names_folder
 from orchestrator.compilers.flags import Hardening
+from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.errors import Place
-from orchestrator.values.config import CommandCompiler
+from orchestrator.values.config import ToolchainConfig
 
 
-def find_command(
-    declared: CommandCompiler, flags: tuple[str, ...], place: Place, env: Mapping[str, str]
+def find(
+    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
 ) -> Driver:
-    """The declared programs, which are used with `flags`. Raises CompilerMissingError."""
+    """The declared programs. Raises CompilerMissingError."""
+    declared = config.compiler.command
+    assert declared is not None
     found = {
         "cxx": _find(declared.cxx, place, env),
         "cc": _find(declared.cc, place, env),
         "ar": _find(declared.ar or "ar", place, env),
     }
     version = first_line([found["cxx"], "--version"])
-    macros = _macros(found["cxx"], flags)
+    macros = _macros(found["cxx"], config.compile_flags)
     return Driver(
+        kind="command",
         version=version,
         target=version,
         identity={
@@ -39,9 +44,49 @@ def find_command(
         cxx_library="libc++" if "_LIBCPP_VERSION" in macros else "libstdc++",
         # musl has no macro of its own
         c_library="musl" if "__linux__" in macros and "__GLIBC__" not in macros else "gnu",
+        family="clang" if "clang" in version.lower() else "gcc",
         links_cxx_library=False,
         hardens=_hardens(macros),
     )
+
+
+def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
+    """Never."""
+    return False
+
+
+def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
+    """The declared programs."""
+    for each in toolchains:
+        command = each.config.compiler.command
+        assert command is not None
+        for name in (command.cxx, command.cc):
+            found, abi = machine.which(name), each.config.abi
+            yield Requirement(name, found, (abi,), f"install it, or correct {each.place}")
+
+
+def release_files(driver: Driver) -> Iterator[Path]:
+    """None: the programs are all that there is."""
+    yield from ()
+
+
+def searched(config: ToolchainConfig, driver: Driver, env: Mapping[str, str]) -> Iterator[Path]:
+    """PATH, for the declared programs and those that they call."""
+    declared, path = config.compiler.command, env.get("PATH")
+    assert declared is not None
+    for name in (declared.cxx, declared.cc, declared.ar or "ar", "as", "ld"):
+        yield from places_of(name, path)
+    yield from called_by(driver, path)
+
+
+def places_of(name: str, path: str | None) -> Iterator[Path]:
+    """Where a program is looked for, in the order of PATH, up to where it is."""
+    folders = [""] if "/" in name else (path or os.defpath).split(os.pathsep)
+    for folder in folders:
+        place = Path.cwd() / folder / name
+        yield place
+        if place.is_file() and os.access(place, os.X_OK):
+            return
 
 
 def _hardens(macros: frozenset[str]) -> frozenset[Hardening]:
@@ -108,6 +153,13 @@ def called_files(cxx: str, cc: str, path: str | None) -> dict[str, str]:
         needs = ""
     found |= dict(_COMPILER_LIBRARY.findall(needs))
     return {name: found[name] for name in sorted(found)}
+
+
+def called_by(driver: Driver, path: str | None) -> Iterator[Path]:
+    """What a driver's programs call, as its identity has it."""
+    commands = driver.commands
+    files = called_files(commands["cxx"][0], commands["cc"][0], path)
+    return (Path(file) for file in files.values())
 
 
 def _find(command: str, place: Place, env: Mapping[str, str]) -> str:

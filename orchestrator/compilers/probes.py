@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 
 from orchestrator.compilers.driver import (
     SELF_RELOCATED,
-    SYSTEM_LIBRARIES,
     Tools,
     names_folder,
 )
 from orchestrator.compilers.flags import LTO_FLAGS
+from orchestrator.platforms import PLATFORMS
 from orchestrator.values.config import ToolchainConfig
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Bench:
         self.lto_flags = lto_flags
         # folders of ours (`$native/...`) are filled in by ninja; the probes include nothing
         self._flags = [f for f in config.compile_flags if not names_folder(f)]
-        self._libraries = SYSTEM_LIBRARIES[config.system]
+        self._libraries = PLATFORMS[config.system].link_libraries
         self._link = [f for f in config.link_flags if not names_folder(f)]
         for name, text in _SOURCES.items():
             (folder / name).write_text(text)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.driver import AndroidFacts, Driver
+from orchestrator.compilers.driver import AndroidFacts, Driver, StandIn
 from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, installed_zig
 from orchestrator.compilers.zig_cxx import LINK_FLAGS, NO_CXX_LIBRARY, cxx_sources
 from orchestrator.compilers.zig_parts import zig_parts
@@ -129,6 +129,7 @@ def find_shim(
         identity=identity,
         commands={"cxx": compiler.argv("c++"), "cc": compiler.argv("cc"), "ar": (zig, "ar")},
         cxx_library="libc++",
+        c_library="bionic",
         zig=zig,
         smallest=ZIG_SMALLEST,
         lto_flags=ZIG_LTO,
@@ -136,7 +137,12 @@ def find_shim(
         links_cxx_whole=True,
         link_flags=LINK_FLAGS,
         android=AndroidFacts(declared.api, None, "c++_static"),
-        for_release=False,
+        stands_in=StandIn(
+            expected="an Android NDK",
+            seen="neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so that a stand-in"
+            " compiles it",
+            hint="set ANDROID_NDK_HOME to the folder of an NDK, or build without --release",
+        ),
         linked=zig_parts(zig, target),
     )
 

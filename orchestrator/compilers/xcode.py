@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.command import file_digest, first_line
+from orchestrator.compilers import zig
+from orchestrator.compilers.command import file_digest, first_line, places_of
 from orchestrator.compilers.driver import Driver
+from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_SMALLEST, installed_zig
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import StaticLibrary
 from orchestrator.values.config import ToolchainConfig
 
-# The SDK of each system, by its name for xcrun.
-SDKS: Final = {"ios": "iphoneos", "ios-simulator": "iphonesimulator"}
 # libc++'s availability.h tells releases apart from iOS 15 on, so 14 is the last that it was made
 # for; Apple's SDKs say the same of themselves (SDKSettings.json).
 _ZIG_LEAST: Final = "14.0"
@@ -46,8 +48,8 @@ class SdkMismatchError(OrchestratorError):
     """A toolchain declares another system's SDK."""
 
 
-def find_xcode(
-    config: ToolchainConfig, place: Place, env: Mapping[str, str], cache_folder: Path
+def find(
+    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
 ) -> Driver:
     """Xcode's clang, or zig where this machine has no `xcrun`.
 
@@ -56,11 +58,12 @@ def find_xcode(
     """
     declared = config.compiler.xcode
     assert declared is not None
-    if declared.sdk != SDKS.get(config.system):
+    wanted = _library(config).sdk
+    if declared.sdk != wanted:
         raise SdkMismatchError(
             f"the SDK {declared.sdk} is not {config.system}'s",
             place=place,
-            expected=f"sdk: {SDKS.get(config.system)}",
+            expected=f"sdk: {wanted}",
             seen=declared.sdk,
         )
     xcrun = shutil.which("xcrun", path=env.get("PATH"))
@@ -69,10 +72,43 @@ def find_xcode(
     return _xcode(config, declared.minimum, _Xcrun(xcrun, declared.sdk, place, env), place)
 
 
+def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
+    """Where there is no Xcode."""
+    return machine.which("xcrun") is None
+
+
+def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
+    """Xcode, without which zig does."""
+    get = "on macOS: xcode-select --install; without it zig builds the iOS archives"
+    yield Requirement("Xcode", machine.which("xcrun"), (), get)
+
+
+def release_files(driver: Driver) -> Iterator[Path]:
+    """What the SDK says of itself; zig's where it compiles."""
+    if driver.zig is not None:
+        yield from zig.release_files(driver)
+        return
+    words = driver.commands["cxx"]
+    yield Path(words[words.index("-isysroot") + 1], "SDKSettings.json")
+
+
+def searched(config: ToolchainConfig, driver: Driver, env: Mapping[str, str]) -> Iterator[Path]:
+    """PATH, for xcrun, and what `xcode-select` chose."""
+    yield from places_of("xcrun", env.get("PATH"))
+    yield Path("/var/db/xcode_select_link")
+
+
+def _library(config: ToolchainConfig) -> StaticLibrary:
+    """What an app of the toolchain's platform links: Xcode builds for no other."""
+    library = PLATFORMS[config.system].library
+    assert isinstance(library, StaticLibrary)
+    return library
+
+
 def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -> Driver:
     sdk, version = Path(xcrun.ask("--show-sdk-path")), xcrun.ask("--show-sdk-version")
     _check_minimum(minimum, _least_of_sdk(sdk, xcrun.sdk), version, f"SDK {version}", place)
-    suffix = "-simulator" if config.system == "ios-simulator" else ""
+    suffix = "-simulator" if _library(config).simulator else ""
     target = f"{config.processor}-apple-ios{minimum}{suffix}"
     programs = {verb: xcrun.ask("--find", name) for verb, name in _PROGRAMS.items()}
     release = xcrun.release()
@@ -93,7 +129,10 @@ def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -
             "cc": (programs["cc"], *flags, "-isysroot", str(sdk)),
             "ar": (programs["ar"],),
         },
+        consumer_target=target,
+        minimum=minimum,
         cxx_library="libc++",
+        c_library="libsystem",
         archiver="libtool",
     )
 
@@ -151,7 +190,7 @@ def _least_of_sdk(folder: Path, sdk: str) -> str | None:
 def _zig(config: ToolchainConfig, minimum: str, place: Place, cache_folder: Path) -> Driver:
     zig, wheel = installed_zig(place, cache_folder)
     _check_minimum(minimum, _ZIG_LEAST, None, f"zig {wheel.version}", place)
-    suffix = "-simulator" if config.system == "ios-simulator" else ""
+    suffix = "-simulator" if _library(config).simulator else ""
     processor = {"arm64": "aarch64"}.get(config.processor, config.processor)
     target = f"{processor}-ios.{minimum}{suffix}"
     flags = ("-target", target, *ZIG_FLAGS, *_SYSTEM_LIBCXX)
@@ -171,7 +210,10 @@ def _zig(config: ToolchainConfig, minimum: str, place: Place, cache_folder: Path
             verb: (zig, *arguments, *(() if verb == "ar" else headers))
             for verb, arguments in verbs.items()
         },
+        consumer_target=target,
+        minimum=minimum,
         cxx_library="libc++",
+        c_library="libsystem",
         zig=zig,
         smallest=ZIG_SMALLEST,
     )

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Literal
 
 from orchestrator.compilers.flags import HARDENING, LTO_FLAGS, Hardening
+from orchestrator.platforms import PLATFORMS
 from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
@@ -27,8 +28,7 @@ _CANARIES = ("-fstack-protector",)
 _MORE_CANARIES = ("-fstack-protector-strong",)
 _READING = ("caffe2/serialize/", "third_party/miniz-", "torch/csrc/jit/serialization/")
 _COMPUTING = tuple(f"aten/src/ATen/{part}" for part in ("native/", "TensorIterator", "EmptyTensor"))
-# The C library's checked functions (glibc and bionic; musl has none and takes no notice). Anew, as
-# some compilers define it themselves. Apple's headers check without being asked.
+# The C library's checked functions. Anew, as some compilers define it themselves.
 _CHECKED_CALLS = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
 
 # Order matters: the shared selection header must hide upstream's generated one.
@@ -79,9 +79,10 @@ _CXX = (
     "-DHAVE_MALLOC_USABLE_SIZE=1",
 )
 
-# What a system's C library does not have: bionic has no POSIX shared memory.
+# What PyTorch is told of functions that a system's C library does not have.
 _LACKS: Mapping[System, frozenset[str]] = {
-    "android": frozenset({"-DHAVE_SHM_OPEN=1", "-DHAVE_SHM_UNLINK=1"})
+    system: frozenset(f"-DHAVE_{function.upper()}=1" for function in platform.lacks)
+    for system, platform in PLATFORMS.items()
 }
 
 # The C++ library's own sources, for the shared library alone.
@@ -136,7 +137,7 @@ def hardened(
     computes = kernel or unit.startswith(_COMPUTING)
     if "canaries" in wanted and not _about_canaries(own) and not computes:
         found = _MORE_CANARIES if reads(unit) else _CANARIES
-    if "checked_calls" in wanted and system in ("linux", "android"):
+    if "checked_calls" in wanted and PLATFORMS[system].checked_calls:
         found = (*found, *_CHECKED_CALLS)
     return (*found, *own)
 
@@ -185,7 +186,7 @@ def unit_flags(
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
     flags = [level, *_COMMON, *(_C if language == "c" else ())]
     if language == "c++":
-        flags += [flag for flag in _CXX if flag not in _LACKS.get(system, ())]
+        flags += [flag for flag in _CXX if flag not in _LACKS[system]]
         flags += _PURPOSE[purpose]
         flags += [f"-I{folder}" for folder in INCLUDE_FOLDERS]
     return together(flags) if lto else tuple(flags)

@@ -15,7 +15,7 @@ import pytest
 from core_toy import FACTS, spec
 from package_toy import BUILD_ID
 
-from orchestrator.binary.elf import SYSTEM_LIBRARIES, ElfRules, UnrelocatedError, check
+from orchestrator.binary.elf import ElfRules, UnrelocatedError, check
 from orchestrator.build.links import variant_links
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.variants import SELF_RELOCATION, runtime_library
@@ -23,6 +23,7 @@ from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.flags import RELOCATION_FLAGS
+from orchestrator.platforms.linux import LIBRARY
 
 ROOT = Path(__file__).parents[3]
 # Vtables, a table far longer than a word of the packed table tells of, words between that are not
@@ -61,7 +62,7 @@ RULES = ElfRules(
     soname="libself.so",
     processor="x86_64",
     exports=frozenset(("lta_total", "lta_table")),
-    system_libraries=SYSTEM_LIBRARIES["linux-gnu"],
+    system_libraries=LIBRARY.system_libraries["gnu"],
 )
 
 
