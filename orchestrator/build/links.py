@@ -24,15 +24,17 @@ _PROTECTED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 
 
 def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
-    """Everything into one executable (the tracer), the first of these links."""
+    """Everything into one executable for this machine (the tracer), the first of these links."""
     library = _cxx_library(f"{output}.libc++.a", objects)
+    platform = PLATFORMS[objects.plan.spec.system]
+    assert platform.host is not None
     executable = Link(
         output=output,
         kind="executable",
         abi=objects.plan.spec.abi,
         whole=objects.whole,
         by_need=(*objects.by_need, *(one.output for one in library)),
-        flags=(*_COLLECT, *PLATFORMS[objects.plan.spec.system].link_libraries),
+        flags=(*platform.host.link_flags, *platform.link_libraries),
     )
     return (executable, *library)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from orchestrator.build.session import Session
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
+from orchestrator.system.limits import usable_cores
 from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.config import CORES, ModelConfig
 from orchestrator.values.labels import Label
@@ -146,6 +146,6 @@ def verified_threads(app: App) -> int:
     machine has fewer cores than that."""
     if app.threads == 1:
         return 1
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     wanted = cores if app.threads == CORES else app.threads
     return wanted if 2 <= wanted <= cores else 2

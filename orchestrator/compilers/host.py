@@ -26,8 +26,9 @@ def host_abi(toolchains: Mapping[str, ToolchainConfig], machine: tuple[str, str]
     own = [
         (declared_c_library(config) == "musl", abi)
         for abi, config in toolchains.items()
-        if PLATFORMS[config.system].host == system
-        and PLATFORMS[config.system].cmake_processors.get(config.processor) == processor
+        if (host := PLATFORMS[config.system].host) is not None
+        and host.name == system
+        and PLATFORMS[config.system].cmake_processors[config.processor] == processor
     ]
     return min(own)[1] if own else None
 

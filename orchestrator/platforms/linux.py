@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from orchestrator.platforms.platform import CLibrary, Platform, SharedLibrary
+from orchestrator.platforms.platform import CLibrary, Host, Platform, SharedLibrary
 
 # The parts of one package, libc6.
 _GLIBC: Final = frozenset(
@@ -45,7 +45,7 @@ LINUX: Final = Platform(
     cmake_name="Linux",
     # `uname -m`
     cmake_processors={"x86_64": "x86_64", "arm64": "aarch64", "armv7": "armv7l"},
-    host="Linux",
+    host=Host(name="Linux", link_flags=("-Wl,--gc-sections",)),
     # glibc's; musl has none and takes no notice
     checked_calls=True,
     # glibc's; native/runtime_library/thread_exit.cpp

@@ -54,6 +54,18 @@ class StaticLibrary:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Host:
+    """A system that runs this tool, and so tracers.
+
+    name        what uname(1) calls it
+    link_flags  of a program, besides what every variant links: they drop what nothing refers to
+    """
+
+    name: str
+    link_flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Platform:
     """A system that variants are built for.
 
@@ -70,7 +82,7 @@ class Platform:
     cmake_processors CMAKE_SYSTEM_PROCESSOR of each processor that it runs on
     cmake_advice     where consumers take the toolchain file of the platform's own: which; empty
                      where we write one
-    host             what uname(1) calls it, where tracers can run on it
+    host             where the tool runs on it
     checked_calls    whether its C library checks calls for being asked (`_FORTIFY_SOURCE`)
     lacks            functions that PyTorch would call and its C library does not have
     threads_hold_libraries  whether a library stays loaded while a thread has an object of it
@@ -89,7 +101,7 @@ class Platform:
     cmake_name: str
     cmake_processors: Mapping[Processor, str]
     cmake_advice: str = ""
-    host: str | None = None
+    host: Host | None = None
     checked_calls: bool
     lacks: frozenset[str] = frozenset()
     threads_hold_libraries: bool = False
