@@ -80,7 +80,8 @@ class Fake:
             cxx=compiler,
             identity="toolchain",
             compile_flags=("-DOURS=1", "-march=x"),
-            config=SimpleNamespace(system="linux", compiler=SimpleNamespace(command=None)),
+            config=SimpleNamespace(system="linux"),
+            driver=SimpleNamespace(family="clang"),
         )
 
     def toolchain(self, abi: str) -> object:
