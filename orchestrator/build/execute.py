@@ -107,6 +107,7 @@ def carry_out(
             jobs=allowed.jobs,
             keep_going=keep_going,
             feed=feed,
+            runner=session.context.runner,
         )
     return Carried(frozenset(graph.compiles) - present, result)
 

@@ -196,7 +196,7 @@ def _programs(toolchain: ResolvedToolchain) -> Iterator[Path]:
 def _called(toolchain: ResolvedToolchain, path: str | None) -> Iterator[Path]:
     """What its drivers call, as its identity has it (`compilers/command.py`)."""
     commands = toolchain.driver.commands
-    files = called_files(commands["cxx"][0], commands["cc"][0], path)
+    files = called_files(commands["cxx"][0], commands["cc"][0], path, toolchain.runner)
     return (Path(file) for file in files.values())
 
 

@@ -7,7 +7,6 @@ from an empty cache), and preprocessed once.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -33,6 +32,7 @@ from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, UnitFac
 from orchestrator.plan.graph import native_compiles
 from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.pytorch.units import runtime_units
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
@@ -168,7 +168,10 @@ def _mentions(
     found: dict[str, Mentions] = {}
     # processes: finding names in a few megabytes takes as long as preprocessing them
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        work = {pool.submit(_mentioned, _preprocessor(session, spec, u), env): u for u in units}
+        runner = session.context.runner
+        work = {
+            pool.submit(_mentioned, _preprocessor(session, spec, u), env, runner): u for u in units
+        }
         for done in as_completed(work):
             mentions = done.result()
             if isinstance(mentions, str):
@@ -192,12 +195,10 @@ def _preprocessor(session: Session, spec: VariantSpec, unit: UnitFacts) -> list[
     return [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
 
 
-def _mentioned(argv: list[str], env: dict[str, str]) -> Mentions | str:
+def _mentioned(argv: list[str], env: dict[str, str], runner: CommandRunner) -> Mentions | str:
     """What a preprocessed unit mentions, or what its compiler says against it."""
-    done = subprocess.run(argv, env=env, capture_output=True, check=False)
-    if done.returncode:
-        return done.stderr.decode("utf-8", "replace")
-    return mentions_of(done.stdout.decode("utf-8", "replace"))
+    done = runner.run(Command(argv, env))
+    return done.err if done.code else mentions_of(done.out)
 
 
 def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:

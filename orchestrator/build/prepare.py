@@ -108,7 +108,9 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
     pin = workspace.config.runtime
     version = load_version(pin.pytorch)
     fetched = fetch_runtime(pin, context, progress)
-    generated = generate_sources(fetched.tree, fetched.digest, context.cache, context.env, progress)
+    generated = generate_sources(
+        fetched.tree, fetched.digest, context.cache, context.env, progress, context.runner
+    )
     configured = generated.parent / f"{generated.name}-configured"
     write_configured_headers(fetched.tree, version, configured)
     folders = {

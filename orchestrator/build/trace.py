@@ -200,7 +200,7 @@ def _results(
 
     def run(fill: int | None) -> Mapping[str, Any]:
         path, env = app.model_path(model), session.context.env
-        done = run_driver([tracer], path, model, env, fill=fill)
+        done = run_driver([tracer], path, model, env, fill=fill, runner=session.context.runner)
         return _checked(session, app, model, done, fill)
 
     first = run(None)

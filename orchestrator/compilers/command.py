@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -13,11 +12,16 @@ from pathlib import Path
 from orchestrator.compilers.driver import CompilerMissingError, Driver, names_folder
 from orchestrator.compilers.flags import Hardening
 from orchestrator.errors import Place
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.values.config import CommandCompiler
 
 
 def find_command(
-    declared: CommandCompiler, flags: tuple[str, ...], place: Place, env: Mapping[str, str]
+    declared: CommandCompiler,
+    flags: tuple[str, ...],
+    place: Place,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """The declared programs, which are used with `flags`. Raises CompilerMissingError."""
     found = {
@@ -25,15 +29,15 @@ def find_command(
         "cc": _find(declared.cc, place, env),
         "ar": _find(declared.ar or "ar", place, env),
     }
-    version = first_line([found["cxx"], "--version"])
-    macros = _macros(found["cxx"], flags)
+    version = first_line([found["cxx"], "--version"], runner)
+    macros = _macros(found["cxx"], flags, runner)
     return Driver(
         version=version,
         target=version,
         identity={
             "command": version,
             "digest": file_digest(found["cxx"]),
-            "calls": called_digests(found["cxx"], found["cc"], env.get("PATH")),
+            "calls": called_digests(found["cxx"], found["cc"], env.get("PATH"), runner),
         },
         commands={verb: (path,) for verb, path in found.items()},
         cxx_library="libc++" if "_LIBCPP_VERSION" in macros else "libstdc++",
@@ -55,21 +59,19 @@ def _hardens(macros: frozenset[str]) -> frozenset[Hardening]:
 
 
 @cache
-def _macros(cxx: str, flags: tuple[str, ...]) -> frozenset[str]:
+def _macros(cxx: str, flags: tuple[str, ...], runner: CommandRunner) -> frozenset[str]:
     """The names of the macros that the C++ compiler and its libraries define."""
     # some are defined only where the compiler optimises
     argv = [cxx, "-O2", *(f for f in flags if not names_folder(f)), "-dM", "-E", "-x", "c++", "-"]
-    done = subprocess.run(
-        argv, input="#include <cstddef>\n", capture_output=True, text=True, check=False
-    )
-    words = (line.split() for line in done.stdout.splitlines())
+    done = runner.run(Command(argv, None, input=b"#include <cstddef>\n"))
+    words = (line.split() for line in done.out.splitlines())
     return frozenset(line[1].partition("(")[0] for line in words if line[:1] == ["#define"])
 
 
-def first_line(argv: list[str]) -> str:
+def first_line(argv: list[str], runner: CommandRunner) -> str:
     """The first line that a program prints."""
-    done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
-    return next(iter((done.stdout or done.stderr).strip().splitlines()), "of unknown version")
+    done = runner.run(Command(argv, None))
+    return next(iter((done.out or done.err).strip().splitlines()), "of unknown version")
 
 
 @cache
@@ -85,12 +87,12 @@ _COMPILER_LIBRARY = re.compile(r"^\s*(lib\S*(?:LLVM|clang)\S*) => (/.*) \(0x", r
 
 
 @cache
-def called_digests(cxx: str, cc: str, path: str | None) -> dict[str, str]:
+def called_digests(cxx: str, cc: str, path: str | None, runner: CommandRunner) -> dict[str, str]:
     """name -> sha256 of the programs and libraries that do the work of these two drivers."""
-    return {name: file_digest(file) for name, file in called_files(cxx, cc, path).items()}
+    return {name: file_digest(file) for name, file in called_files(cxx, cc, path, runner).items()}
 
 
-def called_files(cxx: str, cc: str, path: str | None) -> dict[str, str]:
+def called_files(cxx: str, cc: str, path: str | None, runner: CommandRunner) -> dict[str, str]:
     """name -> path of the programs and libraries that do the work of these two drivers.
 
     path: where programs are looked up that they name without a folder
@@ -98,11 +100,12 @@ def called_files(cxx: str, cc: str, path: str | None) -> dict[str, str]:
     found = {"cc": cc}
     for name in _CALLED:
         driver = cc if name == "cc1" else cxx
-        program = shutil.which(first_line([driver, f"-print-prog-name={name}"]), path=path)
+        asked = [driver, f"-print-prog-name={name}"]
+        program = shutil.which(first_line(asked, runner), path=path)
         if program is not None:
             found[name] = program
     try:
-        needs = subprocess.run(["ldd", cxx], capture_output=True, text=True, check=False).stdout
+        needs = runner.run(Command(["ldd", cxx], None)).out
     except OSError:
         # where there is no ldd (macOS), the libraries are those of the system
         needs = ""

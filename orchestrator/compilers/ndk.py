@@ -26,6 +26,7 @@ from orchestrator.compilers.driver import (
 from orchestrator.compilers.flags import HARDENING
 from orchestrator.compilers.stub_sysroot import PAGES, find_shim
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import CommandRunner
 from orchestrator.values.config import NdkCompiler, Processor, ToolchainConfig
 
 VARIABLES: Final = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
@@ -98,7 +99,11 @@ class _Ndk:
 
 
 def find_ndk(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """The NDK's clang, or the declared stand-in where no variable names an NDK.
 
@@ -109,9 +114,10 @@ def find_ndk(
     assert declared is not None
     variable = next((name for name in VARIABLES if env.get(name)), None)
     if variable is not None:
-        return _driver(_open(variable, Path(env[variable]), place), declared, config, place)
+        ndk = _open(variable, Path(env[variable]), place)
+        return _driver(ndk, declared, config, place, runner)
     if declared.shim:
-        return find_shim(declared, config.processor, place, cache_folder)
+        return find_shim(declared, config.processor, place, cache_folder, runner)
     raise CompilerMissingError(
         f"the toolchain {config.abi} needs an Android NDK",
         place=place,
@@ -122,7 +128,13 @@ def find_ndk(
     )
 
 
-def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Place) -> Driver:
+def _driver(
+    ndk: _Ndk,
+    declared: NdkCompiler,
+    config: ToolchainConfig,
+    place: Place,
+    runner: CommandRunner,
+) -> Driver:
     _check_api(ndk, declared.api, config.abi, place)
     programs = {
         verb: _program(ndk, name, place)
@@ -140,10 +152,12 @@ def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Pl
         target=target,
         identity={
             "ndk": ndk.revision,
-            "clang": first_line([programs["cxx"], "--version"]),
+            "clang": first_line([programs["cxx"], "--version"], runner),
             "digest": file_digest(programs["cxx"]),
             # those of the NDK alone: its clang calls no other
-            "calls": called_digests(programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin")),
+            "calls": called_digests(
+                programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin"), runner
+            ),
             "flags": [*flags, *static],
         },
         commands={

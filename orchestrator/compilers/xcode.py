@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from orchestrator.compilers.command import file_digest, first_line
 from orchestrator.compilers.driver import Driver
 from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_SMALLEST, installed_zig
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.values.config import ToolchainConfig
 
 # The SDK of each system, by its name for xcrun.
@@ -47,7 +47,11 @@ class SdkMismatchError(OrchestratorError):
 
 
 def find_xcode(
-    config: ToolchainConfig, place: Place, env: Mapping[str, str], cache_folder: Path
+    config: ToolchainConfig,
+    place: Place,
+    env: Mapping[str, str],
+    cache_folder: Path,
+    runner: CommandRunner,
 ) -> Driver:
     """Xcode's clang, or zig where this machine has no `xcrun`.
 
@@ -66,7 +70,8 @@ def find_xcode(
     xcrun = shutil.which("xcrun", path=env.get("PATH"))
     if xcrun is None:
         return _zig(config, declared.minimum, place, cache_folder)
-    return _xcode(config, declared.minimum, _Xcrun(xcrun, declared.sdk, place, env), place)
+    asked = _Xcrun(xcrun, declared.sdk, place, env, runner)
+    return _xcode(config, declared.minimum, asked, place)
 
 
 def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -> Driver:
@@ -83,7 +88,7 @@ def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -
         target=target,
         identity={
             "xcode": release,
-            "clang": first_line([programs["cxx"], "--version"]),
+            "clang": first_line([programs["cxx"], "--version"], xcrun.runner),
             "digest": file_digest(programs["cxx"]),
             "sdk": f"{xcrun.sdk} {version}",
             "flags": flags,
@@ -104,8 +109,16 @@ _PROGRAMS: Final = {"cxx": "clang++", "cc": "clang", "ar": "libtool"}
 class _Xcrun:
     """Questions to `xcrun` about one SDK."""
 
-    def __init__(self, program: str, sdk: str, place: Place, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        program: str,
+        sdk: str,
+        place: Place,
+        env: Mapping[str, str],
+        runner: CommandRunner,
+    ) -> None:
         self.sdk = sdk
+        self.runner = runner
         self._program = program
         self._place = place
         self._env = env
@@ -119,17 +132,15 @@ class _Xcrun:
         return " ".join(self._run([self._program, "xcodebuild", "-version"]).split())
 
     def _run(self, argv: Sequence[str]) -> str:
-        done = subprocess.run(
-            argv, env=dict(self._env), capture_output=True, text=True, check=False
-        )
-        said = done.stdout.strip()
-        if done.returncode == 0 and said:
+        done = self.runner.run(Command(argv, self._env))
+        said = done.out.strip()
+        if done.code == 0 and said:
             return said
         raise XcodeUnusableError(
             f"Xcode gives no answer about the SDK {self.sdk}",
             place=self._place,
             expected="an Xcode with the iOS platform",
-            seen=f"`{' '.join(['xcrun', *argv[1:]])}` said: {(done.stderr or said).strip()}",
+            seen=f"`{' '.join(['xcrun', *argv[1:]])}` said: {(done.err or said).strip()}",
             hint=(
                 "install Xcode, choose it with `xcode-select --switch`, and get the platform with"
                 " `xcodebuild -downloadPlatform iOS`"
