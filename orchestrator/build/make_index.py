@@ -29,7 +29,7 @@ from orchestrator.index.entry import (
 )
 from orchestrator.index.mentions import Mentions, mentions_of
 from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
-from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.graph import native_compiles, projection_files
 from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.system.process import Command, CommandRunner
@@ -92,7 +92,7 @@ def make_index(
     carried = carry_out(
         session,
         graph,
-        {text_digest(index_text()): index_text()},
+        projection_files({text_digest(index_text()): index_text()}),
         name="index",
         targets=sorted(graph.compiles),
         jobs=jobs,
@@ -147,7 +147,8 @@ def index_spec(session: Session) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs."""
     wanted = Wanted("index", session.host, _EVERYTHING, session.kernels, "release", "size")
-    return replace(spec_of(session, wanted), entry=frozenset(), lto=False, hardening=frozenset())
+    spec = spec_of(session, session.prepare([wanted.abi]), wanted)
+    return replace(spec, entry=frozenset(), lto=False, hardening=frozenset())
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
+from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.zig import zig_library
 from orchestrator.context import Context
 from orchestrator.index.entry import Entry, load_entry, loader_symbols, recording_symbols
@@ -75,6 +76,20 @@ class PreparedRuntime:
             shipped.library | loader_symbols(self.index),
             shipped.tracer | recording_symbols(self.index),
         )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What planning reads of this machine: found, and tried, before it begins.
+
+    toolchains  ABI -> its toolchain, whose capabilities are known
+    """
+
+    toolchains: Mapping[str, ResolvedToolchain]
+
+    def toolchain(self, abi: str) -> ResolvedToolchain:
+        """The toolchain of an ABI that was prepared."""
+        return self.toolchains[abi]
 
 
 def index_path(version: str) -> Path:

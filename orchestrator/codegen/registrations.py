@@ -37,11 +37,15 @@ class TorchgenFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class GeneratedUnit:
-    """A generated registration unit: its file and the digest of all text that it includes."""
+    """A generated unit: its file and the digest of all text that it includes.
+
+    text: what is to be written into its file before it is compiled; None: the file is there
+    """
 
     name: str
     path: Path
     digest: str
+    text: str | None = None
 
 
 def generate_registrations(

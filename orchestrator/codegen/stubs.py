@@ -1,4 +1,4 @@
-"""Writes an app's stubs: functions of cut units, replaced by ones that raise an error."""
+"""The text of an app's stubs: functions of cut units, replaced by ones that raise an error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
-from orchestrator.codegen.units import write_unit
+from orchestrator.codegen.units import unit_of
 from orchestrator.index.model import aliases
 
 
 def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, ...]:
-    """The unit that defines a stub for every symbol, in the cache by content; none for none."""
+    """The unit that defines a stub for every symbol, named by content; none for none."""
     ordered = sorted({variant for symbol in symbols for variant in aliases(symbol)})
     if not ordered:
         return ()
@@ -23,7 +23,7 @@ def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, 
         symbols=list(enumerate(ordered, 1)),
         elsewhere=list(enumerate(elsewhere, len(ordered) + 1)),
     )
-    return (write_unit("stubs", text, cache / "stubs"),)
+    return (unit_of("stubs", text, cache / "stubs"),)
 
 
 def elsewhere_spelled(symbol: str) -> tuple[str, ...]:
