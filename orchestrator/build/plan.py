@@ -37,13 +37,14 @@ class Variant:
 def plan_variants(
     session: Session, labels: Sequence[Label], *, generate: bool = True
 ) -> tuple[Variant, ...]:
-    """Plan every label; all selections come from the committed traces.
+    """Prepare and plan every label; all selections come from the committed traces.
 
     generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
-    Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what preparing and planning
+    raise.
     """
-    prepared = session.prepare(map(abi_of, labels))
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
+    prepared = session.prepare(map(abi_of, labels))
     wanted = wanted_variants(session, labels, traces)
     objects = plan_all(session, prepared, wanted, generate=generate)
     return tuple(
@@ -110,9 +111,9 @@ def abi_of(label: Label) -> str:
 
 
 def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
-    """The plan of every label; nothing is generated, compiled or linked.
+    """The plan of every label; when all is prepared, nothing is run or written.
 
-    Raises what reading traces and planning raise.
+    Raises what reading traces, preparing and planning raise.
     """
     variants = plan_variants(session, labels, generate=False)
     compiles = {variant.label: _compiles(variant) for variant in variants}
