@@ -425,7 +425,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**env, "PYTHONPATH": str(root)},
+        env={**env, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests/support'}"},
         preexec_fn=before,
     )
 
