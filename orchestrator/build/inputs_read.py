@@ -172,7 +172,7 @@ def _compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
     driver = toolchain.driver
     yield from _programs(toolchain)
     yield from driver.beside
-    yield from COMPILERS[toolchain.config.compiler.kind].release_files(driver)
+    yield from COMPILERS[toolchain.config.compiler.kind].release_files(driver, toolchain.runner)
 
 
 def _programs(toolchain: ResolvedToolchain) -> Iterator[Path]:
@@ -191,7 +191,9 @@ def _beside_compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
 def _looked_for(session: Session, toolchain: ResolvedToolchain) -> Iterator[Path]:
     """Where programs of this machine were looked for, by name."""
     env, config = session.context.env, toolchain.config
-    yield from COMPILERS[config.compiler.kind].searched(config, toolchain.driver, env)
+    yield from COMPILERS[config.compiler.kind].searched(
+        config, toolchain.driver, env, toolchain.runner
+    )
     if PLATFORMS[config.system].java:
         yield from _java(env)
     if isinstance(config.run, Emulator):

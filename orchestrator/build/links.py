@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import Session
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
@@ -73,12 +74,12 @@ def library_name(app: str) -> str:
 
 
 def links_of(
-    session: Session, app: str, label: str, objects: VariantObjects
+    session: Session, prepared: Prepared, app: str, objects: VariantObjects
 ) -> VariantLinks | StaticLinks:
     """The links of a release variant, of the form that its system's apps link."""
     abi = objects.plan.spec.abi
-    if session.toolchain(abi).links_shared:
-        return variant_links(session, app, label, objects)
+    if prepared.toolchain(abi).links_shared:
+        return variant_links(session, prepared, app, objects)
     return static_links(_folder(app, abi), library_name(app), objects)
 
 
@@ -86,9 +87,11 @@ def _folder(app: str, abi: str) -> str:
     return f"$state/variants/{app}/{abi}"
 
 
-def variant_links(session: Session, app: str, label: str, objects: VariantObjects) -> VariantLinks:
+def variant_links(
+    session: Session, prepared: Prepared, app: str, objects: VariantObjects
+) -> VariantLinks:
     """The links of a release variant that is delivered with a shared library."""
-    spec = objects.plan.spec
+    spec, toolchain = objects.plan.spec, prepared.toolchain(objects.plan.spec.abi)
     folder = _folder(app, spec.abi)
     name = library_name(app)
     library = _cxx_library(f"{folder}/libc++.a", objects)
@@ -110,15 +113,15 @@ def variant_links(session: Session, app: str, label: str, objects: VariantObject
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
             *_PROTECTED,
-            *_smaller(session.toolchain(spec.abi), spec),
-            *(session.toolchain(spec.abi).driver.lto_flags if spec.lto else ()),
+            *_smaller(toolchain, spec),
+            *(toolchain.driver.lto_flags if spec.lto else ()),
             *PLATFORMS[spec.system].link_libraries,
         ),
         inputs=(exports,),
     )
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
-    driver = _driver(session, spec)
+    driver = _driver(session, toolchain, spec)
     return VariantLinks(
         shared=shared,
         registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
@@ -152,8 +155,10 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
     return (*fold, *(SELF_RELOCATED if itself else ()))
 
 
-def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
-    if session.toolchain(spec.abi).config.run == "none":
+def _driver(
+    session: Session, toolchain: ResolvedToolchain, spec: VariantSpec
+) -> tuple[Compile, ...]:
+    if toolchain.config.run == "none":
         return ()
     return native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
+from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.zig import zig_library
 from orchestrator.context import Context
 from orchestrator.index.entry import Entry, load_entry, loader_symbols, recording_symbols
@@ -77,6 +78,20 @@ class PreparedRuntime:
         )
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What planning reads of this machine: found, and tried, before it begins.
+
+    toolchains  ABI -> its toolchain, whose capabilities are known
+    """
+
+    toolchains: Mapping[str, ResolvedToolchain]
+
+    def toolchain(self, abi: str) -> ResolvedToolchain:
+        """The toolchain of an ABI that was prepared."""
+        return self.toolchains[abi]
+
+
 def index_path(version: str) -> Path:
     """Where the index of a PyTorch version is shipped."""
     return DATA / f"pytorch-{version}.index.zst"
@@ -108,7 +123,9 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
     pin = workspace.config.runtime
     version = load_version(pin.pytorch)
     fetched = fetch_runtime(pin, context, progress)
-    generated = generate_sources(fetched.tree, fetched.digest, context.cache, context.env, progress)
+    generated = generate_sources(
+        fetched.tree, fetched.digest, context.cache, context.env, progress, context.runner
+    )
     configured = generated.parent / f"{generated.name}-configured"
     write_configured_headers(fetched.tree, version, configured)
     folders = {

@@ -20,7 +20,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
-from orchestrator.plan.graph import action_graph
+from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
@@ -98,16 +98,15 @@ def trace_apps(
     LapackMissingError, and what models, planning and compiling raise.
     """
     wanted = [_wanted(session, app, all_operators) for app in apps]
-    variants = plan_all(session, wanted)
+    prepared = session.prepare(one.abi for one in wanted)
+    variants = plan_all(session, prepared, wanted)
     links = {
         label: executable_links(f"$state/tracers/{label}", objects)
         for label, objects in variants.items()
     }
     graph = action_graph(variants.values(), (link for one in links.values() for link in one))
-    projections = {d: t for v in variants.values() for d, t in v.plan.projections.items()}
-    carried = carry_out(
-        session, graph, projections, name="trace", jobs=jobs, keep_going=False, view=view
-    )
+    texts = texts_of(variants.values())
+    carried = carry_out(session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view)
     if carried.result.failures:
         raise failure_error(
             carried.result,
@@ -200,7 +199,7 @@ def _results(
 
     def run(fill: int | None) -> Mapping[str, Any]:
         path, env = app.model_path(model), session.context.env
-        done = run_driver([tracer], path, model, env, fill=fill)
+        done = run_driver([tracer], path, model, env, fill=fill, runner=session.context.runner)
         return _checked(session, app, model, done, fill)
 
     first = run(None)

@@ -1,15 +1,25 @@
-"""From selections to variants: plans, and the compilations of each; nothing is compiled here."""
+"""From selections to variants: plans, and the compilations of each; nothing is compiled here.
+
+Three stages: `plan_units` says which units each variant needs and which registrations;
+`registration_units` has torchgen write those, which is the one stage with effects; `plan_objects`
+makes the compilations of it all. `plan_all` is the three of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.prepare import NATIVE, Prepared
 from orchestrator.build.session import Session
-from orchestrator.codegen.registrations import generate_registrations, planned_registrations
+from orchestrator.codegen.registrations import (
+    GeneratedUnit,
+    generate_registrations,
+    planned_registrations,
+)
+from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.codegen.stubs import generate_stubs
-from orchestrator.codegen.units import write_unit
+from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.flags import HARDENING
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.libraries.features import (
@@ -36,6 +46,7 @@ from orchestrator.plan.graph import (
     runtime_library_compiles,
     tasks_compile,
     threads_compile,
+    unwritten,
 )
 from orchestrator.plan.libraries import library_compiles
 from orchestrator.plan.variant import VariantPlan, VariantSpec
@@ -103,52 +114,81 @@ class Wanted:
 
 
 def plan_all(
-    session: Session, wanted: Iterable[Wanted], *, generate: bool = True
+    session: Session, prepared: Prepared, wanted: Sequence[Wanted], *, generate: bool = True
 ) -> dict[str, VariantObjects]:
-    """Plans by label, with their registrations generated (one torchgen process for all).
+    """Variants by label, with their registrations generated (one torchgen process for all).
 
-    generate: without, registrations that are not there yet are planned by stand-ins.
+    generate: without, registrations that are not there yet are planned by stand-ins, and nothing
+    is run or written.
     """
-    runtime = session.runtime
-    wanted = tuple(wanted)
-    apps = {one.label: one.app for one in wanted}
-    plans = {
-        one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, one))
+    plans = plan_units(session, prepared, wanted)
+    registrations = registration_units(session, plans.values(), generate=generate)
+    return plan_objects(session, prepared, wanted, plans, registrations)
+
+
+def plan_units(
+    session: Session, prepared: Prepared, wanted: Iterable[Wanted]
+) -> dict[str, VariantPlan]:
+    """What each variant needs of the runtime, by label."""
+    return {
+        one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, prepared, one))
         for one in wanted
     }
-    requests = {plan.request for plan in plans.values()}
-    tree, cache = runtime.fetched.tree, session.context.cache
-    generated = (
-        generate_registrations(requests, tree, cache, session.context.env)
-        if generate
-        else planned_registrations(requests, tree, cache)
-    )
-    threads = {one.label: one.threads for one in wanted}
-    planned = {
-        label: VariantObjects(
-            plan,
-            registration_compiles(
-                runtime.facts,
-                plan.spec,
-                (
-                    *generated[plan.request],
-                    *generate_stubs(plan.needed.stubs, session.context.cache),
-                ),
-                session.context.cache,
-            ),
-            (
-                *native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
-                threads_compile(plan.spec, threads[label], runtime.native),
-            ),
-            runtime_library(session, plan.spec),
-            _java(session, plan.spec, apps[label]),
-            _kernels(session, plan.spec),
-            *_library(session, plan.spec),
-            cxx_library=_cxx_library(session, plan.spec),
+
+
+def registration_units(
+    session: Session, plans: Iterable[VariantPlan], *, generate: bool
+) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
+    """The registrations that the plans ask for; see `plan_all`. Raises TorchgenFailedError."""
+    requests = {plan.request for plan in plans}
+    tree, context = session.runtime.fetched.tree, session.context
+    if generate:
+        return generate_registrations(requests, tree, context.cache, context.env, context.runner)
+    return planned_registrations(requests, tree, context.cache)
+
+
+def plan_objects(
+    session: Session,
+    prepared: Prepared,
+    wanted: Iterable[Wanted],
+    plans: Mapping[str, VariantPlan],
+    registrations: Mapping[RegistrationRequest, tuple[GeneratedUnit, ...]],
+) -> dict[str, VariantObjects]:
+    """All that each variant links, by label."""
+    objects = {
+        one.label: _objects(
+            session, prepared, one, plans[one.label], registrations[plans[one.label].request]
         )
-        for label, plan in plans.items()
+        for one in wanted
     }
-    return {label: _kept(session, objects) for label, objects in planned.items()}
+    return {label: _kept(session, prepared, one) for label, one in objects.items()}
+
+
+def _objects(
+    session: Session,
+    prepared: Prepared,
+    wanted: Wanted,
+    plan: VariantPlan,
+    registrations: Iterable[GeneratedUnit],
+) -> VariantObjects:
+    runtime, cache, spec = session.runtime, session.context.cache, plan.spec
+    stubs = generate_stubs(plan.needed.stubs, cache)
+    library, library_bytes = _library(session, spec)
+    return VariantObjects(
+        plan,
+        registration_compiles(runtime.facts, spec, (*registrations, *stubs), cache),
+        (
+            *native_compiles(runtime.facts, spec, _sources(plan), runtime.native),
+            threads_compile(spec, wanted.threads, runtime.native),
+        ),
+        runtime_library(session, prepared, spec),
+        _java(session, spec, wanted.app),
+        _kernels(session, spec),
+        library,
+        library_bytes,
+        _cxx_library(prepared, spec),
+        texts=unwritten(stubs, cache),
+    )
 
 
 def _kernels(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
@@ -177,25 +217,26 @@ def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], 
     return (*library_compiles(facts, spec, others), threads), needs.bytes
 
 
-def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
+def _kept(session: Session, prepared: Prepared, objects: VariantObjects) -> VariantObjects:
     """The variant as it is where linkers can be told to keep registrations, else with anchors."""
     spec = objects.plan.spec
-    if session.toolchain(spec.abi).links_shared:
+    if prepared.toolchain(spec.abi).links_shared:
         return objects
     cache = session.context.cache
-    unit = write_unit("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
+    unit = unit_of("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
     keeper = registration_compiles(session.runtime.facts, spec, [unit], cache)
-    return anchored(objects, keeper)
+    texts = {**objects.texts, **unwritten([unit], cache)}
+    return replace(anchored(objects, keeper), texts=texts)
 
 
-def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+def runtime_library(session: Session, prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """Our parts of the C++ library for a shared library: none where its sources are not at hand;
     and what relocates it, where its linker packs the table for that.
 
     zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
     NDK gets all of it.
     """
-    toolchain = session.toolchain(spec.abi)
+    toolchain = prepared.toolchain(spec.abi)
     if toolchain.driver.links_cxx_whole:
         return cxx_library_compiles(spec, toolchain.driver.cxx_sources, "-Oz")
     if spec.purpose != "release" or not toolchain.links_shared:
@@ -210,9 +251,9 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
 
 
-def _cxx_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+def _cxx_library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """The C++ library that is linked as an archive, where a toolchain brings its sources."""
-    driver = session.toolchain(spec.abi).driver
+    driver = prepared.toolchain(spec.abi).driver
     if driver.links_cxx_whole:
         return ()
     # a tracer takes the one that most libraries have
@@ -232,9 +273,9 @@ def _sources(plan: VariantPlan) -> tuple[str, ...]:
     return TRACER_SOURCES if plan.spec.purpose == "tracer" else LIBRARY_SOURCES
 
 
-def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
+def spec_of(session: Session, prepared: Prepared, wanted: Wanted) -> VariantSpec:
     """The specification that the planner wants."""
-    spec = _bare_spec(session, wanted)
+    spec = _bare_spec(session, prepared, wanted)
     if wanted.features is None:
         return spec
     spec = _with_features(session, spec, wanted.features)
@@ -260,9 +301,9 @@ def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]
     )
 
 
-def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
+def _bare_spec(session: Session, prepared: Prepared, wanted: Wanted) -> VariantSpec:
     """The specification without kernels that call a library."""
-    toolchain = session.toolchain(wanted.abi)
+    toolchain = prepared.toolchain(wanted.abi)
     entry = session.runtime.entry
     return VariantSpec(
         abi=wanted.abi,

@@ -12,6 +12,7 @@ from orchestrator.deliver.delivered import read_delivery
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
+from orchestrator.system.process import CommandRunner
 from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.config import CORES, ModelConfig
 from orchestrator.values.labels import Label
@@ -114,7 +115,8 @@ def verify_library(
             continue
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
-        runner = _Runner([*running.prefix, str(driver)], app.model_path(model), model, env)
+        argv = [*running.prefix, str(driver)]
+        runner = _Runner(argv, app.model_path(model), model, env, session.context.runner)
         one = verify(model.name, expected, runner.run(threads=1))
         others = {
             level: verify(model.name, expected, runner.run(level=level, threads=1))
@@ -136,9 +138,18 @@ class _Runner:
     file: Path
     model: ModelConfig
     env: Mapping[str, str]
+    runner: CommandRunner
 
     def run(self, *, level: str | None = None, threads: int | None = None) -> DriverRun:
-        return run_driver(self.argv, self.file, self.model, self.env, level=level, threads=threads)
+        return run_driver(
+            self.argv,
+            self.file,
+            self.model,
+            self.env,
+            level=level,
+            threads=threads,
+            runner=self.runner,
+        )
 
 
 def verified_threads(app: App) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -23,6 +22,7 @@ from pathlib import Path
 from orchestrator.codegen.render import render
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
+from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.sums import is_whole, publish
 
 # Functions that torchgen writes into every Register<key>.cpp (gen_registration_helpers in
@@ -37,15 +37,23 @@ class TorchgenFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class GeneratedUnit:
-    """A generated registration unit: its file and the digest of all text that it includes."""
+    """A generated unit: its file and the digest of all text that it includes.
+
+    text: what is to be written into its file before it is compiled; None: the file is there
+    """
 
     name: str
     path: Path
     digest: str
+    text: str | None = None
 
 
 def generate_registrations(
-    requests: Iterable[RegistrationRequest], tree: Path, cache: Path, env: Mapping[str, str]
+    requests: Iterable[RegistrationRequest],
+    tree: Path,
+    cache: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner = LOCAL,
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registration units of each request.
 
@@ -54,7 +62,7 @@ def generate_registrations(
     folders = {request: _folder(request, tree, cache) for request in sorted(set(requests), key=str)}
     missing = {r: f for r, f in folders.items() if not is_whole(f)}
     if missing:
-        _run_worker(missing, tree, cache, env)
+        _run_worker(missing, tree, cache, env, runner)
     return {request: _units(request, folder) for request, folder in folders.items()}
 
 
@@ -86,7 +94,11 @@ def _folder(request: RegistrationRequest, tree: Path, cache: Path) -> Path:
 
 
 def _run_worker(
-    missing: Mapping[RegistrationRequest, Path], tree: Path, cache: Path, env: Mapping[str, str]
+    missing: Mapping[RegistrationRequest, Path],
+    tree: Path,
+    cache: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> None:
     (cache / "staging").mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix="torchgen-", dir=cache / "staging"))
@@ -108,18 +120,14 @@ def _run_worker(
                 ]
             )
         )
-        done = subprocess.run(
-            [sys.executable, "-P", str(_WORKER), str(tree), str(request_file)],
-            env={**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
+        argv = [sys.executable, "-P", str(_WORKER), str(tree), str(request_file)]
+        own = {**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = runner.run(Command(argv, own))
+        if done.code:
             raise TorchgenFailedError(
                 "torchgen failed to write the registrations",
                 hint="orchestrator fetch --verify checks the source tree",
-                details="\n".join(done.stderr.splitlines()[-12:]),
+                details="\n".join(done.err.splitlines()[-12:]),
             )
         for request, folder in missing.items():
             (staged[request] / "registrations.cpp").write_text(_unit_text(request))

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from orchestrator.compilers.driver import Driver
 from orchestrator.errors import Place
+from orchestrator.system.process import CommandRunner
 from orchestrator.values.config import ToolchainConfig
 
 
@@ -61,7 +62,12 @@ class CompilerModule(Protocol):
     """
 
     def find(
-        self, config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+        self,
+        config: ToolchainConfig,
+        place: Place,
+        cache_folder: Path,
+        env: Mapping[str, str],
+        runner: CommandRunner,
     ) -> Driver:
         """The declared compiler, or what stands in for it here.
 
@@ -76,10 +82,14 @@ class CompilerModule(Protocol):
     ) -> Iterator[Requirement]:
         """What it is on a machine, besides the Python package ziglang; also what could be had."""
 
-    def release_files(self, driver: Driver) -> Iterator[Path]:
+    def release_files(self, driver: Driver, runner: CommandRunner) -> Iterator[Path]:
         """The files that say which release was found, besides the programs of the driver."""
 
     def searched(
-        self, config: ToolchainConfig, driver: Driver, env: Mapping[str, str]
+        self,
+        config: ToolchainConfig,
+        driver: Driver,
+        env: Mapping[str, str],
+        runner: CommandRunner,
     ) -> Iterator[Path]:
         """Where it was looked for, there or not: another file there is another compiler."""

@@ -28,6 +28,7 @@ from orchestrator.compilers.flags import HARDENING
 from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.stub_sysroot import PAGES, find_shim
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import CommandRunner
 from orchestrator.values.config import NdkCompiler, Processor, ToolchainConfig
 
 VARIABLES: Final = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
@@ -100,7 +101,11 @@ class _Ndk:
 
 
 def find(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """The NDK's clang, or the declared stand-in where no variable names an NDK.
 
@@ -111,9 +116,10 @@ def find(
     assert declared is not None
     variable = next((name for name in VARIABLES if env.get(name)), None)
     if variable is not None:
-        return _driver(_open(variable, Path(env[variable]), place), declared, config, place)
+        ndk = _open(variable, Path(env[variable]), place)
+        return _driver(ndk, declared, config, place, runner)
     if declared.shim:
-        return find_shim(declared, config.processor, place, cache_folder)
+        return find_shim(declared, config.processor, place, cache_folder, runner)
     raise CompilerMissingError(
         f"the toolchain {config.abi} needs an Android NDK",
         place=place,
@@ -151,24 +157,32 @@ def _folder(machine: Machine) -> str | None:
     return next((folder for folder in named if folder and machine.is_folder(folder)), None)
 
 
-def release_files(driver: Driver) -> Iterator[Path]:
+def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
     """What the NDK says of its release; the stand-in's are zig's."""
     if driver.zig is not None:
-        yield from zig.release_files(driver)
+        yield from zig.release_files(driver, runner)
         return
     # <ndk>/toolchains/llvm/prebuilt/<host>/bin/clang++
     programs = Path(driver.commands["cxx"][0]).parent
     ndk = programs.parents[4]
     yield from (ndk / "source.properties", ndk / "meta/platforms.json")
-    yield from called_by(driver, str(programs))
+    yield from called_by(driver, str(programs), runner)
 
 
-def searched(config: ToolchainConfig, driver: Driver, env: Mapping[str, str]) -> Iterator[Path]:
+def searched(
+    config: ToolchainConfig, driver: Driver, env: Mapping[str, str], runner: CommandRunner
+) -> Iterator[Path]:
     """Nowhere: variables of the environment name it."""
     yield from ()
 
 
-def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Place) -> Driver:
+def _driver(
+    ndk: _Ndk,
+    declared: NdkCompiler,
+    config: ToolchainConfig,
+    place: Place,
+    runner: CommandRunner,
+) -> Driver:
     _check_api(ndk, declared.api, config.abi, place)
     programs = {
         verb: _program(ndk, name, place)
@@ -186,10 +200,12 @@ def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Pl
         target=target,
         identity={
             "ndk": ndk.revision,
-            "clang": first_line([programs["cxx"], "--version"]),
+            "clang": first_line([programs["cxx"], "--version"], runner),
             "digest": file_digest(programs["cxx"]),
             # those of the NDK alone: its clang calls no other
-            "calls": called_digests(programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin")),
+            "calls": called_digests(
+                programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin"), runner
+            ),
             "flags": [*flags, *static],
         },
         commands={

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from orchestrator.compilers.zig import claim_zig_cache, seen_through, zig_cache
 from orchestrator.errors import Place
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
+from orchestrator.system.process import LOCAL, CommandRunner
 from orchestrator.values.config import ToolchainConfig
 
 __all__ = [
@@ -39,6 +40,7 @@ class ResolvedToolchain:
     place     where it is declared
     identity  hex digest: compiler version, target, fixed flags
     tools     its wrappers
+    runner    runs what finds out what it can do
     """
 
     config: ToolchainConfig
@@ -46,15 +48,18 @@ class ResolvedToolchain:
     driver: Driver
     identity: str
     tools: Tools
+    runner: CommandRunner = field(compare=False)
 
     @cached_property
     def abilities(self) -> Abilities:
         """What it can do. Raises CompilerBrokenError, LinkerBrokenError."""
-        return abilities(self.config, self.driver, self.tools, self.links_shared, self.place)
+        return abilities(
+            self.config, self.driver, self.tools, self.links_shared, self.place, self.runner
+        )
 
     def running(self, cache_folder: Path, progress: Callable[[str], None]) -> Running:
         """How its binaries run here; an emulator is fetched where the machine has none."""
-        return find_running(self.config, self.tools, cache_folder, progress)
+        return find_running(self.config, self.tools, cache_folder, progress, self.runner)
 
     @property
     def cxx(self) -> Path:
@@ -103,13 +108,17 @@ class ResolvedToolchain:
 
 
 def resolve_toolchain(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner = LOCAL,
 ) -> ResolvedToolchain:
     """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<digest>/`.
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
-    driver = COMPILERS[config.compiler.kind].find(config, place, cache_folder, env)
+    driver = COMPILERS[config.compiler.kind].find(config, place, cache_folder, env, runner)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     folder = wrappers_folder(cache_folder / "toolchains", config.abi, identity)
@@ -127,6 +136,7 @@ def resolve_toolchain(
             ar=wrappers["ar"],
             env=compiler_environment(cache_folder, env),
         ),
+        runner=runner,
     )
 
 

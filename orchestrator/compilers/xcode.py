@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_SMALLEST, installed_zig
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import StaticLibrary
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.values.config import ToolchainConfig
 
 # libc++'s availability.h tells releases apart from iOS 15 on, so 14 is the last that it was made
@@ -49,7 +49,11 @@ class SdkMismatchError(OrchestratorError):
 
 
 def find(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """Xcode's clang, or zig where this machine has no `xcrun`.
 
@@ -69,7 +73,8 @@ def find(
     xcrun = shutil.which("xcrun", path=env.get("PATH"))
     if xcrun is None:
         return _zig(config, declared.minimum, place, cache_folder)
-    return _xcode(config, declared.minimum, _Xcrun(xcrun, declared.sdk, place, env), place)
+    asked = _Xcrun(xcrun, declared.sdk, place, env, runner)
+    return _xcode(config, declared.minimum, asked, place)
 
 
 def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
@@ -83,16 +88,18 @@ def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[R
     yield Requirement("Xcode", machine.which("xcrun"), (), get)
 
 
-def release_files(driver: Driver) -> Iterator[Path]:
+def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
     """What the SDK says of itself; zig's where it compiles."""
     if driver.zig is not None:
-        yield from zig.release_files(driver)
+        yield from zig.release_files(driver, runner)
         return
     words = driver.commands["cxx"]
     yield Path(words[words.index("-isysroot") + 1], "SDKSettings.json")
 
 
-def searched(config: ToolchainConfig, driver: Driver, env: Mapping[str, str]) -> Iterator[Path]:
+def searched(
+    config: ToolchainConfig, driver: Driver, env: Mapping[str, str], runner: CommandRunner
+) -> Iterator[Path]:
     """PATH, for xcrun, and what `xcode-select` chose."""
     yield from places_of("xcrun", env.get("PATH"))
     yield Path("/var/db/xcode_select_link")
@@ -119,7 +126,7 @@ def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -
         target=target,
         identity={
             "xcode": release,
-            "clang": first_line([programs["cxx"], "--version"]),
+            "clang": first_line([programs["cxx"], "--version"], xcrun.runner),
             "digest": file_digest(programs["cxx"]),
             "sdk": f"{xcrun.sdk} {version}",
             "flags": flags,
@@ -143,8 +150,16 @@ _PROGRAMS: Final = {"cxx": "clang++", "cc": "clang", "ar": "libtool"}
 class _Xcrun:
     """Questions to `xcrun` about one SDK."""
 
-    def __init__(self, program: str, sdk: str, place: Place, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        program: str,
+        sdk: str,
+        place: Place,
+        env: Mapping[str, str],
+        runner: CommandRunner,
+    ) -> None:
         self.sdk = sdk
+        self.runner = runner
         self._program = program
         self._place = place
         self._env = env
@@ -158,17 +173,15 @@ class _Xcrun:
         return " ".join(self._run([self._program, "xcodebuild", "-version"]).split())
 
     def _run(self, argv: Sequence[str]) -> str:
-        done = subprocess.run(
-            argv, env=dict(self._env), capture_output=True, text=True, check=False
-        )
-        said = done.stdout.strip()
-        if done.returncode == 0 and said:
+        done = self.runner.run(Command(argv, self._env))
+        said = done.out.strip()
+        if done.code == 0 and said:
             return said
         raise XcodeUnusableError(
             f"Xcode gives no answer about the SDK {self.sdk}",
             place=self._place,
             expected="an Xcode with the iOS platform",
-            seen=f"`{' '.join(['xcrun', *argv[1:]])}` said: {(done.stderr or said).strip()}",
+            seen=f"`{' '.join(['xcrun', *argv[1:]])}` said: {(done.err or said).strip()}",
             hint=(
                 "install Xcode, choose it with `xcode-select --switch`, and get the platform with"
                 " `xcodebuild -downloadPlatform iOS`"

@@ -18,6 +18,7 @@ from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.compilers.zig_wheel import Wheel, wheel_of
 from orchestrator.errors import Place
 from orchestrator.platforms.linux import c_library_of
+from orchestrator.system.process import CommandRunner
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import ToolchainConfig
 
@@ -46,7 +47,11 @@ ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
 
 
 def find(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """zig for the declared target. Raises what `installed_zig` raises."""
     declared = config.compiler.zig
@@ -85,7 +90,7 @@ def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[R
     yield from ()
 
 
-def release_files(driver: Driver) -> Iterator[Path]:
+def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
     """zig itself, and what pip says of its package: its version, and the digests of its files."""
     assert driver.zig is not None
     zig = Path(driver.zig)
@@ -93,7 +98,9 @@ def release_files(driver: Driver) -> Iterator[Path]:
     yield from sorted(zig.parent.parent.glob(f"{zig.parent.name}-*.dist-info/*"))
 
 
-def searched(config: ToolchainConfig, driver: Driver, env: Mapping[str, str]) -> Iterator[Path]:
+def searched(
+    config: ToolchainConfig, driver: Driver, env: Mapping[str, str], runner: CommandRunner
+) -> Iterator[Path]:
     """Nowhere: it is a package of the Python that runs this."""
     yield from ()
 

@@ -17,7 +17,7 @@ from package_toy import BUILD_ID
 
 from orchestrator.binary.elf import ElfRules, UnrelocatedError, check
 from orchestrator.build.links import variant_links
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.prepare import NATIVE, Prepared
 from orchestrator.build.variants import SELF_RELOCATION, runtime_library
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
@@ -91,12 +91,13 @@ def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], t
     """The units that only a shared library has, and the flags of its link."""
     how = spec(self_relocation=wanted)
     runtime = SimpleNamespace(facts=FACTS, native="digest")
-    session: Any = SimpleNamespace(toolchain=lambda abi: toolchain, runtime=runtime)
-    own = runtime_library(session, how)
+    session: Any = SimpleNamespace(runtime=runtime)
+    prepared = Prepared({how.abi: toolchain})
+    own = runtime_library(session, prepared, how)
     nothing = dict.fromkeys(_OBJECTS, ())
     plan = SimpleNamespace(spec=how, whole=())
     objects: Any = SimpleNamespace(plan=plan, runtime_library=own, **nothing)
-    links = variant_links(session, "toy", "//apps/toy", objects)
+    links = variant_links(session, prepared, "toy", objects)
     return [action.unit for action in own], links.shared.flags
 
 

@@ -25,6 +25,7 @@ from orchestrator.binary import elf
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.build.licences import source_of
 from orchestrator.build.links import variant_links
+from orchestrator.build.prepare import Prepared
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     compiler_environment,
@@ -249,8 +250,8 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         by_need=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
-    session: Any = SimpleNamespace(toolchain=lambda abi: tools)
-    links = variant_links(session, "toy", "//apps/toy", objects)
+    session: Any = SimpleNamespace()
+    links = variant_links(session, Prepared({tools.abi: tools}), "toy", objects)
     everything = {c.object: c for c in (*compiles.values(), entry)}
     cache = folder / "objects"
     native = toy.ROOT / "orchestrator/native"

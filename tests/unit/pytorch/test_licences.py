@@ -26,6 +26,7 @@ from orchestrator.load.workspace import load_workspace
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import LicenceRule, load_version
 from orchestrator.source.tree import TreeRules
+from orchestrator.system.process import LOCAL
 from orchestrator.values.config import ToolchainConfig
 
 RULES = load_version("1.13.1").licences
@@ -40,7 +41,7 @@ def parts(target: str) -> dict[str, LinkedPart]:
         "compiler": {"zig": {"target": target}},
     }
     config = ToolchainConfig.model_validate(declared)
-    driver = COMPILERS["zig"].find(config, Place("here"), CACHE, os.environ)
+    driver = COMPILERS["zig"].find(config, Place("here"), CACHE, os.environ, LOCAL)
     return {part.name: part for part in driver.linked}
 
 
