@@ -26,7 +26,7 @@ from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import failure_error
-from orchestrator.plan.graph import action_graph
+from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.select.policy import everything
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.config import Optimize
@@ -46,8 +46,9 @@ def measure_all_operators(
         purpose="release",
         optimize=optimize,
     )
-    objects = plan_all(session, [wanted])[_NAME]
-    shared = variant_links(session, _NAME, _NAME, objects).shared
+    prepared = session.prepare_planning([abi])
+    objects = plan_all(session, prepared, [wanted])[_NAME]
+    shared = variant_links(session, prepared, _NAME, objects).shared
     # the operators of backends that are not built (MKL-DNN) refer to what no unit defines
     flags = tuple("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in shared.flags)
     shared = replace(shared, flags=flags)
@@ -55,7 +56,7 @@ def measure_all_operators(
     carried = carry_out(
         session,
         graph,
-        objects.plan.projections,
+        texts_of([objects]),
         name="all-operators",
         jobs=jobs,
         keep_going=False,

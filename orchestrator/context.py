@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, visible
+from orchestrator.system.process import LOCAL, CommandRunner
 
 
 class UnusableFolderError(OrchestratorError):
@@ -22,6 +23,7 @@ class Context:
     state   this workspace's own scratch (`<root>/.orchestrator`: build.ninja, its log, links)
     dist    where deliverables appear (`<root>/dist/<app>/<abi>/`)
     env     the process environment, never read from `os.environ` below the CLI
+    runner  starts every process that is started below the CLI
     signing_password  of the key for packages; not in `env`, with which compilers and models run
     """
 
@@ -30,6 +32,7 @@ class Context:
     state: Path
     dist: Path
     env: Mapping[str, str]
+    runner: CommandRunner = LOCAL
     signing_password: str | None = field(default=None, repr=False)
 
 

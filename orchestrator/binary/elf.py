@@ -21,29 +21,6 @@ from orchestrator.binary import elf_hardening
 from orchestrator.binary.self_relocation import begins_relocated, is_packed
 from orchestrator.errors import OrchestratorError, Place
 
-# What a system brings along, so that a library may need it. glibc: the parts of one package
-# (libc6); Android: the NDK's stable libraries that PyTorch uses.
-SYSTEM_LIBRARIES: Final[Mapping[str, frozenset[str]]] = {
-    "linux-gnu": frozenset(
-        (
-            "libc.so.6",
-            "libm.so.6",
-            "libdl.so.2",
-            "libpthread.so.0",
-            "librt.so.1",
-            "ld-linux-x86-64.so.2",
-            "ld-linux-aarch64.so.1",
-            "ld-linux-armhf.so.3",
-        )
-    ),
-    # as zig calls it, and as Alpine does; both are the dynamic linker itself
-    "linux-musl": frozenset(("libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1")),
-    "android": frozenset(("libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so")),
-}
-# What a library of a machine's own compiler needs besides: it is for this machine, or its like.
-CXX_LIBRARIES: Final = frozenset(
-    ("libstdc++.so.6", "libgcc_s.so.1", "libc++.so.1", "libc++abi.so.1", "libunwind.so.1")
-)
 # e_machine and the class of each processor: System V ABI supplements.
 _MACHINES: Final[Mapping[str, tuple[str, int]]] = {
     "x86_64": ("EM_X86_64", 64),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = b"!<arch>\n"
 _HEADER: Final = 60
-# LIEF's names of platforms -> those of toolchains; its names of processors differ by case only.
-_SYSTEMS: Final = {"IOS": "ios", "IOS_SIMULATOR": "ios-simulator"}
 # <mach-o/nlist.h>
 _N_STAB, _N_PEXT, _N_TYPE, _N_EXT, _N_UNDF = 0xE0, 0x10, 0x0E, 0x01, 0x00
 # Type information of types that are made of built-in ones alone, such as `void (*)(void*)`. On
@@ -97,7 +95,7 @@ class Member:
         version = self.binary.build_version
         if version is None:
             return "no LC_BUILD_VERSION"
-        return _SYSTEMS.get(version.platform.name, version.platform.name.lower())
+        return version.platform.name.lower().replace("_", "-")
 
     @property
     def minimum(self) -> str:

@@ -33,7 +33,6 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
     toolchain = session.toolchain(abi)
     links = variant.links
     selection = variant.selection
-    zig = toolchain.config.compiler.zig
     shared = registrations = core = static = None
     if isinstance(links, StaticLinks):
         static = Path(session.fill(links.library.output))
@@ -73,11 +72,11 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
         kernels=_kernels(session, variant.objects.plan.spec.features),
         threads=app.threads,
         toolchain=ToolchainFact(
-            compiler=toolchain.driver.kind or ("zig" if zig is not None else "command"),
+            compiler=toolchain.driver.kind,
             version=toolchain.version,
             identity=toolchain.identity,
             cxx_library=toolchain.driver.cxx_library,
-            target=toolchain.driver.target if static or zig else None,
+            target=toolchain.driver.consumer_target,
             android=_android(toolchain.driver.android),
         ),
         licences=licences(

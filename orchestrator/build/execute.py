@@ -14,12 +14,11 @@ from typing import Protocol, Self
 from orchestrator.build.launch import launching, with_headers
 from orchestrator.build.session import Session
 from orchestrator.cache.store import ObjectStore
-from orchestrator.codegen.units import write_unit
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
 from orchestrator.execute.ninja_progress import parse_status
 from orchestrator.execute.ninja_run import NinjaResult, run_ninja
-from orchestrator.plan.unity import shard_texts
+from orchestrator.plan.unity import shard_files
 from orchestrator.system.limits import limits, this_machine
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph
@@ -52,7 +51,7 @@ class Carried:
 def carry_out(
     session: Session,
     graph: ActionGraph,
-    projections: Mapping[str, str],
+    texts: Mapping[str, str],
     *,
     name: str,
     targets: Sequence[str] = (),
@@ -62,14 +61,17 @@ def carry_out(
 ) -> Carried:
     """Write `<state>/<name>.ninja` and run it.
 
+    texts: file (`$cache/...`) -> text, of what the plan wants written first.
     What the cache holds is checked and linked into the workspace first; what ninja makes is kept in
     the cache as soon as it is finished, so that an interrupted run keeps it too.
     """
     cache = session.context.cache
-    write_projections(cache / "projections", projections)
-    for rules in {runtime.facts.unity for runtime in session.prepared}:
-        for text in shard_texts(rules, graph.compiles.values()):
-            write_unit("unity", text, cache / "unity")
+    shards = {
+        path: text
+        for rules in {runtime.facts.unity for runtime in session.prepared}
+        for path, text in shard_files(rules, graph.compiles.values()).items()
+    }
+    write_texts(session, {**texts, **shards})
     present = _present(session, graph)
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     launched = launching(session, sorted(abis))
@@ -109,6 +111,7 @@ def carry_out(
             jobs=allowed.jobs,
             keep_going=keep_going,
             feed=feed,
+            runner=session.context.runner,
         )
     return Carried(frozenset(graph.compiles) - present, result)
 
@@ -185,10 +188,10 @@ class _Keeper:
             self._missing[unit] = left
 
 
-def write_projections(folder: Path, projections: Mapping[str, str]) -> None:
-    """Projection headers, named by content: one that holds something else is written again."""
-    for digest in sorted(projections):
-        write_if_changed(folder / f"{digest}.h", projections[digest])
+def write_texts(session: Session, texts: Mapping[str, str]) -> None:
+    """Files (`$cache/...`), named by content: one that holds something else is written again."""
+    for file in sorted(texts):
+        write_if_changed(Path(session.fill(file)), texts[file])
 
 
 def _tools(toolchain: ResolvedToolchain) -> Tools:

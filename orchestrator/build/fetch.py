@@ -239,7 +239,9 @@ def _fetch(
             _room(context.cache, version.disk_mb)
             if tree.suites not in clients:
                 folder = staging / "-".join(("apt", *tree.suites))
-                clients[tree.suites] = AptClient(folder, context.env, tree.suites, progress)
+                clients[tree.suites] = AptClient(
+                    folder, context.env, tree.suites, progress, context.runner
+                )
             _fetch_one(tree, Ways(context, staging, clients[tree.suites], progress))
 
 

@@ -20,12 +20,14 @@ from pathlib import Path
 from orchestrator.build.fetch import MARKER
 from orchestrator.build.session import Session
 from orchestrator.build.signing_key import key_files
-from orchestrator.compilers.command import called_files
+from orchestrator.compilers.command import places_of
+from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.record import FOLDER
 from orchestrator.deliver.variant import DeliverInputs
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import BUILT_IN, FILE, expand
+from orchestrator.platforms import PLATFORMS
 from orchestrator.trace.lock import lock_path, runs_path
 from orchestrator.values.action import ActionGraph
 from orchestrator.values.config import Emulator
@@ -172,37 +174,16 @@ def files_and_folders(folder: Path, by_folder: Path | None = None) -> Iterator[P
 
 def _compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
     """The programs of a toolchain, and the files that say which release they are of."""
-    driver, config = toolchain.driver, toolchain.config
+    driver = toolchain.driver
     yield from _programs(toolchain)
     yield from driver.beside
-    if driver.zig is not None:
-        zig = Path(driver.zig)
-        yield zig
-        # what pip says of the package: its version, and the digests of its files
-        yield from sorted(zig.parent.parent.glob(f"{zig.parent.name}-*.dist-info/*"))
-    elif config.compiler.ndk is not None:
-        # <ndk>/toolchains/llvm/prebuilt/<host>/bin/clang++
-        programs = Path(driver.commands["cxx"][0]).parent
-        ndk = programs.parents[4]
-        yield from (ndk / "source.properties", ndk / "meta/platforms.json")
-        yield from _called(toolchain, str(programs))
-    elif config.compiler.xcode is not None:
-        words = driver.commands["cxx"]
-        sdk = words[words.index("-isysroot") + 1]
-        yield Path(sdk, "SDKSettings.json")
+    yield from COMPILERS[toolchain.config.compiler.kind].release_files(driver, toolchain.runner)
 
 
 def _programs(toolchain: ResolvedToolchain) -> Iterator[Path]:
     """What its wrappers run; of a command without a path (`env ZIG_LIBC=... zig`) nothing."""
     words = (Path(argv[0]) for argv in toolchain.driver.commands.values())
     return (word for word in words if word.is_absolute())
-
-
-def _called(toolchain: ResolvedToolchain, path: str | None) -> Iterator[Path]:
-    """What its drivers call, as its identity has it (`compilers/command.py`)."""
-    commands = toolchain.driver.commands
-    files = called_files(commands["cxx"][0], commands["cc"][0], path)
-    return (Path(file) for file in files.values())
 
 
 def _beside_compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
@@ -215,16 +196,10 @@ def _beside_compiler(toolchain: ResolvedToolchain) -> Iterator[Path]:
 def _looked_for(session: Session, toolchain: ResolvedToolchain) -> Iterator[Path]:
     """Where programs of this machine were looked for, by name."""
     env, config = session.context.env, toolchain.config
-    command = config.compiler.command
-    if command is not None:
-        path = env.get("PATH")
-        for name in (command.cxx, command.cc, command.ar or "ar", "as", "ld"):
-            yield from places_of(name, path)
-        yield from _called(toolchain, path)
-    if config.compiler.xcode is not None:
-        yield from places_of("xcrun", env.get("PATH"))
-        yield Path("/var/db/xcode_select_link")
-    if config.system == "android":
+    yield from COMPILERS[config.compiler.kind].searched(
+        config, toolchain.driver, env, toolchain.runner
+    )
+    if PLATFORMS[config.system].java:
         yield from _java(env)
     if isinstance(config.run, Emulator):
         yield from places_of(config.run.emulator[0], env.get("PATH"))
@@ -250,13 +225,3 @@ def _launcher(session: Session) -> Iterator[Path]:
     if launcher is not None:
         path = launcher.env.get("PATH") or session.context.env.get("PATH")
         yield from places_of(launcher.command[0], path)
-
-
-def places_of(name: str, path: str | None) -> Iterator[Path]:
-    """Where a program is looked for, in the order of PATH, up to where it is."""
-    folders = [""] if "/" in name else (path or os.defpath).split(os.pathsep)
-    for folder in folders:
-        place = Path.cwd() / folder / name
-        yield place
-        if place.is_file() and os.access(place, os.X_OK):
-            return

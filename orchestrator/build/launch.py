@@ -20,7 +20,6 @@ from orchestrator.build.session import Session
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import Place
 from orchestrator.execute.launchers import (
-    Family,
     Identity,
     folder_variables,
     launch_text,
@@ -76,13 +75,8 @@ def launching(session: Session, abis: Iterable[str]) -> Launching:
 
 
 def _text(launcher: Launcher, toolchain: ResolvedToolchain) -> str:
-    who = Identity(toolchain.identity, _family(toolchain))
+    who = Identity(toolchain.identity, toolchain.driver.family)
     return launch_text(launcher.command, launcher.env, who)
-
-
-def _family(toolchain: ResolvedToolchain) -> Family:
-    command = toolchain.config.compiler.command
-    return "clang" if command is None or "clang" in toolchain.version.lower() else "gcc"
 
 
 def with_headers(graph: ActionGraph) -> ActionGraph:

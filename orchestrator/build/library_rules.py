@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import assert_never
 
 from orchestrator.binary import elf, macho
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.session import Session
 from orchestrator.compilers.resolve import ResolvedToolchain
-from orchestrator.deliver.headers import api_functions
+from orchestrator.deliver.rules import shared_library_rules, static_library_rules
 from orchestrator.deliver.variant import Delivered
 from orchestrator.errors import OrchestratorError
-from orchestrator.packagers import aar
 from orchestrator.plan.flags import guards_stack
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import SharedLibrary, StaticLibrary
 from orchestrator.values.labels import Label
 
 
@@ -27,38 +28,38 @@ def require_releasable(session: Session, labels: Sequence[Label]) -> None:
     if not found:
         return
     toolchain = session.toolchain(str(found[0].abi))
+    stands_in = toolchain.driver.stands_in
+    assert stands_in is not None
     raise NotForReleaseError(
         f"{found[0]} must not be released",
         place=toolchain.place,
-        expected="an Android NDK",
-        seen="neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so that a stand-in compiles it",
-        hint="set ANDROID_NDK_HOME to the folder of an NDK, or build without --release",
+        expected=stands_in.expected,
+        seen=stands_in.seen,
+        hint=stands_in.hint,
         details="\n".join(["also:", *map(str, found[1:])]) if found[1:] else None,
     )
 
 
 def check_library(toolchain: ResolvedToolchain, delivered: Delivered) -> None:
     """Raises the first rule of a shipped library that the delivered one breaks."""
-    config, manifest = toolchain.config, delivered.manifest
+    config, driver, manifest = toolchain.config, toolchain.driver, delivered.manifest
     header = (NATIVE / "capi/libtorch_app.h").read_text()
     canaries = guards_stack(config.compile_flags)
-    symbols = delivered.folder / "symbols" / f"{delivered.shared_library.name}.debug"
-    if config.compiler.xcode is not None:
-        minimum = config.compiler.xcode.minimum
-        exports = api_functions(header)
-        wanted = macho.MachoRules(config.system, config.processor, minimum, exports, canaries)
-        macho.check(delivered.shared_library, wanted)
-    elif config.system == "android":
-        rules = aar.rules(manifest, header, canaries=canaries)
-        elf.check(delivered.shared_library, replace(rules, symbols=symbols))
-    else:
-        rules = elf.ElfRules(
-            soname=f"lib{manifest.app}_torch.so",
-            processor=config.processor,
-            exports=api_functions(header),
-            system_libraries=elf.SYSTEM_LIBRARIES[f"linux-{toolchain.driver.c_library}"]
-            | (frozenset() if toolchain.driver.links_cxx_library else elf.CXX_LIBRARIES),
+    library = PLATFORMS[config.system].library
+    if isinstance(library, StaticLibrary):
+        assert driver.minimum is not None
+        static = static_library_rules(manifest, header, minimum=driver.minimum, canaries=canaries)
+        macho.check(delivered.shared_library, static)
+    elif isinstance(library, SharedLibrary):
+        shared = shared_library_rules(
+            manifest,
+            library,
+            header,
+            c_library=driver.c_library,
+            holds_cxx_library=driver.links_cxx_library,
             canaries=canaries,
-            symbols=symbols,
+            symbols=delivered.folder / "symbols" / f"{delivered.shared_library.name}.debug",
         )
-        elf.check(delivered.shared_library, rules)
+        elf.check(delivered.shared_library, shared)
+    else:
+        assert_never(library)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
-from orchestrator.compilers.driver import SELF_RELOCATED, SYSTEM_LIBRARIES
+from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.plan.graph import VariantObjects, native_compiles
 from orchestrator.plan.static_links import StaticLinks, static_links
 from orchestrator.plan.variant import VariantSpec
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.android import packed_relocations
 from orchestrator.values.action import Compile, Link
 
 DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
@@ -22,15 +25,17 @@ _PROTECTED = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 
 
 def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
-    """Everything into one executable (the tracer), the first of these links."""
+    """Everything into one executable for this machine (the tracer), the first of these links."""
     library = _cxx_library(f"{output}.libc++.a", objects)
+    platform = PLATFORMS[objects.plan.spec.system]
+    assert platform.host is not None
     executable = Link(
         output=output,
         kind="executable",
         abi=objects.plan.spec.abi,
         whole=objects.whole,
         by_need=(*objects.by_need, *(one.output for one in library)),
-        flags=(*_COLLECT, *SYSTEM_LIBRARIES[objects.plan.spec.system]),
+        flags=(*platform.host.link_flags, *platform.link_libraries),
     )
     return (executable, *library)
 
@@ -69,12 +74,12 @@ def library_name(app: str) -> str:
 
 
 def links_of(
-    session: RuntimeSession, app: str, label: str, objects: VariantObjects
+    session: RuntimeSession, prepared: Prepared, app: str, objects: VariantObjects
 ) -> VariantLinks | StaticLinks:
     """The links of a release variant, of the form that its system's apps link."""
     abi = objects.plan.spec.abi
-    if session.toolchain(abi).links_shared:
-        return variant_links(session, app, label, objects)
+    if prepared.toolchain(abi).links_shared:
+        return variant_links(session, prepared, app, objects)
     return static_links(_folder(app, abi), library_name(app), objects)
 
 
@@ -83,10 +88,10 @@ def _folder(app: str, abi: str) -> str:
 
 
 def variant_links(
-    session: RuntimeSession, app: str, label: str, objects: VariantObjects
+    session: RuntimeSession, prepared: Prepared, app: str, objects: VariantObjects
 ) -> VariantLinks:
     """The links of a release variant that is delivered with a shared library."""
-    spec = objects.plan.spec
+    spec, toolchain = objects.plan.spec, prepared.toolchain(objects.plan.spec.abi)
     folder = _folder(app, spec.abi)
     name = library_name(app)
     library = _cxx_library(f"{folder}/libc++.a", objects)
@@ -108,15 +113,15 @@ def variant_links(
             "-Wl,--build-id=0x" + 40 * "0",
             "-Wl,-z,defs",
             *_PROTECTED,
-            *_smaller(session.toolchain(spec.abi), spec),
-            *(session.toolchain(spec.abi).driver.lto_flags if spec.lto else ()),
-            *SYSTEM_LIBRARIES[spec.system],
+            *_smaller(toolchain, spec),
+            *(toolchain.driver.lto_flags if spec.lto else ()),
+            *PLATFORMS[spec.system].link_libraries,
         ),
         inputs=(exports,),
     )
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
-    driver = _driver(session, spec)
+    driver = _driver(session, toolchain, spec)
     return VariantLinks(
         shared=shared,
         registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
@@ -145,13 +150,15 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
     # not `all`: c10::DataPtr compares the addresses of deleters
     fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
     if android is not None and toolchain.abilities.pack_relocations:
-        return (*fold, *android.relocations)
+        return (*fold, *packed_relocations(android.api))
     itself = toolchain.relocates_itself and spec.self_relocation
     return (*fold, *(SELF_RELOCATED if itself else ()))
 
 
-def _driver(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
-    if session.toolchain(spec.abi).config.run == "none":
+def _driver(
+    session: RuntimeSession, toolchain: ResolvedToolchain, spec: VariantSpec
+) -> tuple[Compile, ...]:
+    if toolchain.config.run == "none":
         return ()
     compiles = native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
     return tuple(map(session.placed, compiles))

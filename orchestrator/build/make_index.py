@@ -7,7 +7,6 @@ from an empty cache), and preprocessed once.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -29,9 +28,10 @@ from orchestrator.index.entry import (
 )
 from orchestrator.index.mentions import Mentions, mentions_of
 from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, UnitFacts, save_index
-from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.graph import native_compiles, projection_files
 from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.pytorch.units import runtime_units
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
@@ -91,7 +91,7 @@ def make_index(
     carried = carry_out(
         session,
         graph,
-        {text_digest(index_text()): index_text()},
+        projection_files({text_digest(index_text()): index_text()}),
         name="index",
         targets=sorted(graph.compiles),
         jobs=jobs,
@@ -147,7 +147,8 @@ def index_spec(session: RuntimeSession) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs."""
     wanted = Wanted("index", session.host, _EVERYTHING, session.kernels, "release", "size")
-    return replace(spec_of(session, wanted), entry=frozenset(), lto=False, hardening=frozenset())
+    spec = spec_of(session, session.prepare_planning([wanted.abi]), wanted)
+    return replace(spec, entry=frozenset(), lto=False, hardening=frozenset())
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
@@ -168,7 +169,10 @@ def _mentions(
     found: dict[str, Mentions] = {}
     # processes: finding names in a few megabytes takes as long as preprocessing them
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        work = {pool.submit(_mentioned, _preprocessor(session, spec, u), env): u for u in units}
+        runner = session.context.runner
+        work = {
+            pool.submit(_mentioned, _preprocessor(session, spec, u), env, runner): u for u in units
+        }
         for done in as_completed(work):
             mentions = done.result()
             if isinstance(mentions, str):
@@ -192,12 +196,10 @@ def _preprocessor(session: RuntimeSession, spec: VariantSpec, unit: UnitFacts) -
     return [str(compiler), *flags, "-E", "-P", session.fill(action.source)]
 
 
-def _mentioned(argv: list[str], env: dict[str, str]) -> Mentions | str:
+def _mentioned(argv: list[str], env: dict[str, str], runner: CommandRunner) -> Mentions | str:
     """What a preprocessed unit mentions, or what its compiler says against it."""
-    done = subprocess.run(argv, env=env, capture_output=True, check=False)
-    if done.returncode:
-        return done.stderr.decode("utf-8", "replace")
-    return mentions_of(done.stdout.decode("utf-8", "replace"))
+    done = runner.run(Command(argv, env))
+    return done.err if done.code else mentions_of(done.out)
 
 
 def _entry(session: RuntimeSession, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:

@@ -54,7 +54,8 @@ def make_library_index(
     everything = Selection(everything=True)
     abi = library.data.indexed[processor]
     wanted = Wanted("index", abi, everything, session.kernels, "release", "balanced")
-    spec = replace(spec_of(session, wanted), entry=frozenset(), hardening=frozenset())
+    spec = spec_of(session, session.prepare_planning([abi]), wanted)
+    spec = replace(spec, entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
     planned = library_compiles(library.facts, spec, units)
     compiles = {one.unit: session.placed(one) for one in planned}
@@ -123,7 +124,8 @@ def make_features(
     runtime, features = session.runtime, load_features()
     everything = Selection(everything=True)
     wanted = Wanted("index", session.host, everything, session.kernels, "release", "size")
-    spec = replace(spec_of(session, wanted), lto=False, hardening=frozenset())
+    spec = spec_of(session, session.prepare_planning([wanted.abi]), wanted)
+    spec = replace(spec, lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]
     planned = kernel_compiles(
         runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()

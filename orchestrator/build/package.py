@@ -19,17 +19,19 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.packagers import PACKAGERS
 from orchestrator.packagers.sums import SLOT, write_sums
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.declared import default_packages, suitable_packages
+from orchestrator.platforms.platform import C_LIBRARIES
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.values.config import PackageKind
 from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.labels import Label
-from orchestrator.values.packages import GLIBC_ONLY, default_packages, suitable_packages
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
 
 class OtherCLibraryError(OrchestratorError):
-    """An app wants a package for glibc of a library that a compiler for musl made."""
+    """An app wants a package of a library that is for another C library than the package."""
 
 
 def make_packages(session: Session, labels: Sequence[Label]) -> tuple[PackageReport, ...]:
@@ -151,16 +153,18 @@ def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) ->
     """Whether the kind has a place for the C library of compilers that were found (what zig's
     target says of it was checked with the declarations). Raises OtherCLibraryError where the app
     names the kind."""
-    for abi in abis if kind in GLIBC_ONLY else ():
-        toolchain = session.toolchain(abi)
-        if toolchain.driver.c_library != "musl":
+    for abi in abis:
+        platform = PLATFORMS[session.workspace.toolchains[abi].config.system]
+        wanted = platform.package_needs.get(kind)
+        if wanted is None or session.toolchain(abi).driver.c_library == wanted:
             continue
         if app.config.packages:
+            toolchain = session.toolchain(abi)
             raise OtherCLibraryError(
                 f"a library for {abi} has no place in a package of kind {kind}",
                 place=toolchain.place,
-                expected="a compiler for glibc",
-                seen=f"one for musl: {toolchain.version}",
+                expected=f"a compiler for {C_LIBRARIES[wanted]}",
+                seen=f"one for {C_LIBRARIES[toolchain.driver.c_library]}: {toolchain.version}",
                 hint=f"take `{kind}` out of {app.name}'s packages, or {abi} out of its targets",
             )
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +37,11 @@ class Variant:
 def plan_variants(
     session: Session, labels: Sequence[Label], *, generate: bool = True
 ) -> tuple[Variant, ...]:
-    """Plan every label, in the order given; all selections come from the committed traces.
+    """Prepare and plan every label, in the order given; all selections come from the traces.
 
     generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
-    Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what preparing and planning
+    raise.
     """
     found = dict[Label, Variant]()
     for name in sorted({session.workspace.apps[label.app].runtime for label in labels}):
@@ -54,6 +55,26 @@ def _plan_on(
 ) -> dict[Label, Variant]:
     """The variants of one runtime's apps."""
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
+    prepared = session.prepare_planning(map(abi_of, labels))
+    wanted = wanted_variants(session, labels, traces)
+    objects = plan_all(session, prepared, wanted, generate=generate)
+    return {
+        label: Variant(
+            label=label,
+            app=session.workspace.apps[label.app],
+            traces=traces[label.app],
+            selection=one.selection,
+            objects=objects[one.label],
+            links=links_of(session, prepared, label.app, objects[one.label]),
+        )
+        for label, one in zip(labels, wanted, strict=True)
+    }
+
+
+def wanted_variants(
+    session: RuntimeSession, labels: Iterable[Label], traces: Mapping[str, Sequence[Trace]]
+) -> tuple[Wanted, ...]:
+    """What to plan for each label, from the traces of its app's models."""
     roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
     called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
     kernels = {app: session.kernels_for(roots[app]) for app in traces}
@@ -67,43 +88,28 @@ def _plan_on(
         app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
         for app in traces
     }
-    planned = plan_all(
-        session,
-        [
-            Wanted(
-                label=str(label),
-                abi=abi_of(label),
-                selection=selections[label.app],
-                kernels=kernels[label.app],
-                purpose="release",
-                optimize=session.workspace.apps[label.app].optimize,
-                hot=hot[label.app],
-                lean=session.lean_units(roots[label.app]),
-                cut=session.cut_units(roots[label.app]),
-                app=label.app,
-                features=session.asked_features(
-                    abi_of(label), label.app, roots[label.app], called[label.app]
-                ),
-                parts=session.kernel_parts(label.app),
-                threads=session.workspace.apps[label.app].threads,
-                self_relocation=session.workspace.apps[label.app].config.self_relocation,
-                dispatch=session.workspace.apps[label.app].config.dispatch,
-            )
-            for label in labels
-        ],
-        generate=generate,
-    )
-    return {
-        label: Variant(
-            label=label,
-            app=session.workspace.apps[label.app],
-            traces=traces[label.app],
+    return tuple(
+        Wanted(
+            label=str(label),
+            abi=abi_of(label),
             selection=selections[label.app],
-            objects=planned[str(label)],
-            links=links_of(session, label.app, str(label), planned[str(label)]),
+            kernels=kernels[label.app],
+            purpose="release",
+            optimize=session.workspace.apps[label.app].optimize,
+            hot=hot[label.app],
+            lean=session.lean_units(roots[label.app]),
+            cut=session.cut_units(roots[label.app]),
+            app=label.app,
+            features=session.asked_features(
+                abi_of(label), label.app, roots[label.app], called[label.app]
+            ),
+            parts=session.kernel_parts(label.app),
+            threads=session.workspace.apps[label.app].threads,
+            self_relocation=session.workspace.apps[label.app].config.self_relocation,
+            dispatch=session.workspace.apps[label.app].config.dispatch,
         )
         for label in labels
-    }
+    )
 
 
 def apps_of(labels: Iterable[Label]) -> list[str]:
@@ -116,9 +122,9 @@ def abi_of(label: Label) -> str:
 
 
 def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
-    """The plan of every label; nothing is generated, compiled or linked.
+    """The plan of every label; when all is prepared, nothing is run or written.
 
-    Raises what reading traces and planning raise.
+    Raises what reading traces, preparing and planning raise.
     """
     variants = plan_variants(session, labels, generate=False)
     compiles = {variant.label: _compiles(variant) for variant in variants}

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
+from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.zig import zig_library
 from orchestrator.context import Context
 from orchestrator.index.entry import Entry, load_entry, loader_symbols, recording_symbols
@@ -92,6 +93,20 @@ class PreparedRuntime:
         )
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What planning reads of this machine: found, and tried, before it begins.
+
+    toolchains  ABI -> its toolchain, whose capabilities are known
+    """
+
+    toolchains: Mapping[str, ResolvedToolchain]
+
+    def toolchain(self, abi: str) -> ResolvedToolchain:
+        """The toolchain of an ABI that was prepared."""
+        return self.toolchains[abi]
+
+
 def shipped_index(dialect: Dialect, tree: str) -> RuntimeIndex:
     """The index of a version. Raises IndexUnreadableError where it is of another source tree."""
     index = load_index(dialect.index)
@@ -122,7 +137,13 @@ def prepare_runtime(
     version = dialect.facts
     fetched = fetch_runtime(pin, context, progress)
     generated = generate_sources(
-        dialect.generated, fetched.tree, fetched.digest, context.cache, context.env, progress
+        dialect.generated,
+        fetched.tree,
+        fetched.digest,
+        context.cache,
+        context.env,
+        progress,
+        context.runner,
     )
     configured = generated.parent / f"{generated.name}-configured"
     write_configured_headers(fetched.tree, version, configured)

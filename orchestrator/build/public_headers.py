@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.headers import HeaderFile, headers_from_depfile
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.flags import own_folders, unit_flags
+from orchestrator.system.process import Command
 from orchestrator.system.staging import write_text
 from orchestrator.values.fingerprint import fingerprint
 
@@ -118,11 +118,11 @@ def _for_consumer(session: RuntimeSession, text: str) -> str:
 def _depfile(session: RuntimeSession, abi: str, flags: list[str]) -> str:
     argv = [str(session.toolchain(abi).cxx), *flags, "-M", str(_PROBE)]
     env = compiler_environment(session.context.cache, session.context.env, session.context.state)
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
+    done = session.context.runner.run(Command(argv, env))
+    if done.code:
         raise ProbeFailedError(
             f"the headers of the C++ API do not compile for {abi}",
             hint=f"check the flags in toolchains/{abi}.yaml",
-            details="\n".join(done.stderr.splitlines()[:12]),
+            details="\n".join(done.err.splitlines()[:12]),
         )
-    return done.stdout
+    return done.out

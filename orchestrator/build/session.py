@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import get_args
 
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
-from orchestrator.build.prepare import NATIVE, PreparedRuntime, prepare_runtime
+from orchestrator.build.prepare import NATIVE, Prepared, PreparedRuntime, prepare_runtime
 from orchestrator.cache.pruning import note_workspace
 from orchestrator.compilers.host import host_abi, required_host, this_machine
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
@@ -107,7 +107,11 @@ class Session:
         if abi not in self._toolchains:
             declared = self.workspace.toolchains[abi]
             self._toolchains[abi] = resolve_toolchain(
-                declared.config, declared.place, self.context.cache, self.context.env
+                declared.config,
+                declared.place,
+                self.context.cache,
+                self.context.env,
+                self.context.runner,
             )
         return self._toolchains[abi]
 
@@ -176,6 +180,18 @@ class RuntimeSession(Session):
         found = prepare_runtime(self.workspace, self.name, self.context, self.say)
         self._prepared[self.name] = found
         return found
+
+    def prepare_planning(self, abis: Iterable[str]) -> Prepared:
+        """Fetch, verify and generate what `runtime` needs, find the ABIs' compilers, and try what
+        they can do: all that has effects before a plan, which reads the result.
+
+        Raises what fetching, generating, finding and trying raise.
+        """
+        _ = self.runtime
+        toolchains = {abi: self.toolchain(abi) for abi in sorted(set(abis))}
+        for toolchain in toolchains.values():
+            _ = toolchain.abilities
+        return Prepared(toolchains)
 
     @cached_property
     def library(self) -> PreparedLibrary | None:

@@ -20,7 +20,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
-from orchestrator.plan.graph import VariantObjects, action_graph
+from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
@@ -100,17 +100,15 @@ def trace_apps(
     variants = dict[str, VariantObjects]()
     for name in sorted({app.runtime for app in apps}):
         on = session.on(name)
-        own = (app for app in apps if app.runtime == name)
-        variants |= plan_all(on, [_wanted(on, app, all_operators) for app in own])
+        wanted = [_wanted(on, app, all_operators) for app in apps if app.runtime == name]
+        variants |= plan_all(on, on.prepare_planning(one.abi for one in wanted), wanted)
     links = {
         label: executable_links(f"$state/tracers/{label}", objects)
         for label, objects in variants.items()
     }
     graph = action_graph(variants.values(), (link for one in links.values() for link in one))
-    projections = {d: t for v in variants.values() for d, t in v.plan.projections.items()}
-    carried = carry_out(
-        session, graph, projections, name="trace", jobs=jobs, keep_going=False, view=view
-    )
+    texts = texts_of(variants.values())
+    carried = carry_out(session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view)
     if carried.result.failures:
         raise failure_error(
             carried.result,
@@ -207,7 +205,7 @@ def _results(
 
     def run(fill: int | None) -> Mapping[str, Any]:
         path, env = app.model_path(model), session.context.env
-        done = run_driver([tracer], path, model, env, fill=fill)
+        done = run_driver([tracer], path, model, env, fill=fill, runner=session.context.runner)
         return _checked(session, app, model, done, fill)
 
     first = run(None)

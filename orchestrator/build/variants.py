@@ -1,15 +1,25 @@
-"""From selections to variants: plans, and the compilations of each; nothing is compiled here."""
+"""From selections to variants: plans, and the compilations of each; nothing is compiled here.
+
+Three stages: `plan_units` says which units each variant needs and which registrations;
+`registration_units` has torchgen write those, which is the one stage with effects; `plan_objects`
+makes the compilations of it all. `plan_all` is the three of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.prepare import NATIVE, Prepared
 from orchestrator.build.session import RuntimeSession
-from orchestrator.codegen.registrations import generate_registrations, planned_registrations
+from orchestrator.codegen.registrations import (
+    GeneratedUnit,
+    generate_registrations,
+    planned_registrations,
+)
+from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.codegen.stubs import generate_stubs
-from orchestrator.codegen.units import write_unit
+from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.flags import HARDENING
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.libraries.features import (
@@ -36,10 +46,12 @@ from orchestrator.plan.graph import (
     runtime_library_compiles,
     tasks_compile,
     threads_compile,
+    unwritten,
 )
 from orchestrator.plan.libraries import library_compiles
 from orchestrator.plan.own_folders import objects_in_own_folders
 from orchestrator.plan.variant import VariantPlan, VariantSpec
+from orchestrator.platforms import PLATFORMS
 from orchestrator.select.closure import Registry
 from orchestrator.values.action import Compile
 from orchestrator.values.config import Dispatch, KernelPart, Optimize
@@ -103,56 +115,89 @@ class Wanted:
 
 
 def plan_all(
-    session: RuntimeSession, wanted: Iterable[Wanted], *, generate: bool = True
+    session: RuntimeSession, prepared: Prepared, wanted: Sequence[Wanted], *, generate: bool = True
 ) -> dict[str, VariantObjects]:
-    """Plans by label of one runtime's variants, with their registrations generated (one torchgen
-    process for all).
+    """Variants of one runtime by label, with their registrations generated (one torchgen process
+    for all).
 
-    generate: without, registrations that are not there yet are planned by stand-ins.
+    generate: without, registrations that are not there yet are planned by stand-ins, and nothing
+    is run or written.
     """
-    runtime = session.runtime
-    wanted = tuple(wanted)
-    apps = {one.label: one.app for one in wanted}
-    plans = {
-        one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, one))
+    plans = plan_units(session, prepared, wanted)
+    registrations = registration_units(session, plans.values(), generate=generate)
+    return plan_objects(session, prepared, wanted, plans, registrations)
+
+
+def plan_units(
+    session: RuntimeSession, prepared: Prepared, wanted: Iterable[Wanted]
+) -> dict[str, VariantPlan]:
+    """What each variant needs of the runtime, by label."""
+    return {
+        one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, prepared, one))
         for one in wanted
     }
-    requests = {plan.request for plan in plans.values()}
-    tree, cache = runtime.fetched.tree, session.context.cache
-    generated = (
-        generate_registrations(requests, runtime.dialect, tree, cache, session.context.env)
-        if generate
-        else planned_registrations(requests, runtime.dialect, tree, cache)
-    )
-    threads = {one.label: one.threads for one in wanted}
-    planned = {
-        label: VariantObjects(
-            plan,
-            registration_compiles(
-                runtime.facts,
-                plan.spec,
-                (
-                    *generated[plan.request],
-                    *generate_stubs(plan.needed.stubs, session.context.cache),
-                ),
-                session.context.cache,
-            ),
-            (
-                *native_compiles(runtime.facts, plan.spec, _sources(plan), runtime.native),
-                threads_compile(plan.spec, threads[label], runtime.native),
-            ),
-            runtime_library(session, plan.spec),
-            _java(session, plan.spec, apps[label]),
-            _kernels(session, plan.spec),
-            *_library(session, plan.spec),
-            cxx_library=_cxx_library(session, plan.spec),
+
+
+def registration_units(
+    session: RuntimeSession, plans: Iterable[VariantPlan], *, generate: bool
+) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
+    """The registrations that the plans ask for; see `plan_all`. Raises TorchgenFailedError."""
+    requests = {plan.request for plan in plans}
+    runtime, context = session.runtime, session.context
+    dialect, tree = runtime.dialect, runtime.fetched.tree
+    if generate:
+        return generate_registrations(
+            requests, dialect, tree, context.cache, context.env, context.runner
         )
-        for label, plan in plans.items()
+    return planned_registrations(requests, dialect, tree, context.cache)
+
+
+def plan_objects(
+    session: RuntimeSession,
+    prepared: Prepared,
+    wanted: Iterable[Wanted],
+    plans: Mapping[str, VariantPlan],
+    registrations: Mapping[RegistrationRequest, tuple[GeneratedUnit, ...]],
+) -> dict[str, VariantObjects]:
+    """All that each variant links, by label."""
+    objects = {
+        one.label: _objects(
+            session, prepared, one, plans[one.label], registrations[plans[one.label].request]
+        )
+        for one in wanted
     }
+    renamed = session.runtime.renamed
     return {
-        label: objects_in_own_folders(_kept(session, objects), runtime.renamed)
-        for label, objects in planned.items()
+        label: objects_in_own_folders(_kept(session, prepared, one), renamed)
+        for label, one in objects.items()
     }
+
+
+def _objects(
+    session: RuntimeSession,
+    prepared: Prepared,
+    wanted: Wanted,
+    plan: VariantPlan,
+    registrations: Iterable[GeneratedUnit],
+) -> VariantObjects:
+    runtime, cache, spec = session.runtime, session.context.cache, plan.spec
+    stubs = generate_stubs(plan.needed.stubs, cache)
+    library, library_bytes = _library(session, spec)
+    return VariantObjects(
+        plan,
+        registration_compiles(runtime.facts, spec, (*registrations, *stubs), cache),
+        (
+            *native_compiles(runtime.facts, spec, _sources(plan), runtime.native),
+            threads_compile(spec, wanted.threads, runtime.native),
+        ),
+        runtime_library(session, prepared, spec),
+        _java(session, spec, wanted.app),
+        _kernels(session, spec),
+        library,
+        library_bytes,
+        _cxx_library(prepared, spec),
+        texts=unwritten(stubs, cache),
+    )
 
 
 def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
@@ -181,25 +226,28 @@ def _library(session: RuntimeSession, spec: VariantSpec) -> tuple[tuple[Compile,
     return (*library_compiles(facts, spec, others), threads), needs.bytes
 
 
-def _kept(session: RuntimeSession, objects: VariantObjects) -> VariantObjects:
+def _kept(session: RuntimeSession, prepared: Prepared, objects: VariantObjects) -> VariantObjects:
     """The variant as it is where linkers can be told to keep registrations, else with anchors."""
     spec = objects.plan.spec
-    if session.toolchain(spec.abi).links_shared:
+    if prepared.toolchain(spec.abi).links_shared:
         return objects
     cache = session.context.cache
-    unit = write_unit("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
+    unit = unit_of("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
     keeper = registration_compiles(session.runtime.facts, spec, [unit], cache)
-    return anchored(objects, keeper)
+    texts = {**objects.texts, **unwritten([unit], cache)}
+    return replace(anchored(objects, keeper), texts=texts)
 
 
-def runtime_library(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
+def runtime_library(
+    session: RuntimeSession, prepared: Prepared, spec: VariantSpec
+) -> tuple[Compile, ...]:
     """Our parts of the C++ library for a shared library: none where its sources are not at hand;
     and what relocates it, where its linker packs the table for that.
 
     zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
     NDK gets all of it.
     """
-    toolchain = session.toolchain(spec.abi)
+    toolchain = prepared.toolchain(spec.abi)
     if toolchain.driver.links_cxx_whole:
         return cxx_library_compiles(spec, toolchain.driver.cxx_sources, "-Oz")
     if spec.purpose != "release" or not toolchain.links_shared:
@@ -207,16 +255,16 @@ def runtime_library(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile
     native = session.runtime.native
     own = RUNTIME_LIBRARY_SOURCES if toolchain.driver.cxx_sources else ()
     parts = runtime_library_compiles(spec, own, native)
-    if spec.threaded and spec.system == "linux":
+    if spec.threaded and PLATFORMS[spec.system].threads_hold_libraries:
         parts = (*parts, bare_compile(spec, THREAD_EXIT, native))
     if not (toolchain.relocates_itself and spec.self_relocation):
         return parts
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
 
 
-def _cxx_library(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
+def _cxx_library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """The C++ library that is linked as an archive, where a toolchain brings its sources."""
-    driver = session.toolchain(spec.abi).driver
+    driver = prepared.toolchain(spec.abi).driver
     if driver.links_cxx_whole:
         return ()
     # a tracer takes the one that most libraries have
@@ -225,8 +273,8 @@ def _cxx_library(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, .
 
 
 def _java(session: RuntimeSession, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
-    """What is behind the Java API: in an app's library for Android."""
-    if app is None or spec.system != "android":
+    """What is behind the Java API, in an app's library for a platform that has one."""
+    if app is None or not PLATFORMS[spec.system].java:
         return ()
     package = java_package(app).replace(".", "/")
     return java_compiles(spec, package, session.runtime.native)
@@ -236,9 +284,9 @@ def _sources(plan: VariantPlan) -> tuple[str, ...]:
     return TRACER_SOURCES if plan.spec.purpose == "tracer" else LIBRARY_SOURCES
 
 
-def spec_of(session: RuntimeSession, wanted: Wanted) -> VariantSpec:
+def spec_of(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
     """The specification that the planner wants."""
-    spec = _bare_spec(session, wanted)
+    spec = _bare_spec(session, prepared, wanted)
     if wanted.features is None:
         return spec
     spec = _with_features(session, spec, wanted.features)
@@ -266,9 +314,9 @@ def _with_features(
     )
 
 
-def _bare_spec(session: RuntimeSession, wanted: Wanted) -> VariantSpec:
+def _bare_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
     """The specification without kernels that call a library."""
-    toolchain = session.toolchain(wanted.abi)
+    toolchain = prepared.toolchain(wanted.abi)
     entry = session.runtime.entry
     return VariantSpec(
         abi=wanted.abi,

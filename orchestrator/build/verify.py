@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ from orchestrator.build.session import Session
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
+from orchestrator.system.limits import usable_cores
+from orchestrator.system.process import CommandRunner
 from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.config import CORES, ModelConfig
 from orchestrator.values.labels import Label
@@ -117,7 +118,8 @@ def verify_library(
             continue
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
-        runner = _Runner([*running.prefix, str(driver)], app.model_path(model), model, env)
+        argv = [*running.prefix, str(driver)]
+        runner = _Runner(argv, app.model_path(model), model, env, session.context.runner)
         one = verify(model.name, expected, runner.run(threads=1))
         others = {
             level: verify(model.name, expected, runner.run(level=level, threads=1))
@@ -139,9 +141,18 @@ class _Runner:
     file: Path
     model: ModelConfig
     env: Mapping[str, str]
+    runner: CommandRunner
 
     def run(self, *, level: str | None = None, threads: int | None = None) -> DriverRun:
-        return run_driver(self.argv, self.file, self.model, self.env, level=level, threads=threads)
+        return run_driver(
+            self.argv,
+            self.file,
+            self.model,
+            self.env,
+            level=level,
+            threads=threads,
+            runner=self.runner,
+        )
 
 
 def verified_threads(app: App) -> int:
@@ -149,6 +160,6 @@ def verified_threads(app: App) -> int:
     machine has fewer cores than that."""
     if app.threads == 1:
         return 1
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     wanted = cores if app.threads == CORES else app.threads
     return wanted if 2 <= wanted <= cores else 2

@@ -7,13 +7,13 @@ so that no path needs quoting; paths are relative to the folder that was asked a
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.system.process import LOCAL, Command, CommandRunner, Finished
 
 SECONDS: Final = 300
 
@@ -41,14 +41,15 @@ class GitTree:
     folder: Path
     top: Path
     env: Mapping[str, str]
+    runner: CommandRunner = LOCAL
 
     def commit(self, revision: str) -> str:
         """The full name of the commit that a revision means. Raises UnknownRevisionError."""
         found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{}")
-        if found.returncode == 0:
+        if found.code == 0:
             commit = found.stdout.decode().strip()
             # a full name is taken as it is, whether there is such a commit or not
-            if self._run("cat-file", "-e", commit + "^{commit}").returncode == 0:
+            if self._run("cat-file", "-e", commit + "^{commit}").code == 0:
                 return commit
         shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
         raise UnknownRevisionError(
@@ -98,24 +99,22 @@ class GitTree:
 
     def _read(self, *words: str, cwd: Path | None = None, given: bytes = b"") -> bytes:
         done = self._run(*words, cwd=cwd, given=given)
-        if done.returncode:
+        if done.code:
             raise GitFailedError(
                 f"git {words[0]} failed",
-                details=done.stderr.decode("utf-8", "replace"),
+                details=done.err,
             )
         return done.stdout
 
-    def _run(
-        self, *words: str, cwd: Path | None = None, given: bytes = b""
-    ) -> subprocess.CompletedProcess[bytes]:
-        return _git(words, cwd or self.folder, self.env, given)
+    def _run(self, *words: str, cwd: Path | None = None, given: bytes = b"") -> Finished:
+        return _git(words, cwd or self.folder, self.env, self.runner, given)
 
 
-def git_tree(folder: Path, env: Mapping[str, str]) -> GitTree:
+def git_tree(folder: Path, env: Mapping[str, str], runner: CommandRunner = LOCAL) -> GitTree:
     """The working tree around a folder. Raises GitMissingError, NotAGitTreeError."""
-    done = _git(("rev-parse", "--show-toplevel"), folder, env)
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace")
+    done = _git(("rev-parse", "--show-toplevel"), folder, env, runner)
+    if done.code:
+        said = done.err
         raise NotAGitTreeError(
             "this workspace is not in a git working tree",
             seen=str(folder),
@@ -123,22 +122,20 @@ def git_tree(folder: Path, env: Mapping[str, str]) -> GitTree:
             # git has other reasons to refuse: the folder is another user's
             details=None if "not a git repository" in said else said,
         )
-    return GitTree(folder, Path(os.fsdecode(done.stdout.removesuffix(b"\n"))), env)
+    return GitTree(folder, Path(os.fsdecode(done.stdout.removesuffix(b"\n"))), env, runner)
 
 
 def _git(
-    words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
+    words: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
+    given: bytes = b"",
+) -> Finished:
     quiet = {**env, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        return subprocess.run(
-            ["git", "--literal-pathspecs", *words],
-            cwd=cwd,
-            env=quiet,
-            input=given,
-            capture_output=True,
-            check=False,
-            timeout=SECONDS,
+        return runner.run(
+            Command(["git", "--literal-pathspecs", *words], quiet, cwd, SECONDS, given)
         )
     except FileNotFoundError:
         raise GitMissingError(

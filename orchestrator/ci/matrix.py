@@ -32,7 +32,7 @@ def matrix_since(
     Raises GitMissingError, NotAGitTreeError, UnknownRevisionError, and the faults of apps that were
     broken since: their jobs cannot be told, and none of theirs would tell of it.
     """
-    tree = git_tree(context.root, context.env)
+    tree = git_tree(context.root, context.env, context.runner)
     if revision and not revision.strip("0"):
         # what GitHub and GitLab give as the commit before a branch's first push
         raise_all([fault for faults in head.broken.values() for fault in faults])
@@ -117,7 +117,7 @@ def _own_reasons(tree: GitTree, commit: str) -> tuple[str, ...]:
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         reasons.append(f"orchestrator: {changed[0]}{more}")
-    there = GitTree(project, tree.top, tree.env)
+    there = GitTree(project, tree.top, tree.env, tree.runner)
     if _PROJECT in there.changed(commit):
         before = there.files(commit, _PROJECT)
         old = there.contents(before.values()).get(before.get(_PROJECT, ""), b"").decode()

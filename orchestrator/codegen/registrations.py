@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ from orchestrator.codegen.render import render
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialect import Dialect
+from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.sums import is_whole, publish
 
 
@@ -33,11 +33,15 @@ class TorchgenFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class GeneratedUnit:
-    """A generated registration unit: its file and the digest of all text that it includes."""
+    """A generated unit: its file and the digest of all text that it includes.
+
+    text: what is to be written into its file before it is compiled; None: the file is there
+    """
 
     name: str
     path: Path
     digest: str
+    text: str | None = None
 
 
 def generate_registrations(
@@ -46,6 +50,7 @@ def generate_registrations(
     tree: Path,
     cache: Path,
     env: Mapping[str, str],
+    runner: CommandRunner = LOCAL,
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registration units of each request.
 
@@ -57,7 +62,7 @@ def generate_registrations(
     }
     missing = {r: f for r, f in folders.items() if not is_whole(f)}
     if missing:
-        _run_worker(missing, dialect, tree, cache, env)
+        _run_worker(missing, dialect, tree, cache, env, runner)
     return {request: _units(request, folder, dialect) for request, folder in folders.items()}
 
 
@@ -94,6 +99,7 @@ def _run_worker(
     tree: Path,
     cache: Path,
     env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> None:
     (cache / "staging").mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix="torchgen-", dir=cache / "staging"))
@@ -115,18 +121,14 @@ def _run_worker(
                 ]
             )
         )
-        done = subprocess.run(
-            [sys.executable, "-P", str(dialect.generated.worker), str(tree), str(request_file)],
-            env={**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
+        argv = [sys.executable, "-P", str(dialect.generated.worker), str(tree), str(request_file)]
+        own = {**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = runner.run(Command(argv, own))
+        if done.code:
             raise TorchgenFailedError(
                 "torchgen failed to write the registrations",
                 hint="orchestrator fetch --verify checks the source tree",
-                details="\n".join(done.stderr.splitlines()[-12:]),
+                details="\n".join(done.err.splitlines()[-12:]),
             )
         for request, folder in missing.items():
             (staged[request] / "registrations.cpp").write_text(_unit_text(request, dialect))

@@ -1,29 +1,33 @@
-"""Writes an app's stubs: functions of cut units, replaced by ones that raise an error."""
+"""The text of an app's stubs: functions of cut units, replaced by ones that raise an error."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
-from orchestrator.codegen.units import write_unit
+from orchestrator.codegen.units import unit_of
 from orchestrator.index.model import aliases
 
 
 def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, ...]:
-    """The unit that defines a stub for every symbol, in the cache by content; none for none."""
-    ordered = sorted({variant for symbol in symbols for variant in aliases(symbol)})
-    if not ordered:
-        return ()
+    """The unit that defines a stub for every symbol, named by content; none for none."""
+    ordered = tuple(sorted({variant for symbol in symbols for variant in aliases(symbol)}))
+    return (unit_of("stubs", _text(ordered), cache / "stubs"),) if ordered else ()
+
+
+# many apps of a workspace have the same: the plan of a thousand holds each text once
+@lru_cache(maxsize=256)
+def _text(ordered: tuple[str, ...]) -> str:
     elsewhere = sorted({other for symbol in ordered for other in elsewhere_spelled(symbol)})
-    text = render(
+    return render(
         "stubs.cpp.j2",
         symbols=list(enumerate(ordered, 1)),
         elsewhere=list(enumerate(elsewhere, len(ordered) + 1)),
     )
-    return (write_unit("stubs", text, cache / "stubs"),)
 
 
 def elsewhere_spelled(symbol: str) -> tuple[str, ...]:

@@ -1,17 +1,14 @@
-"""Generated units in the user's cache, named by their content."""
+"""Generated units, named by their content: values, until somebody writes them into the cache."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
-from orchestrator.system.staging import write_if_changed
+from orchestrator.values.fingerprint import text_digest
 
 
-def write_unit(name: str, text: str, folder: Path) -> GeneratedUnit:
-    """Write a unit into `folder`, where it does not hold just that already."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    path = folder / f"{digest}.cpp"
-    write_if_changed(path, text)
-    return GeneratedUnit(name, path, digest)
+def unit_of(name: str, text: str, folder: Path) -> GeneratedUnit:
+    """The unit of a text, whose place is in `folder`."""
+    digest = text_digest(text)
+    return GeneratedUnit(name, folder / f"{digest}.cpp", digest, text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from orchestrator.compilers.registry import COMPILERS
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
 from orchestrator.values.config import Emulator, RuntimePin, Source
@@ -87,62 +88,17 @@ def _finding(name: str, found: str | None, needed_by: Sequence[str], get: str) -
     return Finding(name, state, found or "", tuple(needed_by), get)
 
 
-def _abis(toolchains: Sequence[Toolchain], compiler: str) -> list[Toolchain]:
-    return [each for each in toolchains if getattr(each.config.compiler, compiler) is not None]
-
-
 def _zig_users(toolchains: Sequence[Toolchain], machine: Machine) -> list[str]:
     """Targets that zig compiles: its own, and those whose real compiler is not here."""
-    users = _abis(toolchains, "zig")
-    if not machine.which("xcrun"):
-        users += _abis(toolchains, "xcode")
-    if not _ndk(machine):
-        users += [each for each in _abis(toolchains, "ndk") if _has_shim(each)]
-    return sorted(each.config.abi for each in users)
-
-
-def _has_shim(toolchain: Toolchain) -> bool:
-    ndk = toolchain.config.compiler.ndk
-    return ndk is not None and ndk.shim
-
-
-_NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
-
-
-def _ndk(machine: Machine) -> str | None:
-    for name in _NDK_VARIABLES:
-        folder = machine.env.get(name)
-        if folder and machine.is_folder(folder):
-            return folder
-    return None
+    configs = [each.config for each in toolchains]
+    return sorted(one.abi for one in configs if COMPILERS[one.compiler.kind].runs_zig(one, machine))
 
 
 def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
-    ndk = _abis(toolchains, "ndk")
-    named = any(machine.env.get(name) for name in _NDK_VARIABLES)
-    yield _finding(
-        "Android NDK",
-        _ndk(machine),
-        # where a variable names one, the stand-in does not stand in for it
-        [each.config.abi for each in ndk if named or not _has_shim(each)],
-        "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
-    )
-    yield _finding(
-        "Xcode",
-        machine.which("xcrun"),
-        (),
-        "on macOS: xcode-select --install; without it zig builds the iOS archives",
-    )
-    for each in _abis(toolchains, "command"):
-        command = each.config.compiler.command
-        assert command
-        for name in (command.cxx, command.cc):
-            yield _finding(
-                name,
-                machine.which(name),
-                [each.config.abi],
-                f"install it, or correct {each.place}",
-            )
+    for kind, compiler in COMPILERS.items():
+        declared = [each for each in toolchains if each.config.compiler.kind == kind]
+        for one in compiler.requirements(declared, machine):
+            yield _finding(one.name, one.found, one.needed_by, one.get)
 
 
 def _abilities(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:

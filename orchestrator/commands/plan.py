@@ -19,7 +19,8 @@ NAME = "plan"
 HELP = """\
 Tells, for each app and ABI that the patterns name, how many units it needs, how many of their
 objects are in the cache, how many are shared with other variants of the same plan and with which,
-and about how many CPU seconds the rest takes. Nothing is compiled or linked. The estimated size is
+and about how many CPU seconds the rest takes. Nothing is built; the sources, generated headers and
+compilers that a plan reads are prepared on first use, as for a build. The estimated size is
 that of the stripped shared library on x86-64, to within a fifth; one over the app's budget is
 told."""
 EXAMPLE = """\

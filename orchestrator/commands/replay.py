@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.system.environment import Environment
+from orchestrator.system.process import LOCAL, Command
 
 if TYPE_CHECKING:
     from orchestrator.build.inputs_read import InputsRead
@@ -217,14 +217,7 @@ def _no_work(root: Path, kept: Mapping[str, str]) -> bool:
     build_file = root / ".orchestrator" / "build.ninja"
     argv = [str(Path(sys.executable).with_name("ninja")), "-n", "-f", str(build_file)]
     try:
-        done = subprocess.run(
-            argv,
-            cwd=kept["folder"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_NINJA_TIME_LIMIT,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = LOCAL.run(Command(argv, None, Path(kept["folder"]), _NINJA_TIME_LIMIT))
+    except OSError:
         return False
-    return done.returncode == 0 and "no work to do" in done.stdout
+    return done.code == 0 and "no work to do" in done.out

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from orchestrator.compilers import probes
 from orchestrator.compilers.driver import Driver, Tools
 from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import CommandRunner, Finished
 from orchestrator.system.staging import write_text
 from orchestrator.values.config import ToolchainConfig
 
@@ -62,21 +62,31 @@ class Abilities:
 
 
 def abilities(
-    config: ToolchainConfig, driver: Driver, tools: Tools, links_shared: bool, place: Place
+    config: ToolchainConfig,
+    driver: Driver,
+    tools: Tools,
+    links_shared: bool,
+    place: Place,
+    runner: CommandRunner,
 ) -> Abilities:
     """The remembered abilities; probed where there are none. Raises what `probe` raises."""
     kept = tools.cc.with_name("abilities.json")
     key = _key(config, driver, links_shared)
     found = _read(kept, key)
     if found is None:
-        found = probe(config, driver, tools, links_shared, place)
+        found = probe(config, driver, tools, links_shared, place, runner)
         text = json.dumps({"of": key, "abilities": asdict(found)}, indent=2, sort_keys=True)
         write_text(kept, text + "\n")
     return found
 
 
 def probe(
-    config: ToolchainConfig, driver: Driver, tools: Tools, links_shared: bool, place: Place
+    config: ToolchainConfig,
+    driver: Driver,
+    tools: Tools,
+    links_shared: bool,
+    place: Place,
+    runner: CommandRunner,
 ) -> Abilities:
     """Find out what a toolchain can do.
 
@@ -84,7 +94,7 @@ def probe(
     Raises CompilerBrokenError, LinkerBrokenError.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-probe-") as folder:
-        bench = probes.Bench(config, tools, Path(folder), driver.lto_flags)
+        bench = probes.Bench(config, tools, Path(folder), driver.lto_flags, runner)
         _require_compiled(bench.compile("twins.c"), config, place)
         modern = bench.compile("plain.cpp", "-std=gnu++17", "-Oz")
         _require_compiled(modern, config, place)
@@ -95,7 +105,7 @@ def probe(
             # zig builds its C++ library at the first link: that one is not broken, but slow
             if driver.zig is None:
                 _require_linked(bench.whole_library(), config, place)
-        shared = linked.returncode == 0
+        shared = linked.code == 0
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             answers = {
                 name: pool.submit(check, bench)
@@ -106,10 +116,8 @@ def probe(
     return Abilities(**{"shared": shared, **dict.fromkeys(probes.CHECKS, False), **found})
 
 
-def _require_compiled(
-    done: subprocess.CompletedProcess[str], config: ToolchainConfig, place: Place
-) -> None:
-    if done.returncode:
+def _require_compiled(done: Finished, config: ToolchainConfig, place: Place) -> None:
+    if done.code:
         raise CompilerBrokenError(
             f"the toolchain {config.abi} does not compile",
             place=place,
@@ -120,10 +128,8 @@ def _require_compiled(
         )
 
 
-def _require_linked(
-    done: subprocess.CompletedProcess[str], config: ToolchainConfig, place: Place
-) -> None:
-    if done.returncode:
+def _require_linked(done: Finished, config: ToolchainConfig, place: Place) -> None:
+    if done.code:
         raise LinkerBrokenError(
             f"the toolchain {config.abi} compiles but cannot link",
             place=place,
@@ -134,12 +140,12 @@ def _require_linked(
         )
 
 
-def _ending(done: subprocess.CompletedProcess[str]) -> str:
-    return f"exit code {done.returncode} of: {_shown(done.args)}"
+def _ending(done: Finished) -> str:
+    return f"exit code {done.code} of: {_shown(done.argv)}"
 
 
-def _first_lines(done: subprocess.CompletedProcess[str]) -> str | None:
-    said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+def _first_lines(done: Finished) -> str | None:
+    said = [line for line in (done.err or done.out).splitlines() if line.strip()]
     return "\n".join(said[:8]) or None
 
 

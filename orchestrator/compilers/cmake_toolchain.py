@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Final
 
 from orchestrator.compilers.driver import names_folder
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.compilers.wrappers import render, write_text
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.cmake import cmake_processor, cmake_system
-
-_OWN: Final = {
-    "android": "use the NDK's build/cmake/android.toolchain.cmake, or the package's prefab modules",
-    "ios": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
-    "ios-simulator": "use Xcode, or CMake's own support: -DCMAKE_SYSTEM_NAME=iOS",
-}
+from orchestrator.platforms import PLATFORMS
 
 
 class NoToolchainFileError(OrchestratorError):
@@ -32,22 +25,24 @@ class NoToolchainFileError(OrchestratorError):
 def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path:
     """Write `toolchain.cmake` beside the wrappers. Raises NoToolchainFileError, UnfitTextError."""
     config = toolchain.config
-    if config.system in _OWN:
+    platform = PLATFORMS[config.system]
+    if platform.cmake_advice:
+        ours = [name for name, one in PLATFORMS.items() if not one.cmake_advice]
         raise NoToolchainFileError(
             f"there is no CMake toolchain file for {config.abi}",
             place=toolchain.place,
-            expected="an ABI of the system linux",
+            expected=f"an ABI of the system {' or '.join(ours)}",
             seen=f"system: {config.system}",
-            hint=_OWN[config.system],
+            hint=platform.cmake_advice,
         )
     text = render(
         "toolchain.cmake.j2",
         abi=config.abi,
         version=toolchain.version,
         target=toolchain.driver.target,
-        system=cmake_system(config.system),
+        system=platform.cmake_name,
         musl=toolchain.driver.c_library == "musl",
-        processor=cmake_processor(config.system, config.processor),
+        processor=platform.cmake_processors[config.processor],
         emulator=running.prefix or (),
         # By the shell's rules, as CMake takes them. Folders of ours hold what PyTorch needs; a
         # delivered library brings it along.

@@ -10,16 +10,7 @@ from typing import Final, Literal
 
 from orchestrator.compilers.flags import Hardening
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.config import System
-
-# What every variant links of its system. bionic has threads in libc, and PyTorch logs to liblog.
-SYSTEM_LIBRARIES: Final[Mapping[System, tuple[str, ...]]] = {
-    "linux": ("-lpthread", "-ldl"),
-    "android": ("-lm", "-ldl", "-llog"),
-    "ios": (),
-    "ios-simulator": (),
-}
-
+from orchestrator.platforms.platform import CLibrary
 
 # Folders that a toolchain's flags may name; ninja's text fills them in.
 _FOLDER: Final = re.compile(r"\$(?:native|zig)(?!\w)")
@@ -90,33 +81,35 @@ class AndroidFacts:
     ndk: int | None
     stl: Literal["c++_static", "c++_shared"]
 
-    @property
-    def relocations(self) -> tuple[str, ...]:
-        """How a linker packs relocations so that the least system reads them: from API level 23
-        on, smaller from 28, with standard tags from 30 (bionic, docs/elf-relocations and
-        android-changes-for-ndk-developers.md)."""
-        if self.api < 23:
-            return ()
-        if self.api < 28:
-            return ("-Wl,--pack-dyn-relocs=android",)
-        tags = ("-Wl,--use-android-relr-tags",) if self.api < 30 else ()
-        return ("-Wl,--pack-dyn-relocs=android+relr", *tags)
+
+@dataclass(frozen=True)
+class StandIn:
+    """Why what a compiler makes must not be shipped: which one it stands in for, what was seen in
+    its place, and how to get it."""
+
+    expected: str
+    seen: str
+    hint: str
 
 
 @dataclass(frozen=True)
 class Driver:
     """A compiler that was found here.
 
-    kind         what manifests call it: `zig`, `ndk`; empty: by the declaration's key
+    kind         what manifests call it: `zig`, `ndk`, `ndk-shim`
     version      for people and manifests
     target       for people: what it compiles for
+    consumer_target  what a consumer's own compiler is told to compile for; None where the machine,
+                 or the NDK, tells it
     identity     all that decides what it makes of a source, without paths of this machine
     commands     verb (`cxx`, `cc`, `ar`) -> argv of the program behind the wrapper
     zig          zig's program where the commands are zig's
     smallest     what `-Oz` stands for; empty where the compiler takes it as it is
     cxx_library  what its C++ objects need
-    c_library    on Linux: the C library that binaries need
-    links_cxx_library  whether binaries hold the C++ library; else they need the machine's
+    c_library    the C library that binaries need
+    minimum      the least version of the system, where objects say it
+    family       whose options it takes
+    links_cxx_library  whether binaries hold the C++ library; else it is the machine's, or beside
     lto_flags    flags of a link that optimises all its objects together
     link_flags   flags of every link, besides those that its commands carry
     cxx_sources  the C++ library where a link does not bring one: compiled as all else is, and
@@ -125,7 +118,7 @@ class Driver:
     beside       libraries that belong beside the shared one
     android      where it compiles for Android
     archiver     what the `ar` command is: an `ar`, or Apple's libtool
-    for_release  False where what it makes must not be shipped
+    stands_in    where what it makes must not be shipped: why
     linked       libraries that it may link into what it makes
     hardens      how it finds errors in memory without being told, or more of them than when told
     """
@@ -134,20 +127,23 @@ class Driver:
     target: str
     identity: Mapping[str, object]
     commands: Mapping[str, tuple[str, ...]]
+    kind: str
     cxx_library: Literal["libc++", "libstdc++"]
-    c_library: Literal["gnu", "musl"] = "gnu"
+    c_library: CLibrary
+    consumer_target: str | None = None
+    minimum: str | None = None
+    family: Literal["clang", "gcc"] = "clang"
     links_cxx_library: bool = True
     zig: str | None = None
     smallest: tuple[str, ...] = ()
     lto_flags: tuple[str, ...] = ("-flto", "-ffat-lto-objects", *LTO_LINK)
-    kind: str = ""
     link_flags: tuple[str, ...] = ()
     cxx_sources: tuple[CxxSource, ...] = ()
     links_cxx_whole: bool = False
     beside: tuple[Path, ...] = ()
     android: AndroidFacts | None = None
     archiver: Literal["ar", "libtool"] = "ar"
-    for_release: bool = True
+    stands_in: StandIn | None = None
     linked: tuple[LinkedPart, ...] = ()
     hardens: frozenset[Hardening] = frozenset()
 

@@ -6,7 +6,8 @@ import platform
 from collections.abc import Mapping
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.values.cmake import cmake_processor
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.declared import declared_c_library
 from orchestrator.values.config import ToolchainConfig
 
 
@@ -23,10 +24,11 @@ def host_abi(toolchains: Mapping[str, ToolchainConfig], machine: tuple[str, str]
     """The ABI of the machine, one with glibc before one with musl; None where there is none."""
     system, processor = machine
     own = [
-        (_is_musl(config), abi)
+        (declared_c_library(config) == "musl", abi)
         for abi, config in toolchains.items()
-        if (config.system, system) == ("linux", "Linux")
-        and cmake_processor(config.system, config.processor) == processor
+        if (host := PLATFORMS[config.system].host) is not None
+        and host.name == system
+        and PLATFORMS[config.system].cmake_processors[config.processor] == processor
     ]
     return min(own)[1] if own else None
 
@@ -42,7 +44,3 @@ def required_host(toolchains: Mapping[str, ToolchainConfig], machine: tuple[str,
             hint="add one: docs/guide/add-an-abi.md",
         )
     return abi
-
-
-def _is_musl(config: ToolchainConfig) -> bool:
-    return config.compiler.zig is not None and "musl" in config.compiler.zig.target

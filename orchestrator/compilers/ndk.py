@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.command import called_digests, file_digest, first_line
+from orchestrator.compilers import zig
+from orchestrator.compilers.command import called_by, called_digests, file_digest, first_line
 from orchestrator.compilers.driver import (
     AndroidFacts,
     CompilerMissingError,
@@ -24,8 +25,10 @@ from orchestrator.compilers.driver import (
     LinkedPart,
 )
 from orchestrator.compilers.flags import HARDENING
+from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.stub_sysroot import PAGES, find_shim
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import CommandRunner
 from orchestrator.values.config import NdkCompiler, Processor, ToolchainConfig
 
 VARIABLES: Final = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
@@ -97,8 +100,12 @@ class _Ndk:
     prebuilt: Path
 
 
-def find_ndk(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+def find(
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """The NDK's clang, or the declared stand-in where no variable names an NDK.
 
@@ -109,9 +116,10 @@ def find_ndk(
     assert declared is not None
     variable = next((name for name in VARIABLES if env.get(name)), None)
     if variable is not None:
-        return _driver(_open(variable, Path(env[variable]), place), declared, config, place)
+        ndk = _open(variable, Path(env[variable]), place)
+        return _driver(ndk, declared, config, place, runner)
     if declared.shim:
-        return find_shim(declared, config.processor, place, cache_folder)
+        return find_shim(declared, config.processor, place, cache_folder, runner)
     raise CompilerMissingError(
         f"the toolchain {config.abi} needs an Android NDK",
         place=place,
@@ -122,7 +130,59 @@ def find_ndk(
     )
 
 
-def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Place) -> Driver:
+def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
+    """Where it is the stand-in, for want of an NDK."""
+    return _folder(machine) is None and _has_stand_in(config)
+
+
+def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
+    """The NDK; where a variable names one, the stand-in does not stand in for it."""
+    named = any(machine.env.get(name) for name in VARIABLES)
+    configs = [each.config for each in toolchains]
+    yield Requirement(
+        "Android NDK",
+        _folder(machine),
+        tuple(config.abi for config in configs if named or not _has_stand_in(config)),
+        "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
+    )
+
+
+def _has_stand_in(config: ToolchainConfig) -> bool:
+    return config.compiler.ndk is not None and config.compiler.ndk.shim
+
+
+def _folder(machine: Machine) -> str | None:
+    """The folder of the NDK, as the variables name it."""
+    named = (machine.env.get(name) for name in VARIABLES)
+    return next((folder for folder in named if folder and machine.is_folder(folder)), None)
+
+
+def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
+    """What the NDK says of its release; the stand-in's are zig's."""
+    if driver.zig is not None:
+        yield from zig.release_files(driver, runner)
+        return
+    # <ndk>/toolchains/llvm/prebuilt/<host>/bin/clang++
+    programs = Path(driver.commands["cxx"][0]).parent
+    ndk = programs.parents[4]
+    yield from (ndk / "source.properties", ndk / "meta/platforms.json")
+    yield from called_by(driver, str(programs), runner)
+
+
+def searched(
+    config: ToolchainConfig, driver: Driver, env: Mapping[str, str], runner: CommandRunner
+) -> Iterator[Path]:
+    """Nowhere: variables of the environment name it."""
+    yield from ()
+
+
+def _driver(
+    ndk: _Ndk,
+    declared: NdkCompiler,
+    config: ToolchainConfig,
+    place: Place,
+    runner: CommandRunner,
+) -> Driver:
     _check_api(ndk, declared.api, config.abi, place)
     programs = {
         verb: _program(ndk, name, place)
@@ -140,10 +200,12 @@ def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Pl
         target=target,
         identity={
             "ndk": ndk.revision,
-            "clang": first_line([programs["cxx"], "--version"]),
+            "clang": first_line([programs["cxx"], "--version"], runner),
             "digest": file_digest(programs["cxx"]),
             # those of the NDK alone: its clang calls no other
-            "calls": called_digests(programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin")),
+            "calls": called_digests(
+                programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin"), runner
+            ),
             "flags": [*flags, *static],
         },
         commands={
@@ -152,6 +214,8 @@ def _driver(ndk: _Ndk, declared: NdkCompiler, config: ToolchainConfig, place: Pl
             "ar": (programs["ar"],),
         },
         cxx_library="libc++",
+        c_library="bionic",
+        links_cxx_library=bool(static),
         beside=() if static else (_shared_library(ndk, config.processor, place),),
         android=AndroidFacts(declared.api, ndk.release, declared.stl),
         linked=_linked(ndk, config.processor, static=bool(static)),

@@ -7,18 +7,18 @@ for them, which takes a minute.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from orchestrator.compilers.driver import (
     SELF_RELOCATED,
-    SYSTEM_LIBRARIES,
     Tools,
     names_folder,
 )
 from orchestrator.compilers.flags import LTO_FLAGS
+from orchestrator.platforms import PLATFORMS
+from orchestrator.system.process import Command, CommandRunner, Finished
 from orchestrator.values.config import ToolchainConfig
 
 T = TypeVar("T")
@@ -28,21 +28,25 @@ class Bench:
     """One folder of small sources, and a toolchain at work in it."""
 
     def __init__(
-        self, config: ToolchainConfig, tools: Tools, folder: Path, lto_flags: Sequence[str] = ()
+        self,
+        config: ToolchainConfig,
+        tools: Tools,
+        folder: Path,
+        lto_flags: Sequence[str],
+        runner: CommandRunner,
     ) -> None:
         self.folder = folder
         self._tools = tools
+        self._runner = runner
         self.lto_flags = lto_flags
         # folders of ours (`$native/...`) are filled in by ninja; the probes include nothing
         self._flags = [f for f in config.compile_flags if not names_folder(f)]
-        self._libraries = SYSTEM_LIBRARIES[config.system]
+        self._libraries = PLATFORMS[config.system].link_libraries
         self._link = [f for f in config.link_flags if not names_folder(f)]
         for name, text in _SOURCES.items():
             (folder / name).write_text(text)
 
-    def compile(
-        self, source: str, *flags: str, output: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def compile(self, source: str, *flags: str, output: str | None = None) -> Finished:
         tool = self._tools.cc if source.endswith(".c") else self._tools.cxx
         made = output or f"{source.rpartition('.')[0]}.o"
         # as the build compiles: without a depfile zig puts its own linker behind the compiler
@@ -50,17 +54,17 @@ class Bench:
         mode = () if source.endswith(".hpp") else ("-c",)
         return self._run(tool, *self._flags, *_COMPILE, *flags, *depends, *mode, source, "-o", made)
 
-    def link(self, output: str, *inputs: str) -> subprocess.CompletedProcess[str]:
+    def link(self, output: str, *inputs: str) -> Finished:
         flags = ("-shared", "-nostdlib", *inputs, *self._link)
         return self._run(self._tools.cc, *flags, "-o", output)
 
-    def archive(self, output: str, *members: str) -> subprocess.CompletedProcess[str]:
+    def archive(self, output: str, *members: str) -> Finished:
         return self._run(self._tools.ar, "rcsD", output, *members)
 
-    def whole_library(self) -> subprocess.CompletedProcess[str]:
+    def whole_library(self) -> Finished:
         """A shared library that needs the C++ library and what every variant links."""
         done = self.compile("text.cpp", "-std=gnu++17")
-        if done.returncode:
+        if done.code:
             return done
         flags = ("-shared", "text.o", "-Wl,-z,defs", *self._libraries, *self._link)
         return self._run(self._tools.cxx, *flags, "-o", "text.so")
@@ -92,16 +96,8 @@ class Bench:
         path = self.folder / name
         return path.read_bytes() if path.is_file() else b""
 
-    def _run(self, tool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(tool), *arguments],
-            cwd=self.folder,
-            env=dict(self._tools.env),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+    def _run(self, tool: Path, *arguments: str) -> Finished:
+        return self._runner.run(Command([str(tool), *arguments], self._tools.env, self.folder))
 
 
 # -O1: gcc folds equal functions itself from -O2 on
@@ -138,35 +134,35 @@ __attribute__((section(".init_array.0"), used)) static struct lta_entry lta_firs
 
 def _version_script(bench: Bench) -> bool:
     done = bench.link("script.so", "twins.o", "-Wl,--version-script=names.map")
-    names = bench.symbols("script.so", ".dynsym") if not done.returncode else {}
+    names = bench.symbols("script.so", ".dynsym") if not done.code else {}
     return "lta_both" in names and "lta_other" not in names
 
 
 def _collect_sections(bench: Bench) -> bool:
     done = bench.link("collected.so", "twins.o", "-Wl,--gc-sections")
-    names = bench.symbols("collected.so", ".symtab") if not done.returncode else {}
+    names = bench.symbols("collected.so", ".symtab") if not done.code else {}
     return "lta_both" in names and "lta_unused" not in names
 
 
 def _fold_functions(bench: Bench) -> bool:
     done = bench.link("folded.so", "twins.o", "-Wl,--icf=safe")
-    names = bench.symbols("folded.so", ".symtab") if not done.returncode else {}
+    names = bench.symbols("folded.so", ".symtab") if not done.code else {}
     return "lta_one" in names and names["lta_one"] == names.get("lta_two")
 
 
 def _pack_relocations(bench: Bench) -> bool:
-    if bench.compile("places.c").returncode:
+    if bench.compile("places.c").code:
         return False
     done = bench.link("packed.so", "places.o", "-Wl,--pack-dyn-relocs=android")
     # the format's signature: bionic, linker_reloc_iterators.h
-    return done.returncode == 0 and b"APS2" in bench.content("packed.so")
+    return done.code == 0 and b"APS2" in bench.content("packed.so")
 
 
 def _self_relocate(bench: Bench) -> bool:
-    if bench.compile("first.c").returncode:
+    if bench.compile("first.c").code:
         return False
     done = bench.link("self.so", "first.o", *SELF_RELOCATED)
-    if done.returncode:
+    if done.code:
         return False
 
     from orchestrator.binary.self_relocation import begins_relocated, is_packed
@@ -177,32 +173,32 @@ def _self_relocate(bench: Bench) -> bool:
 
 def _map_file(bench: Bench) -> bool:
     done = bench.link("mapped.so", "twins.o", "-Wl,-Map,mapped.txt")
-    return done.returncode == 0 and b"lta_both" in bench.content("mapped.txt")
+    return done.code == 0 and b"lta_both" in bench.content("mapped.txt")
 
 
 def _exclude_libs(bench: Bench) -> bool:
     for source in ("user.c", "member.c"):
-        if bench.compile(source).returncode:
+        if bench.compile(source).code:
             return False
-    if bench.archive("member.a", "member.o").returncode:
+    if bench.archive("member.a", "member.o").code:
         return False
     done = bench.link("excluded.so", "user.o", "member.a", "-Wl,--exclude-libs,ALL")
-    names = bench.symbols("excluded.so", ".dynsym") if not done.returncode else {}
+    names = bench.symbols("excluded.so", ".dynsym") if not done.code else {}
     return "lta_user" in names and "lta_member" not in names
 
 
 def _lto(bench: Bench) -> bool:
     for source in ("user.c", "member.c"):
-        if bench.compile(source, *LTO_FLAGS, output=f"late-{source}.o").returncode:
+        if bench.compile(source, *LTO_FLAGS, output=f"late-{source}.o").code:
             return False
     # the section that lld reads (LLVM, docs/FatLTO.rst)
     if b".llvm.lto" not in bench.content("late-user.c.o"):
         return False
     script = "-Wl,--version-script=user.map"
     inputs = ("late-user.c.o", "late-member.c.o", script)
-    if bench.link("early.so", *inputs).returncode:
+    if bench.link("early.so", *inputs).code:
         return False
-    if bench.link("late.so", *inputs, *bench.lto_flags).returncode:
+    if bench.link("late.so", *inputs, *bench.lto_flags).code:
         return False
     inlined = "lta_member" not in bench.symbols("late.so", ".symtab")
     return inlined and "lta_user" in bench.symbols("late.so", ".dynsym")
@@ -211,11 +207,11 @@ def _lto(bench: Bench) -> bool:
 def _precompile(bench: Bench) -> bool:
     flags = ("-x", "c++-header", "-Xclang", "-fno-pch-timestamp")
     done = bench.compile("before.hpp", *flags, output="before.pch")
-    if done.returncode:
+    if done.code:
         return False
     os.utime(bench.folder / "before.hpp", (0, 0))
     done = bench.compile("behind.cpp", "-include-pch", "before.pch")
-    return done.returncode == 0
+    return done.code == 0
 
 
 CHECKS: Final[Mapping[str, Callable[[Bench], bool]]] = {

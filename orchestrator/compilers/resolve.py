@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from orchestrator.compilers.capabilities import Abilities, abilities
-from orchestrator.compilers.command import find_command
 from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
-from orchestrator.compilers.ndk import find_ndk
+from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.run_prefix import Running, find_running
 from orchestrator.compilers.wrappers import wrapper_digest, wrappers_folder, write_wrappers
-from orchestrator.compilers.xcode import find_xcode
-from orchestrator.compilers.zig import claim_zig_cache, find_zig, seen_through, zig_cache
+from orchestrator.compilers.zig import claim_zig_cache, seen_through, zig_cache
 from orchestrator.errors import Place
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import SharedLibrary
+from orchestrator.system.process import LOCAL, CommandRunner
 from orchestrator.values.config import ToolchainConfig
 
 __all__ = [
@@ -39,6 +40,7 @@ class ResolvedToolchain:
     place     where it is declared
     identity  hex digest: compiler version, target, fixed flags
     tools     its wrappers
+    runner    runs what finds out what it can do
     """
 
     config: ToolchainConfig
@@ -46,15 +48,18 @@ class ResolvedToolchain:
     driver: Driver
     identity: str
     tools: Tools
+    runner: CommandRunner = field(compare=False)
 
     @cached_property
     def abilities(self) -> Abilities:
         """What it can do. Raises CompilerBrokenError, LinkerBrokenError."""
-        return abilities(self.config, self.driver, self.tools, self.links_shared, self.place)
+        return abilities(
+            self.config, self.driver, self.tools, self.links_shared, self.place, self.runner
+        )
 
     def running(self, cache_folder: Path, progress: Callable[[str], None]) -> Running:
         """How its binaries run here; an emulator is fetched where the machine has none."""
-        return find_running(self.config, self.tools, cache_folder, progress)
+        return find_running(self.config, self.tools, cache_folder, progress, self.runner)
 
     @property
     def cxx(self) -> Path:
@@ -87,28 +92,33 @@ class ResolvedToolchain:
     @property
     def for_release(self) -> bool:
         """Whether what it makes may be shipped."""
-        return self.driver.for_release
+        return self.driver.stands_in is None
 
     @property
     def links_shared(self) -> bool:
-        """Whether variants are shared libraries; iOS apps link static archives."""
-        return self.config.format == "elf"
+        """Whether variants are shared libraries; other platforms' apps link static archives."""
+        return isinstance(PLATFORMS[self.config.system].library, SharedLibrary)
 
     @property
     def relocates_itself(self) -> bool:
-        """Whether shared libraries relocate themselves. bionic reads packed relocations; not every
-        glibc and musl does."""
-        return self.config.system == "linux" and self.abilities.self_relocate
+        """Whether shared libraries relocate themselves."""
+        library = PLATFORMS[self.config.system].library
+        itself = isinstance(library, SharedLibrary) and library.relocated == "by itself"
+        return itself and self.abilities.self_relocate
 
 
 def resolve_toolchain(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner = LOCAL,
 ) -> ResolvedToolchain:
     """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<digest>/`.
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
-    driver = _find(config, place, cache_folder, env)
+    driver = COMPILERS[config.compiler.kind].find(config, place, cache_folder, env, runner)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     folder = wrappers_folder(cache_folder / "toolchains", config.abi, identity)
@@ -126,20 +136,8 @@ def resolve_toolchain(
             ar=wrappers["ar"],
             env=compiler_environment(cache_folder, env),
         ),
+        runner=runner,
     )
-
-
-def _find(
-    config: ToolchainConfig, place: Place, cache_folder: Path, env: Mapping[str, str]
-) -> Driver:
-    compiler = config.compiler
-    if compiler.zig is not None:
-        return find_zig(compiler.zig, place, cache_folder)
-    if compiler.command is not None:
-        return find_command(compiler.command, config.compile_flags, place, env)
-    if compiler.xcode is not None:
-        return find_xcode(config, place, env, cache_folder)
-    return find_ndk(config, place, cache_folder, env)
 
 
 def compiler_environment(

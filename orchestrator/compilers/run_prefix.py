@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Final
 from orchestrator.compilers.driver import Tools, names_folder
 from orchestrator.errors import OrchestratorError
 from orchestrator.source.debian import binary_packages
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.staging import write_text
 from orchestrator.values.config import Emulator, ToolchainConfig
 
@@ -44,6 +44,7 @@ def find_running(
     tools: Tools,
     cache_folder: Path,
     progress: Callable[[str], None],
+    runner: CommandRunner,
 ) -> Running:
     """Find out how binaries run here; the emulator's packages are fetched where that helps."""
     if config.run == "none":
@@ -52,15 +53,15 @@ def find_running(
     if known is not None:
         return Running(known)
     with tempfile.TemporaryDirectory(prefix="orchestrator-run-") as folder:
-        problem = _build(config, tools, Path(folder))
+        problem = _build(config, tools, Path(folder), runner)
         if problem:
             return Running(None, f"no program could be linked to try it: {problem}")
         reasons = []
-        for name, prefix in _ways(config, cache_folder, tools.env, progress):
+        for name, prefix in _ways(config, cache_folder, tools.env, progress, runner):
             if prefix is None:
                 reasons.append(name)
                 continue
-            reason = _try(prefix, Path(folder), tools.env)
+            reason = _try(prefix, Path(folder), tools.env, runner)
             if not reason:
                 _keep(_kept(tools), config, prefix)
                 return Running(prefix)
@@ -73,6 +74,7 @@ def _ways(
     cache_folder: Path,
     env: Mapping[str, str],
     progress: Callable[[str], None],
+    runner: CommandRunner,
 ) -> Iterator[tuple[str, tuple[str, ...] | None]]:
     """Name and prefix of each way to try; a prefix of None: the name says why there is none."""
     yield "as it is", ()
@@ -85,7 +87,7 @@ def _ways(
     for name in emulator.debian:
         try:
             folder = cache_folder / "debian" / name.replace(":", "_")
-            roots.append(binary_packages([name], folder, env, progress))
+            roots.append(binary_packages([name], folder, env, progress, runner))
         except OrchestratorError as error:
             yield f"{error.what} ({error.seen})", None
             return
@@ -112,7 +114,7 @@ def _prefix(
     return (program, *(argument.replace("$sysroot", sysroot) for argument in arguments))
 
 
-def _build(config: ToolchainConfig, tools: Tools, folder: Path) -> str:
+def _build(config: ToolchainConfig, tools: Tools, folder: Path, runner: CommandRunner) -> str:
     """Link the program that is tried; the first line of what went wrong, or nothing."""
     for name, text in _SOURCES.items():
         (folder / name).write_text(text)
@@ -121,34 +123,26 @@ def _build(config: ToolchainConfig, tools: Tools, folder: Path) -> str:
         [str(tools.cc), "-shared", "-fPIC", "answer.c", *flags, "-o", "libanswer.so"],
         [str(tools.cc), "asks.c", "libanswer.so", *flags, "-o", "asks"],
     ):
-        done = subprocess.run(
-            argv, cwd=folder, env=dict(tools.env), capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            return next(iter(done.stderr.strip().splitlines()), "the linker said nothing")
+        done = runner.run(Command(argv, tools.env, folder))
+        if done.code:
+            return next(iter(done.err.strip().splitlines()), "the linker said nothing")
     return ""
 
 
-def _try(prefix: tuple[str, ...], folder: Path, env: Mapping[str, str]) -> str:
+def _try(
+    prefix: tuple[str, ...], folder: Path, env: Mapping[str, str], runner: CommandRunner
+) -> str:
     """Run the program; why it did not work, or nothing."""
     try:
-        done = subprocess.run(
-            [*prefix, str(folder / "asks")],
-            cwd=folder,
-            env={**env, "LD_LIBRARY_PATH": str(folder)},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_SECONDS,
-        )
+        own = {**env, "LD_LIBRARY_PATH": str(folder)}
+        done = runner.run(Command([*prefix, str(folder / "asks")], own, folder, _SECONDS))
     except OSError as error:
         return error.strerror or "it cannot be run"
-    except subprocess.TimeoutExpired:
+    if done.code is None:
         return f"still running after {_SECONDS} s"
-    if done.returncode == 0:
+    if done.code == 0:
         return ""
-    return next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
+    return next(iter(done.err.strip().splitlines()), f"exit code {done.code}")
 
 
 def remembered(config: ToolchainConfig, tools: Tools) -> tuple[str, ...] | None:

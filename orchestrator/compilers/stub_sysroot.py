@@ -12,18 +12,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.driver import AndroidFacts, Driver
+from orchestrator.compilers.driver import AndroidFacts, Driver, StandIn
 from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, installed_zig
 from orchestrator.compilers.zig_cxx import LINK_FLAGS, NO_CXX_LIBRARY, cxx_sources
 from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.values.config import NdkCompiler, Processor
 
 HEADERS: Final = Path(__file__).parent / "android"
@@ -103,7 +103,11 @@ _LOG: Final = ("__android_log_write", "__android_log_print")
 
 
 def find_shim(
-    declared: NdkCompiler, processor: Processor, place: Place, cache_folder: Path
+    declared: NdkCompiler,
+    processor: Processor,
+    place: Place,
+    cache_folder: Path,
+    runner: CommandRunner,
 ) -> Driver:
     """zig as a stand-in for an NDK. Raises StandInBrokenError, and what `installed_zig` raises."""
     zig, wheel = installed_zig(place, cache_folder)
@@ -120,7 +124,7 @@ def find_shim(
     made_of = [identity, _NOT_BIONIC, _DYNAMIC, _LOG]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     folder = cache_folder / "toolchains" / f"android-stand-in-{digest[:12]}"
-    _make_sysroot(folder, zig, library, machine, target, place)
+    _make_sysroot(folder, zig, library, machine, target, place, runner)
     compiler = _Compiler(zig, folder, library, machine, flags)
     return Driver(
         kind="ndk-shim",
@@ -129,6 +133,7 @@ def find_shim(
         identity=identity,
         commands={"cxx": compiler.argv("c++"), "cc": compiler.argv("cc"), "ar": (zig, "ar")},
         cxx_library="libc++",
+        c_library="bionic",
         zig=zig,
         smallest=ZIG_SMALLEST,
         lto_flags=ZIG_LTO,
@@ -136,7 +141,12 @@ def find_shim(
         links_cxx_whole=True,
         link_flags=LINK_FLAGS,
         android=AndroidFacts(declared.api, None, "c++_static"),
-        for_release=False,
+        stands_in=StandIn(
+            expected="an Android NDK",
+            seen="neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so that a stand-in"
+            " compiles it",
+            hint="set ANDROID_NDK_HOME to the folder of an NDK, or build without --release",
+        ),
         linked=zig_parts(zig, target),
     )
 
@@ -169,7 +179,13 @@ def _headers_digest() -> str:
 
 
 def _make_sysroot(
-    folder: Path, zig: str, library: Path, machine: _Machine, target: str, place: Place
+    folder: Path,
+    zig: str,
+    library: Path,
+    machine: _Machine,
+    target: str,
+    place: Place,
+    runner: CommandRunner,
 ) -> None:
     """Write empty libraries with bionic's names into `folder`, where they are not there already."""
     if (folder / "libc.txt").is_file():
@@ -178,7 +194,7 @@ def _make_sysroot(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-") as name:
         staged = Path(name) / folder.name
         staged.mkdir()
-        run = _runner(zig, staged, place)
+        run = _zig(zig, staged, place, runner)
         include = library / "libc/include"
         assemble = ("cc", "-target", target, "-g0", "-c", "-x", "assembler-with-cpp")
         sources = {
@@ -226,21 +242,19 @@ def _math(library: Path) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (library / "libc/musl/src/math").glob("[a-z]*.c")))
 
 
-def _runner(zig: str, folder: Path, place: Place) -> Callable[..., None]:
+def _zig(zig: str, folder: Path, place: Place, runner: CommandRunner) -> Callable[..., None]:
     kept = str(folder.parent / "zig")
     env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": kept, "ZIG_LOCAL_CACHE_DIR": kept}
 
     def run(*arguments: str) -> None:
-        done = subprocess.run(
-            [zig, *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
+        done = runner.run(Command([zig, *arguments], env, folder))
+        if done.code:
             raise StandInBrokenError(
                 "zig cannot make the libraries that stand in for Android's",
                 place=place,
-                seen=next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}"),
+                seen=next(iter(done.err.strip().splitlines()), f"exit code {done.code}"),
                 hint="set ANDROID_NDK_HOME to an NDK, or install ziglang again",
-                details=done.stderr.strip() or None,
+                details=done.err.strip() or None,
             )
 
     return run

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.command import file_digest, first_line
+from orchestrator.compilers import zig
+from orchestrator.compilers.command import file_digest, first_line, places_of
 from orchestrator.compilers.driver import Driver
+from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_SMALLEST, installed_zig
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import StaticLibrary
+from orchestrator.system.process import Command, CommandRunner
 from orchestrator.values.config import ToolchainConfig
 
-# The SDK of each system, by its name for xcrun.
-SDKS: Final = {"ios": "iphoneos", "ios-simulator": "iphonesimulator"}
 # libc++'s availability.h tells releases apart from iOS 15 on, so 14 is the last that it was made
 # for; Apple's SDKs say the same of themselves (SDKSettings.json).
 _ZIG_LEAST: Final = "14.0"
@@ -46,8 +48,12 @@ class SdkMismatchError(OrchestratorError):
     """A toolchain declares another system's SDK."""
 
 
-def find_xcode(
-    config: ToolchainConfig, place: Place, env: Mapping[str, str], cache_folder: Path
+def find(
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
 ) -> Driver:
     """Xcode's clang, or zig where this machine has no `xcrun`.
 
@@ -56,23 +62,60 @@ def find_xcode(
     """
     declared = config.compiler.xcode
     assert declared is not None
-    if declared.sdk != SDKS.get(config.system):
+    wanted = _library(config).sdk
+    if declared.sdk != wanted:
         raise SdkMismatchError(
             f"the SDK {declared.sdk} is not {config.system}'s",
             place=place,
-            expected=f"sdk: {SDKS.get(config.system)}",
+            expected=f"sdk: {wanted}",
             seen=declared.sdk,
         )
     xcrun = shutil.which("xcrun", path=env.get("PATH"))
     if xcrun is None:
         return _zig(config, declared.minimum, place, cache_folder)
-    return _xcode(config, declared.minimum, _Xcrun(xcrun, declared.sdk, place, env), place)
+    asked = _Xcrun(xcrun, declared.sdk, place, env, runner)
+    return _xcode(config, declared.minimum, asked, place)
+
+
+def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
+    """Where there is no Xcode."""
+    return machine.which("xcrun") is None
+
+
+def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
+    """Xcode, without which zig does."""
+    get = "on macOS: xcode-select --install; without it zig builds the iOS archives"
+    yield Requirement("Xcode", machine.which("xcrun"), (), get)
+
+
+def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
+    """What the SDK says of itself; zig's where it compiles."""
+    if driver.zig is not None:
+        yield from zig.release_files(driver, runner)
+        return
+    words = driver.commands["cxx"]
+    yield Path(words[words.index("-isysroot") + 1], "SDKSettings.json")
+
+
+def searched(
+    config: ToolchainConfig, driver: Driver, env: Mapping[str, str], runner: CommandRunner
+) -> Iterator[Path]:
+    """PATH, for xcrun, and what `xcode-select` chose."""
+    yield from places_of("xcrun", env.get("PATH"))
+    yield Path("/var/db/xcode_select_link")
+
+
+def _library(config: ToolchainConfig) -> StaticLibrary:
+    """What an app of the toolchain's platform links: Xcode builds for no other."""
+    library = PLATFORMS[config.system].library
+    assert isinstance(library, StaticLibrary)
+    return library
 
 
 def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -> Driver:
     sdk, version = Path(xcrun.ask("--show-sdk-path")), xcrun.ask("--show-sdk-version")
     _check_minimum(minimum, _least_of_sdk(sdk, xcrun.sdk), version, f"SDK {version}", place)
-    suffix = "-simulator" if config.system == "ios-simulator" else ""
+    suffix = "-simulator" if _library(config).simulator else ""
     target = f"{config.processor}-apple-ios{minimum}{suffix}"
     programs = {verb: xcrun.ask("--find", name) for verb, name in _PROGRAMS.items()}
     release = xcrun.release()
@@ -83,7 +126,7 @@ def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -
         target=target,
         identity={
             "xcode": release,
-            "clang": first_line([programs["cxx"], "--version"]),
+            "clang": first_line([programs["cxx"], "--version"], xcrun.runner),
             "digest": file_digest(programs["cxx"]),
             "sdk": f"{xcrun.sdk} {version}",
             "flags": flags,
@@ -93,7 +136,10 @@ def _xcode(config: ToolchainConfig, minimum: str, xcrun: _Xcrun, place: Place) -
             "cc": (programs["cc"], *flags, "-isysroot", str(sdk)),
             "ar": (programs["ar"],),
         },
+        consumer_target=target,
+        minimum=minimum,
         cxx_library="libc++",
+        c_library="libsystem",
         archiver="libtool",
     )
 
@@ -104,8 +150,16 @@ _PROGRAMS: Final = {"cxx": "clang++", "cc": "clang", "ar": "libtool"}
 class _Xcrun:
     """Questions to `xcrun` about one SDK."""
 
-    def __init__(self, program: str, sdk: str, place: Place, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        program: str,
+        sdk: str,
+        place: Place,
+        env: Mapping[str, str],
+        runner: CommandRunner,
+    ) -> None:
         self.sdk = sdk
+        self.runner = runner
         self._program = program
         self._place = place
         self._env = env
@@ -119,17 +173,15 @@ class _Xcrun:
         return " ".join(self._run([self._program, "xcodebuild", "-version"]).split())
 
     def _run(self, argv: Sequence[str]) -> str:
-        done = subprocess.run(
-            argv, env=dict(self._env), capture_output=True, text=True, check=False
-        )
-        said = done.stdout.strip()
-        if done.returncode == 0 and said:
+        done = self.runner.run(Command(argv, self._env))
+        said = done.out.strip()
+        if done.code == 0 and said:
             return said
         raise XcodeUnusableError(
             f"Xcode gives no answer about the SDK {self.sdk}",
             place=self._place,
             expected="an Xcode with the iOS platform",
-            seen=f"`{' '.join(['xcrun', *argv[1:]])}` said: {(done.stderr or said).strip()}",
+            seen=f"`{' '.join(['xcrun', *argv[1:]])}` said: {(done.err or said).strip()}",
             hint=(
                 "install Xcode, choose it with `xcode-select --switch`, and get the platform with"
                 " `xcodebuild -downloadPlatform iOS`"
@@ -151,7 +203,7 @@ def _least_of_sdk(folder: Path, sdk: str) -> str | None:
 def _zig(config: ToolchainConfig, minimum: str, place: Place, cache_folder: Path) -> Driver:
     zig, wheel = installed_zig(place, cache_folder)
     _check_minimum(minimum, _ZIG_LEAST, None, f"zig {wheel.version}", place)
-    suffix = "-simulator" if config.system == "ios-simulator" else ""
+    suffix = "-simulator" if _library(config).simulator else ""
     processor = {"arm64": "aarch64"}.get(config.processor, config.processor)
     target = f"{processor}-ios.{minimum}{suffix}"
     flags = ("-target", target, *ZIG_FLAGS, *_SYSTEM_LIBCXX)
@@ -171,7 +223,10 @@ def _zig(config: ToolchainConfig, minimum: str, place: Place, cache_folder: Path
             verb: (zig, *arguments, *(() if verb == "ar" else headers))
             for verb, arguments in verbs.items()
         },
+        consumer_target=target,
+        minimum=minimum,
         cxx_library="libc++",
+        c_library="libsystem",
         zig=zig,
         smallest=ZIG_SMALLEST,
     )

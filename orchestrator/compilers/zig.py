@@ -6,17 +6,21 @@ import hashlib
 import os
 import shutil
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
 
 from orchestrator.compilers.driver import LTO_LINK, CompilerMissingError, Driver
+from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.zig_cxx import LINK_FLAGS, cxx_sources
 from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.compilers.zig_wheel import Wheel, wheel_of
 from orchestrator.errors import Place
+from orchestrator.platforms.linux import c_library_of
+from orchestrator.system.process import CommandRunner
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.config import ZigCompiler
+from orchestrator.values.config import ToolchainConfig
 
 # Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
 # 273 KB each), UBSan is off, and warnings of PyTorch's own headers are not ours to show.
@@ -42,8 +46,16 @@ _UNUSED_SECONDS = 7 * 24 * 3600
 ZIG_LTO = ("-Wl,--fat-lto-objects", *LTO_LINK)
 
 
-def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
+def find(
+    config: ToolchainConfig,
+    place: Place,
+    cache_folder: Path,
+    env: Mapping[str, str],
+    runner: CommandRunner,
+) -> Driver:
     """zig for the declared target. Raises what `installed_zig` raises."""
+    declared = config.compiler.zig
+    assert declared is not None
     zig, wheel = installed_zig(place, cache_folder)
     verbs = {
         "cxx": ["c++", "-target", declared.target, *ZIG_FLAGS],
@@ -51,12 +63,14 @@ def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
         "ar": ["ar"],
     }
     return Driver(
+        kind="zig",
         version=wheel.version,
         target=declared.target,
+        consumer_target=declared.target,
         identity={"zig": wheel.identity, "verbs": verbs, "smallest": ZIG_SMALLEST},
         commands={verb: (zig, *arguments) for verb, arguments in verbs.items()},
         cxx_library="libc++",
-        c_library="musl" if "-musl" in declared.target else "gnu",
+        c_library=c_library_of(declared.target),
         zig=zig,
         smallest=ZIG_SMALLEST,
         lto_flags=ZIG_LTO,
@@ -64,6 +78,31 @@ def find_zig(declared: ZigCompiler, place: Place, cache_folder: Path) -> Driver:
         link_flags=LINK_FLAGS,
         linked=zig_parts(zig, declared.target),
     )
+
+
+def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
+    """Always."""
+    return True
+
+
+def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
+    """Nothing besides the Python package."""
+    yield from ()
+
+
+def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
+    """zig itself, and what pip says of its package: its version, and the digests of its files."""
+    assert driver.zig is not None
+    zig = Path(driver.zig)
+    yield zig
+    yield from sorted(zig.parent.parent.glob(f"{zig.parent.name}-*.dist-info/*"))
+
+
+def searched(
+    config: ToolchainConfig, driver: Driver, env: Mapping[str, str], runner: CommandRunner
+) -> Iterator[Path]:
+    """Nowhere: it is a package of the Python that runs this."""
+    yield from ()
 
 
 def zig_library() -> Path | None:

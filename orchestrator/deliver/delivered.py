@@ -23,15 +23,13 @@ class ChangedDeliveryError(OrchestratorError):
 
 
 class Packager(Protocol):
-    """A kind of package. Modules satisfy it: `package.tarball`, `package.deb`.
+    """A kind of package. Modules satisfy it: `packagers.tarball`, `packagers.deb`.
 
-    SYSTEMS     of the toolchains whose variants it can hold
     JOINS_ABIS  whether one package holds all of an app's ABIs; else each ABI has its own
 
     `names` and `pack` take variants of one app, exactly one where ABIs are not joined.
     """
 
-    SYSTEMS: frozenset[str]
     JOINS_ABIS: bool
 
     def names(self, manifests: Sequence[Manifest]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import ABI, GROUP, NAME, PACKAGE, VERSION
+from orchestrator.values.config import ABI, GROUP, NAME, PACKAGE, VERSION, Processor, System
 from orchestrator.values.methods import Call, Method
 
 MANIFEST: Final = "manifest.json"
@@ -150,8 +150,8 @@ class Manifest(_Fact):
     package_name: str = Field(pattern=PACKAGE)
     # None: the app's Java package.
     maven_group: Annotated[str, Field(pattern=GROUP)] | None = None
-    system: str
-    processor: str
+    system: System
+    processor: Processor
     for_release: bool
     # Of what the app's variants have in common: one package may join those that have the same.
     fingerprint: str = ""

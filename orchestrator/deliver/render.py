@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.sample import c_program
+from orchestrator.platforms import PLATFORMS
 from orchestrator.system.templates import environment
-from orchestrator.values.cmake import cmake_processor, cmake_system
 
 _CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBCXX__"}
 
@@ -95,7 +95,7 @@ def methods_by_model(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> str:
-    app = manifest.app
+    app, platform = manifest.app, PLATFORMS[manifest.system]
     text = (
         environment("orchestrator.deliver")
         .get_template(template)
@@ -108,8 +108,8 @@ def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> s
             include_from_lib=layout.include_from_lib,
             has_toolchain_file=manifest.toolchain.compiler == "zig",
             cxx_library_macro=_CXX_LIBRARY_MACROS[manifest.toolchain.cxx_library],
-            cmake_system=cmake_system(manifest.system),
-            cmake_processor=cmake_processor(manifest.system, manifest.processor),
+            cmake_system=platform.cmake_name,
+            cmake_processor=platform.cmake_processors[manifest.processor],
             pointer_bytes=4 if manifest.processor == "armv7" else 8,
             **more,
         )

@@ -51,6 +51,7 @@ from orchestrator.deliver.manifest import (
 )
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.folders import MARKER
+from orchestrator.values.config import Processor, System
 
 C_HEADER = "libtorch_app.h"
 
@@ -90,8 +91,8 @@ class DeliverInputs:
     abi: str
     version: str
     package_name: str
-    system: str
-    processor: str
+    system: System
+    processor: Processor
     shared_library: Path | None
     registrations: Path | None
     core: Path | None

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_progress import STATUS_FORMAT, NinjaStream, parse_status
-from orchestrator.system.process import kept_interrupts
+from orchestrator.system.process import LOCAL, Command, CommandRunner
 
 _FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
 _ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
@@ -50,6 +47,7 @@ def run_ninja(
     jobs: int,
     keep_going: bool,
     feed: Callable[[str], None],
+    runner: CommandRunner = LOCAL,
 ) -> NinjaResult:
     """Run ninja in `folder` to its end; every line that is not about a failure goes to `feed`.
 
@@ -59,32 +57,19 @@ def run_ninja(
     argv = [ninja_binary(), "-f", str(build_file), "-j", str(jobs)]
     argv += ["-k", "0"] if keep_going else []
     stream, lines, actions = NinjaStream(), list[str](), 0
-    with (
-        kept_interrupts() as let_through,
-        subprocess.Popen(
-            [*argv, *targets],
-            env={**env, "NINJA_STATUS": STATUS_FORMAT},
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            let_through()
-            while chunk := os.read(process.stdout.fileno(), 65536):
-                for line in stream.feed(chunk):
-                    lines.append(line)
-                    if parse_status(line) is not None:
-                        actions += 1
-                        feed(line)
-            lines += stream.end()
-            code = process.wait()
-        except BaseException:
-            # A terminal's Ctrl-C reaches ninja too; a signal sent to this process alone does not.
-            process.send_signal(signal.SIGINT)
-            process.communicate()
-            raise
+
+    def take(chunk: bytes) -> None:
+        nonlocal actions
+        for line in stream.feed(chunk):
+            lines.append(line)
+            if parse_status(line) is not None:
+                actions += 1
+                feed(line)
+
+    code = runner.stream(
+        Command([*argv, *targets], {**env, "NINJA_STATUS": STATUS_FORMAT}, folder), take
+    )
+    lines += stream.end()
     failures = _failures(lines)
     if code and not failures:
         said = [line for line in lines if parse_status(line) is None]

@@ -8,27 +8,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
 from orchestrator.load.yaml import PlaceIndex
-from orchestrator.values.config import NAME, PATTERN_WORDS, System, WorkspaceConfig
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.declared import suitable_packages
+from orchestrator.values.config import NAME, PATTERN_WORDS, WorkspaceConfig
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
-from orchestrator.values.packages import suitable_packages
-
-_FORMATS: Final[Mapping[System, str]] = {
-    "linux": "elf",
-    "android": "elf",
-    "ios": "macho",
-    "ios-simulator": "macho",
-}
-# Compilers that serve some systems only.
-_SYSTEMS: Final[Mapping[str, tuple[System, ...]]] = {
-    "ndk": ("android",),
-    "xcode": ("ios", "ios-simulator"),
-}
 
 
 class AppNameError(OrchestratorError):
@@ -86,21 +74,29 @@ def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorErr
             seen=config.abi,
             hint=f"rename the file to {config.abi}.yaml, or write `abi: {stem}`",
         )
-    if config.format != _FORMATS[config.system]:
+    platform, kind = PLATFORMS[config.system], config.compiler.kind
+    if config.format != platform.format:
         yield ToolchainSystemError(
             f"{config.system} has no {config.format} objects",
             place=places.value(("format",)),
-            expected=_FORMATS[config.system],
+            expected=platform.format,
             seen=config.format,
         )
-    for kind, systems in _SYSTEMS.items():
-        if getattr(config.compiler, kind) is not None and config.system not in systems:
-            yield ToolchainSystemError(
-                f"the {kind} compiler does not build for {config.system}",
-                place=places.key(("compiler", kind)),
-                expected=f"system {' or '.join(systems)}",
-                seen=config.system,
-            )
+    if config.processor not in platform.processors:
+        yield ToolchainSystemError(
+            f"{config.system} does not run on {config.processor}",
+            place=places.value(("processor",)),
+            expected=" or ".join(platform.processors),
+            seen=config.processor,
+        )
+    if kind not in platform.compilers:
+        systems = [name for name, one in PLATFORMS.items() if kind in one.compilers]
+        yield ToolchainSystemError(
+            f"the {kind} compiler does not build for {config.system}",
+            place=places.key(("compiler", kind)),
+            expected=f"system {' or '.join(systems)}",
+            seen=config.system,
+        )
 
 
 def check_groups(
@@ -264,7 +260,7 @@ def unknown_target(
 
 
 def _declare(abi: str) -> str:
-    *systems, last = _FORMATS
+    *systems, last = PLATFORMS
     named = f"{', '.join(systems)} or {last}"
     return f"take one of these, or declare it in toolchains/{abi}.yaml, for system {named}"
 

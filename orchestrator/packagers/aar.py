@@ -36,8 +36,8 @@ from orchestrator.binary import elf
 from orchestrator.deliver import render
 from orchestrator.deliver.delivered import NOT_FOR_RELEASE, read_delivery
 from orchestrator.deliver.files import File, write_package, write_package_folder
-from orchestrator.deliver.headers import api_functions
 from orchestrator.deliver.manifest import MANIFEST, AndroidFact, LicenceFact, Manifest
+from orchestrator.deliver.rules import shared_library_rules
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.aar_java import (
     RELEASE,
@@ -51,8 +51,9 @@ from orchestrator.packagers.aar_java import (
 from orchestrator.packagers.aar_prefab import C_HEADER, AndroidVariant, prefab_files
 from orchestrator.packagers.maven import Artifact, artifact_name, repository
 from orchestrator.packagers.zips import write_zip
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.android import LIBRARY
 
-SYSTEMS: Final = frozenset(("android",))
 JOINS_ABIS: Final = True
 
 WITHOUT_JAVA: Final = "WITHOUT-JAVA"
@@ -64,9 +65,6 @@ _ABIS: Final[Mapping[str, str]] = {
     "armv7": "armeabi-v7a",
     "x86_64": "x86_64",
 }
-# Systems with pages of 16 KB run 64-bit code only.
-_PAGES: Final[Mapping[str, int]] = {"arm64": 0x4000, "x86_64": 0x4000, "armv7": 0x1000}
-_ENTRY: Final = "JNI_OnLoad"
 
 
 class NotForAndroidError(OrchestratorError):
@@ -125,31 +123,24 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
     return targets
 
 
-def rules(manifest: Manifest, header: str, *, canaries: bool = False) -> elf.ElfRules:
-    """What a library for Android must be; `header` is the text of libtorch_app.h."""
-    beside = {"libc++_shared.so"} if _facts(manifest).stl == "c++_shared" else set()
-    return elf.ElfRules(
-        soname=PurePosixPath(manifest.library.file).name,
-        processor=manifest.processor,
-        exports=api_functions(header) | {_ENTRY},
-        system_libraries=elf.SYSTEM_LIBRARIES["android"] | beside,
-        page_size=_PAGES[manifest.processor],
-        relocated="by loader",
-        canaries=canaries,
-    )
-
-
 def _check(variant: AndroidVariant) -> None:
     library = variant.library.content
     assert isinstance(library, Path)
     header = variant.file(f"include/{C_HEADER}").content
     assert isinstance(header, Path)
-    elf.check(library, rules(variant.delivery.manifest, header.read_text(encoding="utf-8")))
+    rules = shared_library_rules(
+        variant.delivery.manifest,
+        LIBRARY,
+        header.read_text(encoding="utf-8"),
+        c_library="bionic",
+        holds_cxx_library=variant.facts.stl == "c++_static",
+    )
+    elf.check(library, rules)
 
 
 def _facts(manifest: Manifest) -> AndroidFact:
     facts = manifest.toolchain.android
-    if manifest.system != "android" or facts is None:
+    if "aar" not in PLATFORMS[manifest.system].packages or facts is None:
         raise NotForAndroidError(
             f"{manifest.abi} is not an ABI of Android",
             expected="a variant for Android, and its least API level",

@@ -14,7 +14,6 @@ from __future__ import annotations
 import io
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Final
 from orchestrator.deliver.files import File
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.zips import write_zip
+from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.templates import environment
 
 SOURCES: Final = Path(__file__).parents[1] / "native/java/libtorch/app"
@@ -83,23 +83,25 @@ def java_sources(app: str, library: str) -> tuple[File, ...]:
     return tuple(File(f"{folder}/{name}", texts[name].encode()) for name in sorted(texts))
 
 
-def find_java_compiler(env: Mapping[str, str]) -> JavaCompiler | None:
+def find_java_compiler(
+    env: Mapping[str, str], runner: CommandRunner = LOCAL
+) -> JavaCompiler | None:
     """javac of JAVA_HOME, else on PATH; None where there is none that starts."""
     homes = [f"{env['JAVA_HOME']}/bin"] if env.get("JAVA_HOME") else []
     for path in (*homes, env.get("PATH", "")):
         program = shutil.which("javac", path=path)
         if program is None:
             continue
-        done = subprocess.run(
-            [program, "-version"], capture_output=True, text=True, errors="replace", check=False
-        )
-        version = (done.stdout + done.stderr).strip().rpartition("\n")[2]
-        if done.returncode == 0 and version.startswith("javac"):
+        done = runner.run(Command([program, "-version"], None))
+        version = (done.out + done.err).strip().rpartition("\n")[2]
+        if done.code == 0 and version.startswith("javac"):
             return JavaCompiler(program, version)
     return None
 
 
-def compile_java(sources: Iterable[File], compiler: JavaCompiler) -> tuple[File, ...]:
+def compile_java(
+    sources: Iterable[File], compiler: JavaCompiler, runner: CommandRunner = LOCAL
+) -> tuple[File, ...]:
     """The classes of the sources, by their path in a jar. Raises `JavaCompileError`."""
     with tempfile.TemporaryDirectory(prefix="java-") as name:
         folder = Path(name)
@@ -109,21 +111,15 @@ def compile_java(sources: Iterable[File], compiler: JavaCompiler) -> tuple[File,
             path.parent.mkdir(parents=True, exist_ok=True)
             source.write(path)
             paths.append(str(path.relative_to(folder)))
-        done = subprocess.run(
-            [compiler.program, *_FLAGS, "-d", "out", *paths],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode != 0:
+        argv = [compiler.program, *_FLAGS, "-d", "out", *paths]
+        done = runner.run(Command(argv, None, folder))
+        if done.code != 0:
             raise JavaCompileError(
                 "the Java API does not compile",
                 expected=f"a JDK since 9, whose javac knows --release {RELEASE}",
                 seen=compiler.version,
                 hint="set JAVA_HOME to another JDK",
-                details=(done.stdout + done.stderr).strip(),
+                details=(done.out + done.err).strip(),
             )
         out = folder / "out"
         return tuple(

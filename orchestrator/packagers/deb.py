@@ -31,8 +31,9 @@ from orchestrator.deliver.files import EPOCH, File, write_package
 from orchestrator.deliver.manifest import MANIFEST, LicenceFact, Manifest
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.archives import write_tar_zst
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.linux import c_library_of
 
-SYSTEMS: Final = frozenset(("linux",))
 JOINS_ABIS: Final = False
 
 # processor -> (Debian architecture, multiarch folder); https://wiki.debian.org/Multiarch/Tuples
@@ -94,7 +95,7 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
 
 def _refuse_other_systems(manifest: Manifest) -> None:
     target = manifest.toolchain.target or ""
-    if manifest.system != "linux" or "musl" in target:
+    if not PLATFORMS[manifest.system].has_package("deb", c_library_of(target)):
         raise NotForDebianError(
             f"{manifest.abi} is not an ABI of Debian",
             expected="Linux with glibc",

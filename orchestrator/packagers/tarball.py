@@ -20,7 +20,6 @@ from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import MANIFEST, Manifest
 from orchestrator.packagers.archives import write_tar_zst
 
-SYSTEMS: Final = frozenset(("linux", "android", "ios", "ios-simulator"))
 JOINS_ABIS: Final = False
 
 _SYMBOLS: Final = "symbols/"

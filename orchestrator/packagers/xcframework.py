@@ -33,15 +33,17 @@ from orchestrator.binary.macho_universal import universal
 from orchestrator.deliver import sbom
 from orchestrator.deliver.delivered import NOT_FOR_RELEASE, Delivery, read_delivery
 from orchestrator.deliver.files import File, write_package
-from orchestrator.deliver.headers import api_functions
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.render import methods_by_model, package_name
+from orchestrator.deliver.rules import static_library_rules
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.privacy import privacy_manifest
 from orchestrator.packagers.zips import write_zip
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import StaticLibrary
 from orchestrator.system.templates import environment
+from orchestrator.values.config import System
 
-SYSTEMS: Final = frozenset(("ios", "ios-simulator"))
 JOINS_ABIS: Final = True
 
 _HEADER: Final = "include/libtorch_app.h"
@@ -57,13 +59,18 @@ class MixedVariantsError(OrchestratorError):
 class _Slice:
     """The variants of one platform, by processor."""
 
-    system: str
+    system: System
     variants: Mapping[str, Delivery]
+
+    @property
+    def _simulator(self) -> bool:
+        library = PLATFORMS[self.system].library
+        return isinstance(library, StaticLibrary) and library.simulator
 
     @property
     def identifier(self) -> str:
         """`ios-arm64_x86_64-simulator`."""
-        suffix = "-simulator" if self.system == "ios-simulator" else ""
+        suffix = "-simulator" if self._simulator else ""
         return f"ios-{'_'.join(sorted(self.variants))}{suffix}"
 
     def library(self) -> bytes:
@@ -79,7 +86,7 @@ class _Slice:
             "SupportedArchitectures": sorted(self.variants),
             "SupportedPlatform": "ios",
         }
-        if self.system == "ios-simulator":
+        if self._simulator:
             entry["SupportedPlatformVariant"] = "simulator"
         return entry
 
@@ -164,17 +171,12 @@ def _refuse_mixed(manifests: Sequence[Manifest]) -> None:
 
 
 def _rules(variant: Delivery) -> macho.MachoRules:
-    manifest = variant.manifest
-    return macho.MachoRules(
-        system=manifest.system,
-        processor=manifest.processor,
-        minimum=minimum_of(manifest),
-        exports=api_functions(_content(variant, _HEADER).decode()),
-    )
+    header, minimum = _content(variant, _HEADER).decode(), minimum_of(variant.manifest)
+    return static_library_rules(variant.manifest, header, minimum=minimum)
 
 
 def _slices(variants: Iterable[Delivery]) -> list[_Slice]:
-    by_system: dict[str, dict[str, Delivery]] = {}
+    by_system: dict[System, dict[str, Delivery]] = {}
     for variant in variants:
         manifest = variant.manifest
         by_system.setdefault(manifest.system, {})[manifest.processor] = variant

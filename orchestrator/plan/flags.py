@@ -6,11 +6,12 @@ flags are the same text on every machine and can be fingerprinted; ninja fills t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Literal
 
 from orchestrator.compilers.flags import HARDENING, LTO_FLAGS, Hardening
+from orchestrator.platforms import PLATFORMS
 from orchestrator.pytorch.dialect import Layout, UnitFlags
 from orchestrator.values.config import Optimize, System
 
@@ -31,8 +32,7 @@ _CANARIES: dict[Canaries, tuple[str, ...]] = {
     "some": ("-fstack-protector",),
     "more": ("-fstack-protector-strong",),
 }
-# The C library's checked functions (glibc and bionic; musl has none and takes no notice). Anew, as
-# some compilers define it themselves. Apple's headers check without being asked.
+# The C library's checked functions. Anew, as some compilers define it themselves.
 _CHECKED_CALLS = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
 
 _COMMON = (
@@ -46,6 +46,12 @@ _COMMON = (
     "-D_FILE_OFFSET_BITS=64",
     "-DNDEBUG",
 )
+
+# What PyTorch is told of functions that a system's C library does not have.
+_LACKS: Mapping[System, frozenset[str]] = {
+    system: frozenset(f"-DHAVE_{function.upper()}=1" for function in platform.lacks)
+    for system, platform in PLATFORMS.items()
+}
 
 # The C++ library's own sources, for the shared library alone.
 RUNTIME_LIBRARY_FLAGS = (
@@ -91,7 +97,7 @@ def hardened(
     found: tuple[str, ...] = ()
     if "canaries" in wanted and not _about_canaries(own):
         found = _CANARIES[canaries]
-    if "checked_calls" in wanted and system in ("linux", "android"):
+    if "checked_calls" in wanted and PLATFORMS[system].checked_calls:
         found = (*found, *_CHECKED_CALLS)
     return (*found, *own)
 
@@ -144,9 +150,8 @@ def unit_flags(
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
     flags = [level, *_COMMON, *(own.c if language == "c" else ())]
     if language == "c++":
-        absent = own.absent.get(system, frozenset())
         flags += [own.standard, "-fvisibility-inlines-hidden"]
-        flags += [macro for macro in own.macros if macro not in absent]
+        flags += [macro for macro in own.macros if macro not in _LACKS[system]]
         flags += own.release if purpose == "release" else own.tracer
         flags += [f"-I{folder}" for folder in own.include]
     return together(flags) if lto else tuple(flags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -53,6 +53,7 @@ class VariantObjects:
     library          that library's units
     cxx_library      the C++ library, where links bring none: linked as an archive
     library_bytes    size of the sections of them that are needed, as its index has it
+    texts            file (`$cache/...`) -> text, of its generated units that are not written yet
     """
 
     plan: VariantPlan
@@ -64,6 +65,7 @@ class VariantObjects:
     library: tuple[Compile, ...] = ()
     library_bytes: int = 0
     cxx_library: tuple[Compile, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -116,7 +118,7 @@ def registration_compiles(
         _compile(
             spec,
             f"generated/{unit.name}.cpp",
-            f"$cache/{unit.path.relative_to(cache).as_posix()}",
+            _source(unit, cache),
             flags,
             {"unit": unit.digest, **of},
             _REGISTRATION_COST,
@@ -124,6 +126,15 @@ def registration_compiles(
         )
         for unit in units
     )
+
+
+def unwritten(units: Iterable[GeneratedUnit], cache: Path) -> dict[str, str]:
+    """file (`$cache/...`) -> text, of the units that are not written yet."""
+    return {_source(unit, cache): unit.text for unit in units if unit.text is not None}
+
+
+def _source(unit: GeneratedUnit, cache: Path) -> str:
+    return f"$cache/{unit.path.relative_to(cache).as_posix()}"
 
 
 def native_compiles(
@@ -324,6 +335,20 @@ def action_graph(variants: Iterable[VariantObjects], links: Iterable[Link]) -> A
         for action in variant.compiles:
             compiles.setdefault(action.object, action)
     return ActionGraph({key: compiles[key] for key in sorted(compiles)}, tuple(links))
+
+
+def texts_of(variants: Iterable[VariantObjects]) -> dict[str, str]:
+    """file (`$cache/...`) -> text, of all that must be written before the variants are compiled."""
+    texts: dict[str, str] = {}
+    for variant in variants:
+        texts |= projection_files(variant.plan.projections)
+        texts |= variant.texts
+    return texts
+
+
+def projection_files(projections: Mapping[str, str]) -> dict[str, str]:
+    """file (`$cache/...`) -> text, from digest -> text of projection headers."""
+    return {f"$cache/projections/{digest}.h": text for digest, text in projections.items()}
 
 
 def sharing(variants: Mapping[str, VariantObjects]) -> dict[str, tuple[str, ...]]:

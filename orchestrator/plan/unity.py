@@ -103,6 +103,8 @@ def shard_text(rules: UnityRules, members: Iterable[Compile]) -> str:
     )
 
 
-def shard_texts(rules: UnityRules, compiles: Iterable[Compile]) -> tuple[str, ...]:
-    """The source of every shard among `compiles`."""
-    return tuple(shard_text(rules, action.members) for action in compiles if action.members)
+def shard_files(rules: UnityRules, compiles: Iterable[Compile]) -> dict[str, str]:
+    """file (`$cache/...`) -> text, of every shard among `compiles`."""
+    return {
+        action.source: shard_text(rules, action.members) for action in compiles if action.members
+    }

@@ -25,7 +25,6 @@ from typing import Final
 import yaml
 
 from orchestrator.pytorch.versions import VersionData
-from orchestrator.values.config import System
 from orchestrator.values.versions import ModelVersions
 
 # Facts that no version has for itself.
@@ -39,7 +38,6 @@ class UnitFlags:
     standard    of C++
     macros      of every C++ unit
     release     macros of a release variant, `tracer` of a tracer
-    absent      of `macros`, what a system's C library does not have
     c           of every unit of C
     include     folders on the include path, in order
     unexported  of these, what no header of the C++ API is in
@@ -49,7 +47,6 @@ class UnitFlags:
     macros: tuple[str, ...]
     release: tuple[str, ...]
     tracer: tuple[str, ...]
-    absent: Mapping[System, frozenset[str]]
     c: tuple[str, ...]
     include: tuple[str, ...]
     unexported: frozenset[str]

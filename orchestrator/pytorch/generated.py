@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialect import Generated
+from orchestrator.system.process import LOCAL, Command, CommandRunner
 from orchestrator.system.sums import SUMS, publish
 
 # Raised when a dialect's commands change what they write.
@@ -41,6 +41,7 @@ def generate_sources(
     cache: Path,
     env: Mapping[str, str],
     progress: Callable[[str], None],
+    runner: CommandRunner = LOCAL,
 ) -> Path:
     """The folder of the generated files; written on first use, all or nothing (about 12 s).
 
@@ -58,7 +59,7 @@ def generate_sources(
         for generator in generated.sources:
             output = staging / generator.into
             output.mkdir(exist_ok=True)
-            _run(generator.arguments, output, tree, env)
+            _run(generator.arguments, output, tree, env, runner)
         staging.chmod(0o755)
         publish(staging, folder)
     finally:
@@ -71,20 +72,17 @@ def _name(tree_digest: str) -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
-def _run(arguments: str, output: Path, tree: Path, env: Mapping[str, str]) -> None:
+def _run(
+    arguments: str, output: Path, tree: Path, env: Mapping[str, str], runner: CommandRunner
+) -> None:
     # The tree is the working folder and comes first for `-m`, as PYTHONPATH for a script; there "."
     # stands for it, for that variable cannot hold a path with a colon.
-    done = subprocess.run(
-        [sys.executable, *arguments.split(), str(output)],
-        cwd=tree,
-        env={**env, "PYTHONPATH": ".", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
+    argv = [sys.executable, *arguments.split(), str(output)]
+    own = {**env, "PYTHONPATH": ".", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = runner.run(Command(argv, own, tree))
+    if done.code:
         raise GenerationFailedError(
             f"{arguments.removeprefix('-m ').split()[0]} of the pinned tree failed",
             hint="orchestrator fetch --verify checks the source tree",
-            details="\n".join(done.stderr.splitlines()[-12:]),
+            details="\n".join(done.err.splitlines()[-12:]),
         )

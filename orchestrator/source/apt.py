@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from orchestrator.source.unpack import ArchiveMismatchError
-from orchestrator.system.process import Finished, WayClosed, run
+from orchestrator.system.process import LOCAL, Command, CommandRunner, Finished, WayClosed
 from orchestrator.values.config import DebianSource
 
 UPDATE_SECONDS: Final = 300
@@ -69,8 +69,10 @@ class PrivateApt:
         type_: Type,
         suites: Sequence[str],
         progress: Callable[[str], None],
+        runner: CommandRunner = LOCAL,
     ) -> None:
         self._folder = folder
+        self._runner = runner
         self._env = {**env, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
         self._type: Type = type_
         self._suites = suites
@@ -126,7 +128,7 @@ class PrivateApt:
 
     def _run(self, argv: Sequence[str], seconds: float) -> Finished:
         try:
-            return run(argv, self._env, self._folder, seconds)
+            return self._runner.run(Command(argv, self._env, self._folder, seconds))
         except FileNotFoundError:
             raise WayClosed(f"{argv[0]} is not installed here") from None
 
@@ -147,8 +149,9 @@ class AptClient(PrivateApt):
         env: Mapping[str, str],
         suites: Sequence[str],
         progress: Callable[[str], None],
+        runner: CommandRunner = LOCAL,
     ) -> None:
-        super().__init__(folder, env, "deb-src", suites, progress)
+        super().__init__(folder, env, "deb-src", suites, progress, runner)
 
     def download(self, source: DebianSource) -> Path:
         """The upstream archive of `source`, in this client's folder, its sha256 verified.

@@ -22,7 +22,7 @@ from typing import Final
 from orchestrator.errors import OrchestratorError
 from orchestrator.source.apt import DOWNLOAD_SECONDS, PrivateApt, update_fault
 from orchestrator.system.locks import file_lock
-from orchestrator.system.process import WayClosed, run
+from orchestrator.system.process import LOCAL, Command, CommandRunner, WayClosed
 
 MARKER: Final = ".packages.json"
 UNPACK_SECONDS: Final = 300
@@ -35,7 +35,11 @@ class PackagesUnavailableError(OrchestratorError):
 
 
 def binary_packages(
-    names: Sequence[str], folder: Path, env: Mapping[str, str], progress: Progress
+    names: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    progress: Progress,
+    runner: CommandRunner = LOCAL,
 ) -> Path:
     """Unpack packages (`name`, or `name:architecture`) below `folder`, unless they are there.
 
@@ -54,7 +58,7 @@ def binary_packages(
         if _unpacked(folder) != wanted:
             with _staging(folder) as staging:
                 try:
-                    _fetch(wanted, folder, staging, env, progress)
+                    _fetch(wanted, folder, staging, env, progress, runner)
                 except WayClosed as reason:
                     raise _unavailable(wanted, str(reason)) from reason
     return folder
@@ -69,8 +73,9 @@ class BinaryClient(PrivateApt):
         env: Mapping[str, str],
         architectures: Sequence[str],
         progress: Progress,
+        runner: CommandRunner = LOCAL,
     ) -> None:
-        super().__init__(folder, env, "deb", (), progress)
+        super().__init__(folder, env, "deb", (), progress, runner)
         native = self._config(NATIVE="APT::Architecture")["NATIVE"]
         self._architectures = tuple(dict.fromkeys((native, *architectures)))
 
@@ -92,16 +97,21 @@ class BinaryClient(PrivateApt):
 
 
 def _fetch(
-    wanted: Sequence[str], folder: Path, staging: Path, env: Mapping[str, str], progress: Progress
+    wanted: Sequence[str],
+    folder: Path,
+    staging: Path,
+    env: Mapping[str, str],
+    progress: Progress,
+    runner: CommandRunner,
 ) -> None:
     """Put the packages together in `staging`, and then at once in their place."""
     client, root = staging / "apt", staging / "root"
     client.mkdir()
     root.mkdir()
     foreign = sorted({name.partition(":")[2] for name in wanted} - {"", "all", "any", "native"})
-    archives = BinaryClient(client, env, foreign, progress).download(wanted)
+    archives = BinaryClient(client, env, foreign, progress, runner).download(wanted)
     for archive in archives:
-        _unpack(archive, root, env)
+        _unpack(archive, root, env, runner)
     text = {"packages": wanted, "archives": [archive.name for archive in archives]}
     (root / MARKER).write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
     if folder.exists():
@@ -115,9 +125,10 @@ def _fetch(
     root.rename(folder)
 
 
-def _unpack(archive: Path, root: Path, env: Mapping[str, str]) -> None:
+def _unpack(archive: Path, root: Path, env: Mapping[str, str], runner: CommandRunner) -> None:
     try:
-        done = run(["dpkg-deb", "--extract", str(archive), str(root)], env, root, UNPACK_SECONDS)
+        argv = ["dpkg-deb", "--extract", str(archive), str(root)]
+        done = runner.run(Command(argv, env, root, UNPACK_SECONDS))
     except FileNotFoundError:
         raise WayClosed("dpkg-deb is not installed here") from None
     if done.code != 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from orchestrator.system.process import Finished, WayClosed, run
+from orchestrator.system.process import LOCAL, Command, CommandRunner, Finished, WayClosed
 from orchestrator.values.config import GitSource
 
 ASK_SECONDS: Final = 30
@@ -23,6 +23,7 @@ def clone(
     root: Path,
     env: Mapping[str, str],
     progress: Callable[[str], None],
+    runner: CommandRunner = LOCAL,
 ) -> None:
     """Check `source.tag` (a tag or branch) out into the new folder `into`.
 
@@ -30,7 +31,8 @@ def clone(
     """
     progress(f"git: asking {source.remote} for {source.tag}")
     refs = [f"refs/tags/{source.tag}", f"refs/heads/{source.tag}"]
-    asked = _git(["ls-remote", "--", source.remote, *refs], root, env, ASK_SECONDS)
+    argv = ["ls-remote", "--", source.remote, *refs]
+    asked = _git(argv, root, env, ASK_SECONDS, runner)
     if asked.code != 0:
         raise WayClosed(f"{source.remote}: {asked.reason()}")
     if not asked.out.strip():
@@ -38,12 +40,14 @@ def clone(
     progress(f"git: cloning {source.tag}")
     options = ["--quiet", "--depth=1", "--no-recurse-submodules", f"--branch={source.tag}"]
     argv = ["clone", *options, "--", source.remote, str(into)]
-    cloned = _git(argv, root, env, CLONE_SECONDS)
+    cloned = _git(argv, root, env, CLONE_SECONDS, runner)
     if cloned.code != 0:
         raise WayClosed(f"{source.remote}: {cloned.reason()}")
 
 
-def _git(argv: list[str], cwd: Path, env: Mapping[str, str], seconds: float) -> Finished:
+def _git(
+    argv: list[str], cwd: Path, env: Mapping[str, str], seconds: float, runner: CommandRunner
+) -> Finished:
     quiet = {
         **env,
         "LC_ALL": "C",
@@ -56,6 +60,6 @@ def _git(argv: list[str], cwd: Path, env: Mapping[str, str], seconds: float) -> 
     options = ["http.lowSpeedLimit=1000", "http.lowSpeedTime=30", "core.autocrlf=false"]
     head = ["git", *(word for option in options for word in ("-c", option))]
     try:
-        return run([*head, *argv], quiet, cwd, seconds)
+        return runner.run(Command([*head, *argv], quiet, cwd, seconds))
     except FileNotFoundError:
         raise WayClosed("git is not installed here") from None

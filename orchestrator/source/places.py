@@ -95,7 +95,8 @@ class Ways:
 
     def _git(self, source: GitSource, staged: Path, rules: TreeRules) -> None:
         checkout = staged.with_name(staged.name + ".git")
-        clone(source, checkout, self.context.root, self.context.env, self.progress)
+        context = self.context
+        clone(source, checkout, context.root, context.env, self.progress, context.runner)
         _copy(checkout, staged, rules)
         shutil.rmtree(checkout)
 

@@ -49,7 +49,7 @@ def limits(machine: Machine, jobs: int | None, unit: int, heavy_unit: int) -> Li
 
 def this_machine(root: Path = Path("/")) -> Machine:
     """This process's share of the machine; `root` is where proc and sys are mounted."""
-    cores = float(len(os.sched_getaffinity(0)))
+    cores = float(usable_cores())
     memory = _kernel_memory(root)
     for folder in _groups(root):
         cores = min(cores, _quota(folder))
@@ -59,6 +59,13 @@ def this_machine(root: Path = Path("/")) -> Machine:
             if text.isdigit():
                 memory = min(memory, int(text))
     return Machine(max(1, math.ceil(cores)), memory)
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on; all of them where a system does not tell (macOS)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _kernel_memory(root: Path) -> int:

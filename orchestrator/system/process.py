@@ -1,15 +1,21 @@
-"""Runs the machine's own clients (git, apt): never interactive, never longer than it is given."""
+"""The one place that starts a process: never interactive, never longer than it is given.
+
+Whoever needs a program takes a `CommandRunner` and hands it a `Command`; `LOCAL` runs them on this
+machine.  No other module starts one (`tests/unit/repository/test_processes.py`).
+"""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Protocol
 
 
 class WayClosed(Exception):
@@ -17,12 +23,57 @@ class WayClosed(Exception):
 
 
 @dataclass(frozen=True)
-class Finished:
-    """How a process ended; `code` is None where it was stopped because its time was over."""
+class Limits:
+    """What a process may use at most, in bytes; it leaves no core file.
 
+    memory  of its address space
+    file    of each file that it writes, its stderr among them
+    """
+
+    memory: int
+    file: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run, and all that it is given.
+
+    env      its whole environment; None: that of this process
+    cwd      its working folder; None: that of this process
+    timeout  seconds after which it is killed; None: it may take as long as it likes
+    input    what it reads from stdin
+    limits   for a program that is not trusted
+    tail     of one that may print without end: its stdout is thrown away, and at most so many
+             bytes of the end of its stderr are kept
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str] | None
+    cwd: Path | None = None
+    timeout: float | None = None
+    input: bytes = b""
+    limits: Limits | None = None
+    tail: int | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended; `code` is None where it was killed because its time was over."""
+
+    argv: tuple[str, ...]
     code: int | None
-    out: str
-    err: str
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+    @property
+    def out(self) -> str:
+        """What it wrote to stdout, as text."""
+        return _text(self.stdout)
+
+    @property
+    def err(self) -> str:
+        """What it wrote to stderr, as text."""
+        return _text(self.stderr)
 
     def reason(self) -> str:
         """One line that says why it failed: the first error that it wrote, else its last line."""
@@ -32,39 +83,124 @@ class Finished:
         return f"it took too long ({said})" if self.code is None else said
 
 
-def run(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) -> Finished:
-    """Run `argv` for at most `timeout` seconds, with nothing to read from.
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "replace").replace("\r\n", "\n")
 
-    It and all that it started are killed when the time is over, or on Ctrl-C. Raises
-    `FileNotFoundError` where there is no such program.
-    """
-    # Between the start of a process and the first line that could kill it, a Ctrl-C would leave it
-    # running: it is kept until then.
-    with (
-        kept_interrupts() as let_through,
-        subprocess.Popen(
-            argv,
-            env=dict(env),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        ) as process,
+
+class CommandRunner(Protocol):
+    """Runs commands; passed in, so that a caller decides where they run, and whether."""
+
+    def run(self, command: Command) -> Finished:
+        """Run it to its end.
+
+        It and all that it started are killed when its time is over, or on Ctrl-C. Raises
+        `FileNotFoundError` where there is no such program, and other `OSError`s where it cannot be
+        started.
+        """
+        ...
+
+    # what a program said of itself is remembered for each runner
+    def __hash__(self) -> int: ...
+
+    def stream(self, command: Command, feed: Callable[[bytes], None]) -> int:
+        """Run a program that ends by itself on SIGINT, and cleans up; its exit code.
+
+        What it writes to stdout and stderr goes to `feed` as it comes. On Ctrl-C, or what `feed`
+        raises, it gets a SIGINT and its end is waited for. `timeout`, `input`, `limits` and `tail`
+        do not apply.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalRunner:
+    """Runs commands as processes of this machine."""
+
+    def run(self, command: Command) -> Finished:
+        """See `CommandRunner`."""
+        argv = tuple(command.argv)
+        # Between the start of a process and the first line that could kill it, a Ctrl-C would leave
+        # it running: it is kept until then.
+        with kept_interrupts() as let_through, ExitStack() as opened:
+            stderr = None
+            if command.tail is not None:
+                # the fast path of a build, which imports this, needs no such file
+                import tempfile
+
+                stderr = opened.enter_context(tempfile.TemporaryFile())
+            process = opened.enter_context(_start(command, stderr))
+            try:
+                let_through()
+                out, err = process.communicate(command.input or None, timeout=command.timeout)
+                code: int | None = process.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                out, err = process.communicate()
+                code = None
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+            if stderr is not None and command.tail is not None:
+                stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - command.tail))
+                err = stderr.read()
+            return Finished(argv, code, out or b"", err or b"")
+
+    def stream(self, command: Command, feed: Callable[[bytes], None]) -> int:
+        """See `CommandRunner`."""
+        with (
+            kept_interrupts() as let_through,
+            subprocess.Popen(
+                command.argv,
+                env=_environment(command),
+                cwd=command.cwd,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            ) as process,
+        ):
+            assert process.stdout is not None
+            try:
+                let_through()
+                while chunk := os.read(process.stdout.fileno(), 65536):
+                    feed(chunk)
+                return process.wait()
+            except BaseException:
+                # A terminal's Ctrl-C reaches it too; a signal to this process alone does not.
+                process.send_signal(signal.SIGINT)
+                process.communicate()
+                raise
+
+
+LOCAL = LocalRunner()
+
+
+def _start(command: Command, stderr: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    limits = command.limits
+    return subprocess.Popen(
+        command.argv,
+        env=_environment(command),
+        cwd=command.cwd,
+        stdin=subprocess.PIPE if command.input else subprocess.DEVNULL,
+        stdout=subprocess.PIPE if stderr is None else subprocess.DEVNULL,
+        stderr=subprocess.PIPE if stderr is None else stderr,
+        start_new_session=True,
+        # unsafe beside threads: nothing of ours runs in threads while programs have limits
+        preexec_fn=None if limits is None else lambda: _limit(limits),
+    )
+
+
+def _environment(command: Command) -> dict[str, str] | None:
+    return None if command.env is None else dict(command.env)
+
+
+def _limit(limits: Limits) -> None:
+    for kind, most in (
+        (resource.RLIMIT_AS, limits.memory),
+        (resource.RLIMIT_FSIZE, limits.file),
+        (resource.RLIMIT_CORE, 0),
     ):
-        try:
-            let_through()
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            return Finished(None, out, err)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return Finished(process.returncode, out, err)
+        _, hard = resource.getrlimit(kind)
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (least, least))
 
 
 @contextmanager

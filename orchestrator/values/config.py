@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -43,6 +43,7 @@ PackageKind = Literal["tar", "deb", "aar", "xcframework"]
 System = Literal["linux", "android", "ios", "ios-simulator"]
 Processor = Literal["x86_64", "arm64", "armv7"]
 ObjectFormat = Literal["elf", "macho"]
+CompilerKind = Literal["zig", "command", "ndk", "xcode"]
 Dtype = Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 Fill = Literal["zeros", "ones", "arange", "uniform", "normal", "randint"]
 
@@ -693,6 +694,12 @@ class Compiler(OneOf):
     command: CommandCompiler | None = Field(None, description="Compilers of this machine.")
     ndk: NdkCompiler | None = Field(None, description="The Android NDK.")
     xcode: XcodeCompiler | None = Field(None, description="Xcode.")
+
+    @property
+    def kind(self) -> CompilerKind:
+        """The key that is given."""
+        kinds: tuple[CompilerKind, ...] = get_args(CompilerKind)
+        return next(kind for kind in kinds if getattr(self, kind) is not None)
 
 
 class Emulator(Declared):

@@ -8,14 +8,12 @@ has the user's rights all the same.
 from __future__ import annotations
 
 import json
-import os
-import resource
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator.system.process import LOCAL, Command, CommandRunner, Limits
 from orchestrator.trace.runs import RunsUnreadableError, parse_runs
 from orchestrator.values.config import ModelConfig
 from orchestrator.verify.inputs import inputs_json
@@ -46,6 +44,7 @@ def run_driver(
     fill: int | None = None,
     level: str | None = None,
     threads: int | None = None,
+    runner: CommandRunner = LOCAL,
 ) -> DriverRun:
     """Run `argv` on a model's inputs; arguments are left out of the result.
 
@@ -61,26 +60,21 @@ def run_driver(
             with inputs.open("w", encoding="utf-8") as file:
                 json.dump(inputs_json(model.inputs), file)
             arguments += ["--inputs", str(inputs)]
-        said = Path(folder) / "stderr"
-        with said.open("wb") as stderr:
-            try:
-                code = subprocess.run(
-                    [*argv, *arguments],
-                    env={**_reduced(env), **_filling(fill), **_level(level), **_threads(threads)},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=stderr,
-                    check=False,
-                    timeout=TIME_LIMIT,
-                    # nothing of ours runs in threads while models run
-                    preexec_fn=_limit,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                return DriverRun(-1, None, f"still running after {TIME_LIMIT} s")
+        done = runner.run(
+            Command(
+                [*argv, *arguments],
+                {**_reduced(env), **_filling(fill), **_level(level), **_threads(threads)},
+                timeout=TIME_LIMIT,
+                limits=Limits(MEMORY_LIMIT, OUTPUT_LIMIT),
+                tail=_SAID,
+            )
+        )
+        if done.code is None:
+            return DriverRun(-1, None, f"still running after {TIME_LIMIT} s")
         try:
-            return DriverRun(code, _read(output), _end_of(said))
+            return DriverRun(done.code, _read(output), done.err)
         except RunsUnreadableError as error:
-            return DriverRun(code, None, f"{_end_of(said)}\nits result cannot be read: {error}")
+            return DriverRun(done.code, None, f"{done.err}\nits result cannot be read: {error}")
 
 
 def _reduced(env: Mapping[str, str]) -> dict[str, str]:
@@ -111,17 +105,6 @@ def _threads(count: int | None) -> dict[str, str]:
     return {} if count is None else {"LTA_THREADS": str(count)}
 
 
-def _limit() -> None:
-    for kind, most in (
-        (resource.RLIMIT_AS, MEMORY_LIMIT),
-        (resource.RLIMIT_FSIZE, OUTPUT_LIMIT),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(kind)
-        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (least, least))
-
-
 def _read(path: Path) -> dict[str, Any] | None:
     """The result; None where there is none. Raises RunsUnreadableError."""
     try:
@@ -131,9 +114,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     # The file's own path would make a recording differ from machine to machine.
     value.pop("model", None)
     return value
-
-
-def _end_of(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _SAID))
-        return file.read().decode(errors="replace")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from orchestrator.system.interrupts import ends_the_process
+from orchestrator.system.process import LOCAL
 
 with ends_the_process():
     from orchestrator.build.execute import carry_out
@@ -93,7 +94,7 @@ def build(root: Path, cache: Path, count: int) -> None:
         **dict.fromkeys(("cxx", "cc", "ar"), tools / "both"), link_flags=(), version="toy"
     )
     session: Any = SimpleNamespace(
-        context=SimpleNamespace(cache=cache, state=state, env=os.environ),
+        context=SimpleNamespace(cache=cache, state=state, env=os.environ, runner=LOCAL),
         folders=folders,
         prepared=(
             SimpleNamespace(
@@ -115,7 +116,7 @@ def build(root: Path, cache: Path, count: int) -> None:
         carried = carry_out(
             session,
             ActionGraph({action.object: action for action in actions}, (link,)),
-            {"p": "// a projection\n"},
+            {"$cache/projections/p.h": "// a projection\n"},
             name="build",
             jobs=4,
             keep_going=False,

@@ -30,6 +30,7 @@ from orchestrator.codegen.projection import projection_text
 from orchestrator.context import Context
 from orchestrator.index.model import UnitFacts
 from orchestrator.load.workspace import cache_folder, load_config
+from orchestrator.plan.graph import projection_files
 from orchestrator.plan.variant import compilation
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import ActionGraph
@@ -102,7 +103,9 @@ class Workspace:
         for abi, paths in units.items():
             # not `size`: the bitcode in its objects holds the path of the source
             wanted = Wanted("test", abi, EVERYTHING, session.kernels, "release", "balanced")
-            spec = replace(spec_of(session, wanted), entry=frozenset())
+            spec = replace(
+                spec_of(session, session.prepare_planning([abi]), wanted), entry=frozenset()
+            )
             text = projection_text(OPEN, EVERYTHING)
             assert text is not None
             projections[text_digest(text)] = text
@@ -114,7 +117,7 @@ class Workspace:
         carried = carry_out(
             session,
             ActionGraph({action.object: action for action in compiles.values()}),
-            projections,
+            projection_files(projections),
             name="fanout",
             targets=sorted(action.object for action in compiles.values()),
             jobs=4,

@@ -16,11 +16,11 @@ from ziglang import __file__ as _ziglang
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config import Processor, ToolchainConfig
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/android"
-ABIS = {
+ABIS: Mapping[str, Processor] = {
     "android-arm64-v8a": "arm64",
     "android-armeabi-v7a": "armv7",
     "android-x86_64": "x86_64",

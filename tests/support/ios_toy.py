@@ -22,7 +22,6 @@ import ninja
 from package_toy import TOY, inputs
 from ziglang import __file__ as _ziglang
 
-from orchestrator.codegen.units import write_unit
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     compiler_environment,
@@ -36,6 +35,7 @@ from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks, static_links
 from orchestrator.plan.variant import VariantPlan, VariantSpec
+from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
 
@@ -200,8 +200,8 @@ def toy_objects(abi: str, folder: Path, anchors: bool) -> VariantObjects:
     objects = VariantObjects(plan, registrations=(registrations,), native=(api, dead))
     if not anchors:
         return objects
-    text = anchors_text(anchors_of(objects))
-    source = write_unit("anchors", text, folder / "cache/anchors").path
+    source = folder / "cache/anchors/anchors.cpp"
+    write_if_changed(source, anchors_text(anchors_of(objects)))
     keeper = replace(_compile(abi, "anchors"), source=f"$cache/anchors/{source.name}")
     return anchored(objects, [keeper])
 

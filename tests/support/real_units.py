@@ -15,7 +15,7 @@ from orchestrator.build.session import Session
 from orchestrator.codegen.projection import index_text
 from orchestrator.index.model import UnitFacts
 from orchestrator.plan.flags import Purpose
-from orchestrator.plan.graph import native_compiles
+from orchestrator.plan.graph import native_compiles, projection_files
 from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
@@ -71,7 +71,7 @@ class RealUnits:
         carried = carry_out(
             self.session,
             ActionGraph(compiles),
-            {text_digest(text): text},
+            projection_files({text_digest(text): text}),
             name="test",
             targets=sorted(compiles),
             jobs=None,

@@ -30,7 +30,6 @@ FLAGS: Final = UnitFlags(
     # The dispatcher tells its observers of every operator, and AT_DISPATCH of every tag and dtype.
     tracer=("-DSTRIP_ERROR_MESSAGES", "-DENABLE_RECORD_KERNEL_FUNCTION_DTYPE"),
     # bionic has no POSIX shared memory
-    absent={"android": frozenset({"-DHAVE_SHM_OPEN=1", "-DHAVE_SHM_UNLINK=1"})},
     # miniz, beside QNNPACK: its checksum is our own unit (native/archive/crc32.cpp)
     c=("-DUSE_EXTERNAL_MZCRC",),
     # Order matters: the shared selection header must hide upstream's generated one.

@@ -7,7 +7,6 @@ import package_toy as toy
 import pytest
 
 from orchestrator.binary.elf import (
-    SYSTEM_LIBRARIES,
     ElfRules,
     ForeignLibraryError,
     NotElfError,
@@ -23,12 +22,13 @@ from orchestrator.binary.elf import (
     soname_of,
     violations,
 )
+from orchestrator.platforms.linux import LIBRARY
 
 RULES = ElfRules(
     soname="libtoy_torch.so",
     processor="x86_64",
     exports=frozenset(("lta_add", "lta_version")),
-    system_libraries=SYSTEM_LIBRARIES["linux-gnu"],
+    system_libraries=LIBRARY.system_libraries["gnu"],
 )
 
 

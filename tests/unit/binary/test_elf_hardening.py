@@ -9,7 +9,7 @@ import package_toy as toy
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from orchestrator.binary.elf import SYSTEM_LIBRARIES, ElfRules, check, violations
+from orchestrator.binary.elf import ElfRules, check, violations
 from orchestrator.binary.elf_hardening import (
     ExecutableStackError,
     LazyBindingError,
@@ -20,12 +20,13 @@ from orchestrator.binary.elf_hardening import (
 from orchestrator.binary.elf_strip import split
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.flags import guards_stack, hardened
+from orchestrator.platforms.linux import LIBRARY
 
 RULES = ElfRules(
     soname="libtoy_torch.so",
     processor="x86_64",
     exports=frozenset(("lta_add", "lta_version")),
-    system_libraries=SYSTEM_LIBRARIES["linux-gnu"],
+    system_libraries=LIBRARY.system_libraries["gnu"],
 )
 PT_NULL, PT_GNU_STACK = 0, 0x6474E551
 

@@ -15,14 +15,15 @@ import pytest
 from core_toy import FACTS, spec
 from package_toy import BUILD_ID
 
-from orchestrator.binary.elf import SYSTEM_LIBRARIES, ElfRules, UnrelocatedError, check
+from orchestrator.binary.elf import ElfRules, UnrelocatedError, check
 from orchestrator.build.links import variant_links
-from orchestrator.build.prepare import NATIVE
+from orchestrator.build.prepare import NATIVE, Prepared
 from orchestrator.build.variants import SELF_RELOCATION, runtime_library
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.flags import RELOCATION_FLAGS
+from orchestrator.platforms.linux import LIBRARY
 
 ROOT = Path(__file__).parents[3]
 # Vtables, a table far longer than a word of the packed table tells of, words between that are not
@@ -61,7 +62,7 @@ RULES = ElfRules(
     soname="libself.so",
     processor="x86_64",
     exports=frozenset(("lta_total", "lta_table")),
-    system_libraries=SYSTEM_LIBRARIES["linux-gnu"],
+    system_libraries=LIBRARY.system_libraries["gnu"],
 )
 
 
@@ -90,12 +91,13 @@ def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], t
     """The units that only a shared library has, and the flags of its link."""
     how = spec(self_relocation=wanted)
     runtime = SimpleNamespace(facts=FACTS, native="digest")
-    session: Any = SimpleNamespace(toolchain=lambda abi: toolchain, runtime=runtime)
-    own = runtime_library(session, how)
+    session: Any = SimpleNamespace(runtime=runtime)
+    prepared = Prepared({how.abi: toolchain})
+    own = runtime_library(session, prepared, how)
     nothing = dict.fromkeys(_OBJECTS, ())
     plan = SimpleNamespace(spec=how, whole=())
     objects: Any = SimpleNamespace(plan=plan, runtime_library=own, **nothing)
-    links = variant_links(session, "toy", "//apps/toy", objects)
+    links = variant_links(session, prepared, "toy", objects)
     return [action.unit for action in own], links.shared.flags
 
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from real_units import NoView
@@ -13,7 +14,7 @@ from real_units import NoView
 from orchestrator.build.execute import (
     Carried,
     carry_out,
-    write_projections,
+    write_texts,
 )
 from orchestrator.build.launch import with_headers
 from orchestrator.build.links import library_name
@@ -26,6 +27,7 @@ from orchestrator.deliver.headers import HeaderFile
 from orchestrator.execute.ninja_run import NinjaResult
 from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.system.process import LOCAL
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile
 
@@ -41,13 +43,16 @@ def test_a_file_is_written_only_where_it_changes(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_projections_live_by_content(tmp_path: Path) -> None:
-    folder = tmp_path / "projections"
-    write_projections(folder, {"a": "text a", "b": "text b"})
-    assert {p.name: p.read_text() for p in folder.iterdir()} == {"a.h": "text a", "b.h": "text b"}
-    before = (folder / "a.h").stat()
-    write_projections(folder, {"a": "text a"})
-    assert (folder / "a.h").stat() == before
+def test_what_a_plan_wants_written_is_written_where_it_is_not_there(tmp_path: Path) -> None:
+    session: Any = SimpleNamespace(fill=lambda text: text.replace("$cache", str(tmp_path)))
+    write_texts(session, {"$cache/projections/a.h": "text a", "$cache/stubs/b.cpp": "text b"})
+    first, second = tmp_path / "projections/a.h", tmp_path / "stubs/b.cpp"
+    assert (first.read_text(), second.read_text()) == ("text a", "text b")
+    before = first.stat()
+    second.write_text("half of")
+    write_texts(session, {"$cache/projections/a.h": "text a", "$cache/stubs/b.cpp": "text b"})
+    assert first.stat() == before
+    assert second.read_text() == "text b"
 
 
 def test_library_names() -> None:
@@ -70,7 +75,9 @@ class Fake:
         compiler.chmod(0o755)
         self.said: list[str] = []
         self.folders = {"tree": f"{root}/tree"}
-        self.context = SimpleNamespace(cache=root / "cache", state=root / "state", env=os.environ)
+        self.context = SimpleNamespace(
+            cache=root / "cache", state=root / "state", env=os.environ, runner=LOCAL
+        )
         self.runtime = SimpleNamespace(
             dialect=DIALECT,
             facts=SimpleNamespace(identity="runtime", unity=UnityRules()),
@@ -81,7 +88,8 @@ class Fake:
             cxx=compiler,
             identity="toolchain",
             compile_flags=("-DOURS=1", "-march=x"),
-            config=SimpleNamespace(system="linux", compiler=SimpleNamespace(command=None)),
+            config=SimpleNamespace(system="linux"),
+            driver=SimpleNamespace(family="clang"),
         )
 
     @property
@@ -181,7 +189,7 @@ class Workshop(Fake):
         return carry_out(
             self,  # type: ignore[arg-type]
             graph,
-            {"digest": "text"},
+            {"$cache/projections/digest.h": "text"},
             name="toy",
             targets=sorted(graph.compiles),
             jobs=1,

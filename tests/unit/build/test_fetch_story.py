@@ -43,7 +43,7 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.source.tree import TreeRules, tree_digest
-from orchestrator.system.process import Finished, run
+from orchestrator.system.process import LOCAL, Command, Finished
 from orchestrator.values.config import RuntimePin
 
 CASES = Path(__file__).parents[2] / "failing/runtime"
@@ -430,7 +430,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**env, "PYTHONPATH": str(root)},
+        env={**env, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests/support'}"},
         preexec_fn=before,
     )
 
@@ -624,13 +624,13 @@ def test_a_whole_cache_may_be_read_only(world: World, monkeypatch: pytest.Monkey
     ],
 )
 def test_the_reason_that_is_told(code: int | None, out: str, err: str, reason: str) -> None:
-    assert Finished(code, out, err).reason() == reason
+    assert Finished((), code, out.encode(), err.encode()).reason() == reason
 
 
 def test_a_client_that_takes_too_long_is_stopped_with_its_children(world: World) -> None:
     file = world.folder / "child"
     script = f"sleep 1000 & echo $! > {file}; echo began; wait"
-    done = run(["sh", "-c", script], world.env, world.folder, 0.5)
+    done = LOCAL.run(Command(["sh", "-c", script], world.env, world.folder, 0.5))
     assert (done.code, done.out) == (None, "began\n")
     wait_until(lambda: ended(int(file.read_text())))
 

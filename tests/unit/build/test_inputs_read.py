@@ -19,9 +19,10 @@ import package_toy as toy
 import pytest
 import ziglang
 
-from orchestrator.build.inputs_read import InputsRead, inputs_read, places_of
+from orchestrator.build.inputs_read import InputsRead, inputs_read
 from orchestrator.build.session import Session
 from orchestrator.commands.replay import difference, keep
+from orchestrator.compilers.command import places_of
 from orchestrator.context import Context
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.deliver.variant import DeliverInputs, deliver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,7 +15,6 @@ from golden_files import Golden
 
 from orchestrator.build import package as packaging
 from orchestrator.build.package import OtherCLibraryError, common_fingerprint
-from orchestrator.compilers.driver import Driver
 from orchestrator.context import Context
 from orchestrator.deliver.files import (
     RECORD,
@@ -26,14 +25,14 @@ from orchestrator.deliver.record import claim_packages, drop_packages
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.packagers.sums import SUMS
+from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
-from orchestrator.values.config import ToolchainConfig
+from orchestrator.values.config import Processor, System, ToolchainConfig
 from orchestrator.values.labels import Label
-from orchestrator.values.packages import default_packages, suitable_packages
 from orchestrator.values.selection import Selection
 
 CASES = toy.ROOT / "tests/failing/packages"
-TARGETS = {
+TARGETS: Mapping[str, tuple[System, Processor, str]] = {
     "linux-x86_64": ("linux", "x86_64", "x86_64-linux-gnu.2.28"),
     "linux-arm64": ("linux", "arm64", "aarch64-linux-gnu.2.28"),
     "linux-arm64-musl": ("linux", "arm64", "aarch64-linux-musl"),
@@ -90,7 +89,9 @@ class Workspace:
         )
         self.config = app.config
         self.said: list[str] = []
-        self.resolved: dict[str, Any] = {abi: SimpleNamespace(driver=Driver) for abi in targets}
+        self.resolved: dict[str, Any] = {
+            abi: SimpleNamespace(driver=SimpleNamespace(c_library="gnu")) for abi in targets
+        }
         self.session: Any = SimpleNamespace(
             context=Context(root, root / "cache", root / ".orchestrator", self.dist, {}),
             workspace=SimpleNamespace(
@@ -125,7 +126,6 @@ class Workspace:
 class Joiner(ModuleType):
     """A kind of package that holds all ABIs: a file with the folders' names."""
 
-    SYSTEMS = frozenset(("android",))
     JOINS_ABIS = True
 
     def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:

@@ -23,6 +23,7 @@ from orchestrator.models.checks import (
     MissingArgumentsError,
 )
 from orchestrator.pytorch.dialects import load_version
+from orchestrator.system.process import LOCAL
 from orchestrator.trace.difference import Change
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.operators import Arguments
@@ -71,7 +72,8 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
     def run(tracer: Tracer, *misfits: Misfit) -> Traced:
         fills: list[int | None] = []
 
-        def fake(*_: object, fill: int | None) -> DriverRun:
+        def fake(*_: object, fill: int | None, runner: object) -> DriverRun:
+            assert runner is LOCAL
             fills.append(fill)
             return tracer(len(fills) - 1)
 
@@ -85,7 +87,7 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
         )
         session = SimpleNamespace(
             say=lambda _: None,
-            context=SimpleNamespace(root=tmp_path, env={}),
+            context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
             runtime=SimpleNamespace(
                 version=load_version("1.13.1"), index=SimpleNamespace(units=())
             ),

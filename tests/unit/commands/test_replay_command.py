@@ -325,5 +325,6 @@ def test_the_fast_path_imports_little() -> None:
         "orchestrator.system",
         "orchestrator.system.environment",
         "orchestrator.system.interrupts",
+        "orchestrator.system.process",
         "orchestrator.system.terminal",
     ]

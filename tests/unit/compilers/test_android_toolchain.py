@@ -25,19 +25,21 @@ from orchestrator.binary import elf
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.build.licences import source_of
 from orchestrator.build.links import variant_links
-from orchestrator.compilers.driver import AndroidFacts
+from orchestrator.build.prepare import Prepared
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     compiler_environment,
     resolve_toolchain,
 )
 from orchestrator.deliver.manifest import AndroidFact, ToolchainFact
+from orchestrator.deliver.rules import shared_library_rules
 from orchestrator.deliver.variant import deliver
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_file import RUN, ninja_text
 from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers import aar
 from orchestrator.plan.flags import unit_flags
+from orchestrator.platforms.android import LIBRARY, packed_relocations
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
@@ -207,7 +209,14 @@ def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path, gold
     )
     delivered = deliver(inputs, tmp_path / "dist")
     header = (package_toy.TOY / "libtorch_app.h").read_text()
-    elf.check(delivered.shared_library, aar.rules(delivered.manifest, header))
+    rules = shared_library_rules(
+        delivered.manifest,
+        LIBRARY,
+        header,
+        c_library=tools.driver.c_library,
+        holds_cxx_library=tools.driver.links_cxx_library,
+    )
+    elf.check(delivered.shared_library, rules)
     packages = aar.pack([delivered.folder], tmp_path / "packages")
     assert packages[0].name.startswith("toy-libtorch-1.2.0")
     assert "NOT-FOR-RELEASE" not in packages[0].name
@@ -242,8 +251,8 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         by_need=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
-    session: Any = SimpleNamespace(toolchain=lambda abi: tools)
-    links = variant_links(session, "toy", "//apps/toy", objects)
+    session: Any = SimpleNamespace()
+    links = variant_links(session, Prepared({tools.abi: tools}), "toy", objects)
     everything = {c.object: c for c in (*compiles.values(), entry)}
     cache = folder / "objects"
     native = toy.ROOT / "orchestrator/native"
@@ -303,4 +312,4 @@ def _compile(abi: str, name: str) -> Compile:
 def test_relocations_are_packed_as_the_least_system_reads_them(
     api: int, flags: tuple[str, ...]
 ) -> None:
-    assert AndroidFacts(api, None, "c++_static").relocations == flags
+    assert packed_relocations(api) == flags

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +83,7 @@ def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
     for tool in (first.cc, first.cxx, first.ar):
         tool.write_text("#!/bin/sh\nexit 9\n")
     # the wrappers that this one has are broken: nothing is asked again
-    broken = ResolvedToolchain(first.config, first.place, first.driver, first.identity, first.tools)
+    broken = replace(first)
     assert broken.abilities == ZIG
     # other flags are another question; the wrappers are written again
     other = resolved(tmp_path, compiler, link_flags=["-Wl,--no-such-flag"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import package_toy as toy
 import pytest
 
-from orchestrator.binary.elf import SYSTEM_LIBRARIES, ElfRules, check
+from orchestrator.binary.elf import ElfRules, check
 from orchestrator.binary.elf_strip import NotStrippableError
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.files import File, ForeignFolderError
@@ -35,6 +35,7 @@ from orchestrator.deliver.variant import (
     delivering,
 )
 from orchestrator.load.workspace import load_workspace
+from orchestrator.platforms.linux import LIBRARY
 from orchestrator.system.folders import MARKER
 
 
@@ -327,7 +328,7 @@ def test_delivered_library_obeys_the_rules(full: DeliverInputs, tmp_path: Path) 
             soname="libtoy_torch.so",
             processor="x86_64",
             exports=frozenset(("lta_add", "lta_version")),
-            system_libraries=SYSTEM_LIBRARIES["linux-gnu"],
+            system_libraries=LIBRARY.system_libraries["gnu"],
         ),
     )
 

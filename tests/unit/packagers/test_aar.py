@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -39,6 +39,7 @@ from orchestrator.packagers.aar_java import (
     java_package,
     java_sources,
 )
+from orchestrator.values.config import Processor
 
 GOLDEN = toy.GOLDEN / "aar"
 PAGES = "-Wl,-z,max-page-size=16384"
@@ -50,7 +51,7 @@ const char *lta_version(void) { return "toy 1"; }
 __attribute__((visibility("default"))) int JNI_OnLoad(void *vm, void *reserved);
 int JNI_OnLoad(void *vm, void *reserved) { (void)vm, (void)reserved; return 0x10006; }
 """
-ARCHITECTURES = {
+ARCHITECTURES: Mapping[str, tuple[Processor, str]] = {
     "android-arm64-v8a": ("arm64", "aarch64-linux-musl"),
     "android-armeabi-v7a": ("armv7", "arm-linux-musleabihf"),
     "android-x86_64": ("x86_64", toy.TARGET),

@@ -20,7 +20,7 @@ from orchestrator.deliver.files import EPOCH, ForeignFileError
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.packagers import PACKAGERS, deb, tarball
 from orchestrator.packagers.deb import NotForDebianError
-from orchestrator.values.config import PackageKind
+from orchestrator.values.config import PackageKind, System
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def test_a_release_candidate_sorts_before_its_release(quick: DeliverInputs, tmp_
     ],
 )
 def test_other_systems_get_no_debian_package(
-    system: str, target: str | None, seen: str, quick: DeliverInputs, tmp_path: Path
+    system: System, target: str | None, seen: str, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     compiler = "zig" if target else "ndk"
     toolchain = quick.toolchain.model_copy(update={"target": target, "compiler": compiler})

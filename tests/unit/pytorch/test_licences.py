@@ -19,7 +19,7 @@ from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 
 from orchestrator.build.licences import held_parts, licences, of_linked, source_of
 from orchestrator.compilers.driver import LinkedPart
-from orchestrator.compilers.zig import find_zig
+from orchestrator.compilers.registry import COMPILERS
 from orchestrator.deliver.variant import Licence
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
@@ -27,7 +27,8 @@ from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import LicenceRule
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import ZigCompiler
+from orchestrator.system.process import LOCAL
+from orchestrator.values.config import ToolchainConfig
 
 RULES = load_version("1.13.1").licences
 GNU = "x86_64-linux-gnu.2.28"
@@ -36,7 +37,12 @@ CACHE = load_workspace(toy.ROOT, os.environ).cache
 
 
 def parts(target: str) -> dict[str, LinkedPart]:
-    driver = find_zig(ZigCompiler(target=target), Place("here"), CACHE)
+    declared = {
+        **{"abi": "toy", "system": "linux", "processor": "x86_64", "format": "elf", "run": "none"},
+        "compiler": {"zig": {"target": target}},
+    }
+    config = ToolchainConfig.model_validate(declared)
+    driver = COMPILERS["zig"].find(config, Place("here"), CACHE, os.environ, LOCAL)
     return {part.name: part for part in driver.linked}
 
 

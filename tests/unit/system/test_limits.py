@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from orchestrator.system.limits import Limits, Machine, limits, this_machine
+from orchestrator.system.limits import Limits, Machine, limits, this_machine, usable_cores
 
 GB = 10**9
 UNIT, HEAVY = 400 * 10**6, 600 * 10**6
@@ -90,6 +91,14 @@ def test_control_groups_v1(tmp_path: Path) -> None:
         "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
     }
     assert this_machine(write(tmp_path, files)) == Machine(4, GB)
+
+
+def test_a_system_that_tells_no_cores_of_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert usable_cores() == this_machine(tmp_path).cores == 7
 
 
 def test_this_machine_here() -> None:

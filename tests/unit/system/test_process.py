@@ -10,23 +10,64 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.system.process import Finished, kept_interrupts, run
+from orchestrator.system.process import LOCAL, Command, Finished, Limits, kept_interrupts
 
 
 def test_how_a_process_ended(tmp_path: Path) -> None:
-    done = run(["sh", "-c", "pwd; echo no >&2; exit 3"], os.environ, tmp_path, 10)
-    assert done == Finished(3, f"{tmp_path}\n", "no\n")
+    argv = ["sh", "-c", "pwd; echo no >&2; exit 3"]
+    done = LOCAL.run(Command(argv, os.environ, tmp_path, 10))
+    assert done == Finished(tuple(argv), 3, f"{tmp_path}\n".encode(), b"no\n")
+    assert (done.out, done.err) == (f"{tmp_path}\n", "no\n")
+
+
+def test_what_it_is_given(tmp_path: Path) -> None:
+    given = Command(["sh", "-c", "cat; echo $A$HOME"], {"A": "a"}, tmp_path, input=b"in\r\n\xff ")
+    assert LOCAL.run(given).out == "in\n\ufffd a\n"
+    # nothing to read is an end, not a terminal
+    assert LOCAL.run(Command(["cat"], None)).stdout == b""
+
+
+def test_one_that_prints_without_end(tmp_path: Path) -> None:
+    """Its stdout is thrown away, of its stderr the end is kept, up to what a file may have."""
+    script = "while echo 123456789; do echo 123456789 >&2; done"
+    limits = Limits(2**30, 4000)
+    done = LOCAL.run(
+        Command(["sh", "-c", script], os.environ, tmp_path, 20, limits=limits, tail=15)
+    )
+    assert done.code not in (0, None)
+    assert (done.stdout, done.stderr) == (b"", b"6789\n123456789\n")
+
+
+def test_a_stream_comes_as_it_is_written() -> None:
+    got = list[bytes]()
+    assert LOCAL.stream(Command(["sh", "-c", "echo a; echo b >&2; exit 4"], None), got.append) == 4
+    assert b"".join(got) == b"a\nb\n"
+
+
+def test_a_stream_that_is_given_up_ends_by_itself(tmp_path: Path) -> None:
+    """It gets a SIGINT, and the time to clean up."""
+    script = "trap 'echo > cleaned; exit 130' INT; echo $$; while :; do sleep 0.05; done"
+    started = list[int]()
+
+    def give_up(chunk: bytes) -> None:
+        started.append(int(chunk))
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        LOCAL.stream(Command(["sh", "-c", script], os.environ, tmp_path), give_up)
+    assert (tmp_path / "cleaned").is_file()
+    assert _is_gone(started[0])
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(FileNotFoundError):
-        run(["no-such-program"], os.environ, tmp_path, 10)
+        LOCAL.run(Command(["no-such-program"], os.environ, tmp_path, 10))
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_one_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
-    done = run(["sh", "-c", "sleep 100 & echo $!; wait"], os.environ, tmp_path, 0.5)
+    done = LOCAL.run(Command(["sh", "-c", "sleep 100 & echo $!; wait"], None, tmp_path, 0.5))
     assert done.code is None
     assert _is_gone(int(done.out))
 
@@ -35,7 +76,7 @@ def test_ctrl_c_while_a_process_starts(tmp_path: Path, monkeypatch: pytest.Monke
     """The signal comes when the process runs and nobody knows its number yet."""
     started: list[int] = []
 
-    class Interrupted(subprocess.Popen[str]):
+    class Interrupted(subprocess.Popen[bytes]):
         def __init__(self, *arguments: object, **named: object) -> None:
             super().__init__(*arguments, **named)  # type: ignore[call-overload]
             started.append(self.pid)
@@ -43,7 +84,7 @@ def test_ctrl_c_while_a_process_starts(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("orchestrator.system.process.subprocess.Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(["sleep", "100"], os.environ, tmp_path, 200)
+        LOCAL.run(Command(["sleep", "100"], os.environ, tmp_path, 200))
     assert _is_gone(started[0])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -1,0 +1,46 @@
+"""What a delivered library must be, by its platform: rules for the checks of `binary`.
+
+`header` is the text of libtorch_app.h; `canaries` is whether functions must guard their stack.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from orchestrator.binary.elf import ElfRules
+from orchestrator.binary.macho import MachoRules
+from orchestrator.deliver.headers import api_functions
+from orchestrator.deliver.manifest import Manifest
+from orchestrator.platforms.platform import CLibrary, SharedLibrary
+
+
+def shared_library_rules(
+    manifest: Manifest,
+    library: SharedLibrary,
+    header: str,
+    *,
+    c_library: CLibrary,
+    holds_cxx_library: bool,
+    canaries: bool = False,
+    symbols: Path | None = None,
+) -> ElfRules:
+    """Those of a shared library; `symbols` were stripped off it, where they are at hand."""
+    system = library.system_libraries[c_library]
+    return ElfRules(
+        soname=PurePosixPath(manifest.library.file).name,
+        processor=manifest.processor,
+        exports=api_functions(header) | library.exports,
+        system_libraries=system if holds_cxx_library else system | library.cxx_libraries,
+        page_size=library.page_sizes[manifest.processor],
+        relocated=library.relocated,
+        canaries=canaries,
+        symbols=symbols,
+    )
+
+
+def static_library_rules(
+    manifest: Manifest, header: str, *, minimum: str, canaries: bool = False
+) -> MachoRules:
+    """Those of every member of a static library; `minimum` is the least version of the system."""
+    exports = api_functions(header)
+    return MachoRules(manifest.system, manifest.processor, minimum, exports, canaries)

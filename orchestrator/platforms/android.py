@@ -1,0 +1,52 @@
+"""Android: a shared library with a Java API for apps, delivered in AARs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from orchestrator.platforms.platform import Platform, SharedLibrary
+
+LIBRARY: Final = SharedLibrary(
+    # the NDK's stable libraries that PyTorch uses
+    system_libraries={
+        "bionic": frozenset(("libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so"))
+    },
+    # which apps carry themselves
+    cxx_libraries=frozenset(("libc++_shared.so",)),
+    # systems with pages of 16 KB run 64-bit code only
+    page_sizes={"arm64": 0x4000, "x86_64": 0x4000, "armv7": 0x1000},
+    relocated="by loader",
+    exports=frozenset(("JNI_OnLoad",)),
+)
+ANDROID: Final = Platform(
+    system="android",
+    format="elf",
+    library=LIBRARY,
+    compilers=("ndk",),
+    c_libraries=("bionic",),
+    # bionic has threads in libc, and PyTorch logs to liblog
+    link_libraries=("-lm", "-ldl", "-llog"),
+    packages=("aar", "tar"),
+    default_packages=("aar",),
+    cmake_name="Android",
+    # what CMake's Platform/Android-Determine.cmake says of an ABI
+    cmake_processors={"x86_64": "x86_64", "arm64": "aarch64", "armv7": "armv7-a"},
+    cmake_advice="use the NDK's build/cmake/android.toolchain.cmake, or the package's prefab"
+    " modules",
+    checked_calls=True,
+    # POSIX shared memory
+    lacks=frozenset(("shm_open", "shm_unlink")),
+    java=True,
+)
+
+
+def packed_relocations(api: int) -> tuple[str, ...]:
+    """How a linker packs relocations so that the least system reads them: from API level 23 on,
+    smaller from 28, with standard tags from 30 (bionic, docs/elf-relocations and
+    android-changes-for-ndk-developers.md)."""
+    if api < 23:
+        return ()
+    if api < 28:
+        return ("-Wl,--pack-dyn-relocs=android",)
+    tags = ("-Wl,--use-android-relr-tags",) if api < 30 else ()
+    return ("-Wl,--pack-dyn-relocs=android+relr", *tags)
