@@ -22,6 +22,7 @@ import ninja
 from package_toy import TOY, inputs
 from ziglang import __file__ as _ziglang
 
+from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     compiler_environment,
@@ -200,9 +201,10 @@ def toy_objects(abi: str, folder: Path, anchors: bool) -> VariantObjects:
     objects = VariantObjects(plan, registrations=(registrations,), native=(api, dead))
     if not anchors:
         return objects
-    source = folder / "cache/anchors/anchors.cpp"
-    write_if_changed(source, anchors_text(anchors_of(objects)))
-    keeper = replace(_compile(abi, "anchors"), source=f"$cache/anchors/{source.name}")
+    unit = unit_of("anchors", anchors_text(anchors_of(objects)), folder / "cache/anchors")
+    assert unit.text is not None
+    write_if_changed(unit.path, unit.text)
+    keeper = replace(_compile(abi, "anchors"), source=f"$cache/anchors/{unit.path.name}")
     return anchored(objects, [keeper])
 
 

@@ -117,7 +117,11 @@ def test_an_emulator_from_packages(toys: Path, monkeypatch: pytest.MonkeyPatch) 
     asked: list[tuple[str, ...]] = []
 
     def unpack(
-        names: Sequence[str], folder: Path, env: Mapping[str, str], progress: object
+        names: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str],
+        progress: object,
+        runner: object,
     ) -> Path:
         asked.append(tuple(names))
         if names == ["libc6-toy"]:
