@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
 from orchestrator.build.execute import Carried, ProgressSink, carry_out
@@ -103,6 +104,7 @@ def build(
         graph,
         [(v.label, (*v.objects.compiles, *v.links.driver_compiles), v.links.all) for v in variants],
     )
+    log_actions(session, (v for v in variants if v.label not in failures.by_label))
     ensure_folder(session.context.dist, "dist")
     finished = list[_Finished]()
     # the machine's own ABI first: what cannot run here is compared with it

@@ -127,7 +127,7 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
     Raises what reading traces, preparing and planning raise.
     """
     variants = plan_variants(session, labels, generate=False)
-    compiles = {variant.label: _compiles(variant) for variant in variants}
+    compiles = {variant.label: compiles_of(variant) for variant in variants}
     return plan_report(
         (
             PlannedVariant(
@@ -144,7 +144,7 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
     )
 
 
-def _compiles(variant: Variant) -> tuple[Compile, ...]:
+def compiles_of(variant: Variant) -> tuple[Compile, ...]:
     """All that a build of the variant compiles, the program that verifies it included."""
     every = (*variant.objects.compiles, *variant.links.driver_compiles)
     return tuple({action.object: action for action in every}.values())

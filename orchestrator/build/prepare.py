@@ -57,6 +57,7 @@ class PreparedRuntime:
     renamed   variables of all runtimes' actions -> its own, where its folders are not the default's
     facts     what the planner needs besides the index
     native    digest of our own C and C++ sources
+    parts     what `facts.identity` is the digest of
     """
 
     name: str
@@ -69,6 +70,7 @@ class PreparedRuntime:
     renamed: Mapping[str, str]
     facts: RuntimeFacts
     native: str
+    parts: Mapping[str, object]
 
     @property
     def version(self) -> VersionData:
@@ -167,17 +169,16 @@ def prepare_runtime(
         folders[f"library_{one}"] = str(tree)
     renamed = own_variables(name, pin, workspace.config.pins[workspace.config.default_runtime])
     units = runtime_units(fetched.tree, version)
+    parts = {
+        "tree": fetched.digest,
+        "generated": generated_identity(fetched.digest),
+        "configure": sorted(version.configure.values.items()),
+        "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
+        "native": {name: (NATIVE / name).read_text() for name in _READ_BY_UNITS},
+    }
     facts = RuntimeFacts(
         dialect=dialect,
-        identity=fingerprint(
-            {
-                "tree": fetched.digest,
-                "generated": generated_identity(fetched.digest),
-                "configure": sorted(version.configure.values.items()),
-                "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
-                "native": {name: (NATIVE / name).read_text() for name in _READ_BY_UNITS},
-            }
-        ),
+        identity=fingerprint(parts),
         kernels=frozenset(u.path for u in units if u.optimisation == "kernel"),
         always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
         recording=frozenset(unit.unit for unit in version.always if unit.tracer_only),
@@ -208,6 +209,7 @@ def prepare_runtime(
         renamed=renamed,
         facts=facts,
         native=native_digest(),
+        parts=parts,
     )
 
 
@@ -271,6 +273,11 @@ def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFla
 
 def header_texts(header: Path) -> tuple[str, ...]:
     """The texts of a header of ours and of all that it includes in quotes, which are ours too."""
+    return tuple(headers_read(header).values())
+
+
+def headers_read(header: Path) -> dict[Path, str]:
+    """The same, by the headers' paths."""
     texts: dict[Path, str] = {}
     wanted = [header]
     while wanted:
@@ -278,7 +285,7 @@ def header_texts(header: Path) -> tuple[str, ...]:
         if path not in texts:
             texts[path] = path.read_text()
             wanted += [path.parent / name for name in _QUOTED.findall(texts[path])]
-    return tuple(texts.values())
+    return texts
 
 
 def unity_rules(version: VersionData) -> UnityRules:
@@ -295,10 +302,11 @@ def unity_rules(version: VersionData) -> UnityRules:
 def native_digest() -> str:
     """sha256 (hex) of our own C and C++ sources, names and contents."""
     digest = hashlib.sha256()
-    for path in _native_files():
+    for path in native_files():
         digest.update(str(path.relative_to(NATIVE)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def _native_files() -> Iterator[Path]:
+def native_files() -> Iterator[Path]:
+    """Our own C and C++ sources."""
     yield from sorted(p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})

@@ -8,7 +8,8 @@ projection redefines, are expanded nowhere but in calls with the mentioned names
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from orchestrator.codegen.render import render
@@ -26,45 +27,87 @@ def mentions_selection(unit: UnitFacts) -> bool:
     return bool(opened or unit.tags or unit.operators or unit.classes or unit.features)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class SelectedTag:
+    """A kernel tag with its selected dtypes; there is one value of each (`selected_tag`), so that
+    the thousands of projections of a large plan are compared quickly."""
+
+    name: str
+    dtypes: tuple[str, ...]
+
+
+@cache
+def selected_tag(name: str, dtypes: tuple[str, ...]) -> SelectedTag:
+    """The one value of a tag with these dtypes."""
+    return SelectedTag(name, dtypes)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What a unit is told of a selection; None for what it does not ask about.
+
+    everything     every dtype of every tag is selected
+    tags           kernel tags of which something is selected
+    late           whether a dtype that is not selected is left out in its own switch
+    names_tags     whether each function names the tags that it switches on
+    """
+
+    everything: bool = False
+    tags: tuple[SelectedTag, ...] = ()
+    late: bool = False
+    operators: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    names_tags: bool = False
+
+
 def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     """The projection header's text; None for an op-agnostic unit.
 
+    Raises UnfitTextError for a name that is none in C++: selections come from lock files and
+    models.
+    """
+    found = projection(unit, selection)
+    return None if found is None else _render(found)
+
+
+def projection(unit: UnitFacts, selection: Selection) -> Projection | None:
+    """What a unit is told of a selection; None for an op-agnostic unit.
+
     A unit that computes names of tags (`open_tags`) or classes gets all of the selection's; where
-    no run has told them (`ALL_TAGS`), all that there are. Raises UnfitTextError for a name that is
-    none in C++: selections come from lock files and models.
+    no run has told them (`ALL_TAGS`), all that there are.
     """
     if not mentions_selection(unit):
         return None
     if selection.everything:
-        return _render(everything=True)
+        return Projection(everything=True)
     every_tag = unit.open_tags and ALL_TAGS in selection.kernel_dtypes
     tags = selection.kernel_dtypes if unit.open_tags else unit.tags
     classes = selection.custom_classes if unit.open_classes else unit.classes
-    kernel_dtypes = [
-        (tag, _dtypes(selection.kernel_dtypes[tag]))
+    selected = [
+        selected_tag(tag, tuple(_dtypes(selection.kernel_dtypes[tag])))
         for tag in sorted(tags)
         if selection.kernel_dtypes.get(tag)
     ]
-    whole = {tag for tag, dtypes in kernel_dtypes if dtypes == [ALL_DTYPES]}
-    return _render(
+    whole = {tag.name for tag in selected if tag.dtypes == (ALL_DTYPES,)}
+    lists_classes = unit.classes or unit.open_classes
+    return Projection(
         everything=every_tag,
-        conditions=tuple(_condition(tag, tuple(dtypes)) for tag, dtypes in kernel_dtypes),
+        tags=tuple(selected),
         # where all is selected upstream's own switches compile quicker
         late=not every_tag and (unit.open_tags or not set(unit.tags) <= whole),
-        lists_operators=bool(unit.operators),
-        operators=_named(unit.operators, selection.operators),
-        lists_classes=bool(unit.classes or unit.open_classes)
-        and ALL_CLASSES not in selection.custom_classes,
-        classes=_named(classes, selection.custom_classes),
-        lists_features=bool(unit.features),
-        features=_named(unit.features, selection.build_features),
+        operators=_named(unit.operators, selection.operators) if unit.operators else None,
+        classes=_named(classes, selection.custom_classes)
+        if lists_classes and ALL_CLASSES not in selection.custom_classes
+        else None,
+        features=_named(unit.features, selection.build_features) if unit.features else None,
     )
 
 
 def index_text() -> str:
     """The projection header of the units that the runtime index is made from: everything is
     selected, and each function names the tags that it switches on."""
-    return _render(everything=True, names_tags=True)
+    return _render(Projection(everything=True, names_tags=True))
 
 
 def _dtypes(requested: object) -> list[str]:
@@ -73,27 +116,28 @@ def _dtypes(requested: object) -> list[str]:
 
 
 def _named(mentioned: Iterable[str], selected: Container[str]) -> tuple[str, ...]:
-    return tuple(name for name in sorted(mentioned) if name in selected) or (NOTHING,)
+    return tuple(name for name in sorted(mentioned) if name in selected)
 
 
 @cache
-def _condition(tag: str, dtypes: tuple[str, ...]) -> Fit:
+def _condition(tag: SelectedTag) -> Fit:
     """What is selected of one tag. Most apps want the same of it."""
-    return render("projection_tag.h.j2", tag=tag, dtypes=dtypes)
+    return render("projection_tag.h.j2", tag=tag.name, dtypes=tag.dtypes)
 
 
 @lru_cache(maxsize=4096)
-def _render(**context: Hashable) -> str:
-    defaults: dict[str, object] = {
-        "everything": False,
-        "conditions": (),
-        "late": False,
-        "names_tags": False,
-        "lists_operators": False,
-        "operators": (),
-        "lists_classes": False,
-        "classes": (),
-        "lists_features": False,
-        "features": (),
+def _render(projection: Projection) -> str:
+    lists = {
+        "operators": projection.operators,
+        "classes": projection.classes,
+        "features": projection.features,
     }
-    return render("projection.h.j2", **{**defaults, **context})
+    return render(
+        "projection.h.j2",
+        everything=projection.everything,
+        conditions=tuple(map(_condition, projection.tags)),
+        late=projection.late,
+        names_tags=projection.names_tags,
+        **{f"lists_{name}": names is not None for name, names in lists.items()},
+        **{name: names or (NOTHING,) for name, names in lists.items()},
+    )

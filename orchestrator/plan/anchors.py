@@ -66,4 +66,5 @@ def _with(unit: Compile, flag: str) -> Compile:
         unit,
         flags=(*unit.flags, *added),
         fingerprint=fingerprint({"of": unit.fingerprint, "anchor": added}),
+        parts={"of": unit, "anchor": added},
     )

@@ -315,6 +315,7 @@ def _compile(
 
     of: what its object depends on besides toolchain and flags
     """
+    parts = {**of, "toolchain": spec.toolchain, "flags": flags}
     return Compile(
         unit=unit,
         source=source,
@@ -322,9 +323,10 @@ def _compile(
         abi=spec.abi,
         flags=flags,
         projection=None,
-        fingerprint=fingerprint({**of, "toolchain": spec.toolchain, "flags": flags}),
+        fingerprint=fingerprint(parts),
         cost=cost,
         pch=pch,
+        parts=parts,
     )
 
 

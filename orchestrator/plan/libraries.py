@@ -84,4 +84,5 @@ def _compile(
         projection=None,
         fingerprint=fingerprint(of),
         cost=_COST,
+        parts=of,
     )

@@ -308,6 +308,7 @@ class _Units:
                     one,
                     flags=flags,
                     fingerprint=fingerprint({"serial": one.fingerprint, "header": header.digest}),
+                    parts={"serial": one, "header": header.digest},
                 )
                 for one in members
             ]

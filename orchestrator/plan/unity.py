@@ -15,7 +15,7 @@ from itertools import groupby
 from orchestrator.codegen.projection import mentions_selection
 from orchestrator.index.model import UnitFacts
 from orchestrator.select.closure import GENERATED
-from orchestrator.values.action import Compile
+from orchestrator.values.action import FIELD, Compile
 from orchestrator.values.fingerprint import fingerprint, text_digest
 
 # A shard's members cost so much less together than one by one: measured, decision 0024.
@@ -92,6 +92,7 @@ def shard_compile(rules: UnityRules, members: Sequence[Compile], name: str) -> C
         cost=sum(member.cost for member in members) * _SAVES,
         pch=first.pch,
         members=tuple(members),
+        parts={"unity": text, "members": FIELD},
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from orchestrator.codegen.projection import index_text, mentions_selection, projection_text
 from orchestrator.codegen.requests import RegistrationRequest
@@ -18,7 +18,7 @@ from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
-from orchestrator.values.action import Compile, Language, Precompile
+from orchestrator.values.action import FIELD, Compile, Language, Precompile
 from orchestrator.values.config import Dispatch, Optimize, System
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.values.selection import Selection
@@ -242,26 +242,24 @@ def compilation(
         and unit.path not in facts.unlike
     ):
         pch = precompile(facts, spec, flags)
-    of = {
-        "unit": unit.path,
-        "runtime": facts.identity,
-        "toolchain": spec.toolchain,
-        "flags": flags,
-        "pch": None if pch is None else pch.identity,
-    }
+    more = dict[str, object]()
     if flagged is not None:
         flags = (*flagged.flags, *flags)
-        of |= {"flags": flags, "flagged": flagged.digest}
+        more["flagged"] = flagged.digest
     if included is not None:
         flags = (*flags, "-include", f"$native/{included.path}")
-        of |= {"flags": flags, "included": included.digest}
+        more["included"] = included.digest
     if unit.path in facts.own:
-        of |= {"own": facts.own[unit.path]}
+        more["own"] = facts.own[unit.path]
     threading = facts.threading_of(unit.path) if parallel else None
     if threading is not None:
         flags = (*flags, "-include", f"$native/{threading.path}")
-        of |= {"flags": flags, "threading": threading.digest}
-    fingerprint_with = fingerprint_but(of, "projection")
+        more["threading"] = threading.digest
+    common = _common_parts(facts.identity, spec.toolchain, None if pch is None else pch.identity)
+    parts = {**common, **more} if more else common
+    hashed = {**parts, "unit": unit.path, "flags": flags}
+    del hashed["projection"]
+    fingerprint_with = fingerprint_but(hashed, "projection")
     source = _source_of(facts, unit.path)
 
     def compile_with(projection: str | None) -> Compile:
@@ -275,9 +273,23 @@ def compilation(
             fingerprint=fingerprint_with(projection),
             cost=unit.cost,
             pch=pch,
+            parts=parts,
         )
 
     return compile_with
+
+
+@cache
+def _common_parts(runtime: str, toolchain: str, pch: str | None) -> Mapping[str, object]:
+    """The parts of the identities of units that are compiled in one way."""
+    return {
+        "unit": FIELD,
+        "runtime": runtime,
+        "toolchain": toolchain,
+        "flags": FIELD,
+        "pch": pch,
+        "projection": FIELD,
+    }
 
 
 def _source_of(facts: RuntimeFacts, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""One walk for an action's fingerprint and for its explanation, so that they cannot differ.
+"""What identifies an action: named parts, and the digest over them.
 
 Content only, never time: equal fingerprints mean equal objects on every machine.
 """
@@ -8,6 +8,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The parts that identify an action, by name.
+
+    A part is text, None, a sequence of text, or the identity of another action, which counts by its
+    digest.
+    """
+
+    parts: Mapping[str, object]
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the parts, whatever their order."""
+        return fingerprint(self.parts)
 
 
 def fingerprint(parts: Mapping[str, object]) -> str:
@@ -36,16 +53,13 @@ def fingerprint_but(parts: Mapping[str, object], name: str) -> Callable[[object]
 
 
 def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_digest_of)
 
 
-def explain(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    """What makes two actions differ: one line a part, `flags: -Os -> -O2`."""
-    return [
-        f"{name}: {old.get(name)} -> {new.get(name)}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
-    ]
+def _digest_of(value: object) -> str:
+    if not isinstance(value, Identity):
+        raise TypeError(f"no part of an identity: {value!r}")
+    return value.digest
 
 
 def text_digest(text: str) -> str:

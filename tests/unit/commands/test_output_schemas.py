@@ -22,8 +22,10 @@ from orchestrator.build.keep_going import failed_row
 from orchestrator.build.trace import TracedApp, TracedModel
 from orchestrator.ci.jobs import Job, Matrix
 from orchestrator.commands import COMMANDS, verify, why
+from orchestrator.commands import explain as explain_command
 from orchestrator.commands import trace as trace_command
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.report.explanation import Difference, Explanation
 from orchestrator.report.table import BuildReport
 from orchestrator.trace.difference import Change
 from orchestrator.values.labels import Label
@@ -107,6 +109,7 @@ def test_what_doctor_and_cache_print(workspace: Path, capsys: pytest.CaptureFixt
         ["verify", "//apps/camera:linux-armv7"],
         ["trace", "//apps/camera", "--nope"],
         ["why", "//apps/camera"],
+        ["explain", "//apps/camera"],
         ["cache", "--prune"],
         ["bild"],
     ],
@@ -216,3 +219,44 @@ def test_what_why_prints(
     out = capsys.readouterr().out
     assert faults("why", out) == []
     assert json.loads(out)["present"] == bool(lines)
+
+
+def test_what_explain_prints(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explained(_: object, label: Label, name: str) -> tuple[Explanation, ...]:
+        assert name == "link"
+        flags = (Difference("flags", added=("-s",)), Difference("compiler", before="1", after="2"))
+        first = Explanation(str(label), "x.so", "link", "changed", flags)
+        return first, Explanation(str(label), "x.a", "nothing", "same", last_change=flags)
+
+    monkeypatch.setattr(explain_command, "Session", _Session)
+    monkeypatch.setattr(explain_command, "explain", explained)
+    assert run(workspace, "explain", "//apps/camera:a", "link", "--json") == 0
+    out = capsys.readouterr().out
+    assert faults("explain", out) == []
+    told = json.loads(out)
+    assert (told["label"], told["subject"]) == ("//apps/camera:a", "link")
+    assert [one["action"] for one in told["actions"]] == ["x.so", "x.a"]
+    assert run(workspace, "explain", "//apps/camera:a", "link") == 0
+    assert capsys.readouterr().out == (
+        "x.so of //apps/camera:a: to be linked again; since the last build:\n"
+        "  flags: added -s\n"
+        "  compiler: 1 -> 2\n"
+        "x.a of //apps/camera:a: up to date\n"
+        "  what differed when it was last made:\n"
+        "    flags: added -s\n"
+        "    compiler: 1 -> 2\n"
+    )
+
+
+def test_explain_takes_one_variant(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_command, "Session", _Session)
+    assert run(workspace, "explain", "//apps/camera", "link") == 1
+    assert capsys.readouterr().err == (
+        "error: explain tells of one variant\n"
+        "  expected: one label, such as //apps/camera:a\n"
+        "  seen:     //apps/camera, which is 2 variants\n"
+    )

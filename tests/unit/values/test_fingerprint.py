@@ -1,4 +1,4 @@
-"""Fingerprints: content, canonical, and explained by the same parts."""
+"""Fingerprints: content, canonical, over named parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.values.fingerprint import explain, fingerprint, text_digest
+from orchestrator.values.fingerprint import Identity, fingerprint, fingerprint_but, text_digest
 
 PARTS = {"unit": "a.cpp", "flags": ("-Os", "-DA"), "projection": None, "runtime": "r"}
 
@@ -38,21 +38,22 @@ def test_every_part_counts(changed: dict[str, object]) -> None:
     assert fingerprint(PARTS | changed) != fingerprint(PARTS)
 
 
-def test_the_explanation_names_what_differs() -> None:
-    new = {"unit": "a.cpp", "flags": ("-O2",), "projection": "p", "toolchain": "t"}
-    assert explain(PARTS, new) == [
-        "flags: ('-Os', '-DA') -> ('-O2',)",
-        "projection: None -> p",
-        "runtime: r -> None",
-        "toolchain: None -> t",
-    ]
-    assert explain(PARTS, PARTS) == []
+def test_another_identity_counts_by_its_digest() -> None:
+    inner = Identity(PARTS)
+    assert inner.digest == fingerprint(PARTS)
+    assert Identity({"of": inner, "x": "y"}).digest == fingerprint({"of": inner.digest, "x": "y"})
+    assert Identity({"members": (inner,)}).digest == fingerprint({"members": [inner.digest]})
 
 
-values = st.dictionaries(st.sampled_from("abc"), st.text() | st.tuples(st.text()), max_size=3)
+def test_what_has_no_canonical_form_is_no_part() -> None:
+    with pytest.raises(TypeError, match=r"no part of an identity: \{1\}"):
+        fingerprint({"a": {1}})
+
+
+values = st.dictionaries(st.sampled_from("abcxyz"), st.text() | st.tuples(st.text()), max_size=3)
 
 
 @settings(deadline=None)
-@given(values, values)
-def test_equal_fingerprints_have_no_explanation(a: dict[str, object], b: dict[str, object]) -> None:
-    assert (fingerprint(a) == fingerprint(b)) == (explain(a, b) == [])
+@given(values, st.text())
+def test_one_part_more_is_hashed_the_same_way(parts: dict[str, object], value: str) -> None:
+    assert fingerprint_but(parts, "n")(value) == fingerprint({**parts, "n": value})

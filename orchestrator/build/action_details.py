@@ -1,0 +1,158 @@
+"""What the digests among actions' parts are made of: compiler, PyTorch, headers, selection."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from os.path import normpath
+from pathlib import Path
+
+from orchestrator.build.plan import Variant
+from orchestrator.build.prepare import NATIVE, header_texts, headers_read, native_files
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.variants import identity_with_headers
+from orchestrator.codegen.projection import Projection, projection
+from orchestrator.codegen.requests import RegistrationRequest
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.compilers.wrappers import wrapper_digest
+from orchestrator.execute.action_log import Value
+from orchestrator.libraries.features import own_units
+from orchestrator.plan.flags import own_folders, own_headers
+from orchestrator.pytorch.dialect import DispatchKeys
+from orchestrator.values.fingerprint import text_digest
+
+# A digest among parts -> what it is made of, by name.
+Details = Mapping[str, Mapping[str, Value]]
+
+
+def shared_details(session: Session, abis: Iterable[str]) -> Details:
+    """What the digests among actions' parts are made of, but for those of a single variant."""
+    toolchains = [session.toolchain(abi) for abi in sorted(abis)]
+    found = {identity_with_headers(one): _toolchain(one) for one in toolchains}
+    for runtime in session.prepared:
+        found |= _runtime_details(session.on(runtime.name))
+    return found
+
+
+def _runtime_details(session: RuntimeSession) -> dict[str, Mapping[str, Value]]:
+    """The same of one runtime, and of the library that is pinned with it."""
+    runtime, library = session.runtime, session.library
+    configured = {"configure": runtime.version.configure.values}
+    found: dict[str, Mapping[str, Value]] = {
+        runtime.facts.identity: _readable({**runtime.parts, **configured}),
+        runtime.native: _digests((path, path.read_bytes()) for path in native_files()),
+    }
+    if library is not None:
+        headers = ((NATIVE / name, (NATIVE / name).read_bytes()) for name in library.data.headers)
+        found[library.facts.digest] = {**library.pinned, **_digests(headers)}
+    return {**found, **dict(_headers(session))}
+
+
+def own_details(variant: Variant, known: DispatchKeys) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """The same of a variant: what its units are told of its selection, what is generated.
+
+    known  the dispatch keys of its runtime
+    """
+    for digest, unit in variant.objects.plan.bearing.items():
+        found = projection(unit, variant.selection)
+        if found is not None:
+            yield digest, _projected(found)
+    for action in variant.objects.registrations:
+        source = action.identity.parts.get("unit")
+        if isinstance(source, str):
+            yield source, _generated(action.unit, variant.objects.plan.request, known)
+
+
+def _toolchain(toolchain: ResolvedToolchain) -> dict[str, Value]:
+    flags, driver = toolchain.compile_flags, toolchain.driver
+    files = [NATIVE / path.removeprefix("$native/") for path in own_headers(flags)]
+    for folder in own_folders(flags):
+        files += (NATIVE / folder.removeprefix("$native/")).rglob("*.h")
+    own = _readable(driver.identity)
+    return {
+        "version": driver.version,
+        **{name.replace("verbs ", "arguments of "): value for name, value in own.items()},
+        "wrapper": wrapper_digest(),
+        **_digests((path, path.read_bytes()) for path in files),
+    }
+
+
+def _headers(session: RuntimeSession) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """Headers of ours that single units read, with those that they include."""
+    facts, version = session.runtime.facts, session.runtime.version
+    for header in (*facts.included.values(), facts.threading, facts.threads):
+        if header is not None:
+            yield header.digest, _texts([NATIVE / header.path])
+    for rule in version.flags:
+        headers = [NATIVE / name for name in rule.headers]
+        yield text_digest("".join(t for one in headers for t in header_texts(one))), _texts(headers)
+    for own in own_units(version.version):
+        source = NATIVE / own.source
+        yield text_digest("".join(header_texts(source))), _texts([source])
+
+
+def _texts(headers: Iterable[Path]) -> dict[str, Value]:
+    found = {path: text for header in headers for path, text in headers_read(header).items()}
+    return _digests((Path(normpath(path)), text.encode()) for path, text in found.items())
+
+
+def _digests(files: Iterable[tuple[Path, bytes]]) -> dict[str, Value]:
+    """Files of ours, by their paths under native/."""
+    return {
+        path.relative_to(NATIVE).as_posix(): hashlib.sha256(data).hexdigest()
+        for path, data in files
+    }
+
+
+def _readable(parts: Mapping[str, object]) -> dict[str, Value]:
+    """Parts of an identity as texts and lists of texts; of a longer text its digest."""
+    found = dict[str, Value]()
+    for name, value in parts.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name} {key}": one for key, one in _readable(value).items()}
+        elif isinstance(value, str):
+            found[name] = text_digest(value) if "\n" in value else value
+        elif isinstance(value, list | tuple):
+            found[name] = tuple(_texts_in(value))
+        else:
+            found[name] = str(value)
+    return found
+
+
+def _texts_in(values: Iterable[object]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _texts_in(value)
+        else:
+            yield str(value)
+
+
+def _projected(found: Projection) -> dict[str, Value]:
+    tags = [f"{tag.name} {dtype}" for tag in found.tags for dtype in tag.dtypes]
+    lists = {
+        "operators": found.operators,
+        "classes": found.classes,
+        "build features": found.features,
+    }
+    return {
+        "kernel dtypes": ("all",) if found.everything else tuple(tags),
+        **{name: names for name, names in lists.items() if names is not None},
+    }
+
+
+def _generated(unit: str, request: RegistrationRequest, known: DispatchKeys) -> dict[str, Value]:
+    """What torchgen was asked to write into a unit."""
+    name = unit.removeprefix("generated/").removesuffix(".cpp")
+    resolved = tuple(f"{operator} {key}" for operator, key in request.resolved)
+    if name == "operators":
+        return {"entry points": request.calls}
+    if name.partition("-")[0] != "registrations":
+        return {}
+    own = name.partition("-")[2]
+    keys = (own,) if own else request.shared_keys(known)
+    kernels = {f"{k} kernels": of for k, of in request.kernels if k in keys}
+    direct = {f"{k} kernels called directly": of for k, of in request.direct if k in keys}
+    schemas: dict[str, Value] = (
+        {} if own else {"operators": request.operators, "resolved operators": resolved}
+    )
+    return {**schemas, **kernels, **direct}

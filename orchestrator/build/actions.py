@@ -1,0 +1,180 @@
+"""Of what a variant's actions are made, part by part: as planned now, and as last built."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from orchestrator.build.action_details import Details, own_details, shared_details
+from orchestrator.build.execute import object_store, stored_name
+from orchestrator.build.plan import Variant, compiles_of, plan_variants
+from orchestrator.build.session import Session
+from orchestrator.build.variants import identity_with_headers
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.action_log import (
+    FILE,
+    ActionLog,
+    BuildLogs,
+    LoggedAction,
+    Value,
+    read_logs,
+    update_logs,
+)
+from orchestrator.report.explanation import Explanation, explanation
+from orchestrator.values.action import Compile, Link
+from orchestrator.values.fingerprint import Identity, fingerprint, text_digest
+from orchestrator.values.labels import Label
+from orchestrator.values.names import nearest
+
+# What the links of a variant are asked about by, all at once.
+LINK: Final = "link"
+# Parts of an identity that are another action's, or are in the flags as well.
+_NOT_LOGGED: Final = frozenset({"of", "serial", "unity", "members", "anchor"})
+
+
+class UnknownActionError(OrchestratorError):
+    """A variant has no unit, and links no file, of this name."""
+
+
+def log_path(session: Session, label: Label) -> Path:
+    """Where a variant's action log lies: beside its links."""
+    return session.context.state / "variants" / label.app / str(label.abi) / FILE
+
+
+def log_actions(session: Session, variants: Iterable[Variant]) -> None:
+    """Log what variants that have been linked were made of. Raises OSError."""
+    variants = tuple(variants)
+    shared = shared_details(session, {str(variant.label.abi) for variant in variants})
+    for variant in variants:
+        update_logs(log_path(session, variant.label), action_log(session, variant, shared))
+
+
+def action_log(session: Session, variant: Variant, shared: Details) -> ActionLog:
+    """The variant's actions as they are planned; `shared`: what `shared_details` gives."""
+    compiles = compiles_of(variant)
+    actions = dict[str, LoggedAction]()
+    for action in compiles:
+        actions[action.unit] = _logged(action)
+        for member in action.members:
+            shard = {"shard": action.unit}
+            actions[member.unit] = LoggedAction(member.fingerprint, _parts(member) | shard)
+    names = {action.object: action.unit for action in compiles}
+    actions |= _links(session, variant, names, {c.object: c.fingerprint for c in compiles})
+    used = {
+        value for one in actions.values() for value in one.parts.values() if isinstance(value, str)
+    }
+    known = session.of(variant.label.app).runtime.dialect.keys
+    details = {**shared, **dict(own_details(variant, known))}
+    return ActionLog(actions, {digest: details[digest] for digest in details if digest in used})
+
+
+def _logged(action: Compile) -> LoggedAction:
+    if not action.members:
+        return LoggedAction(action.fingerprint, _parts(action))
+    names = tuple(member.unit for member in action.members)
+    text = text_digest(str(action.identity.parts.get("unity")))
+    return LoggedAction(action.fingerprint, {"members": names, "unity": text})
+
+
+def _parts(action: Compile) -> dict[str, Value]:
+    """An action's parts, with those of the action that it is another form of."""
+    found = {**_flat(action.identity), "flags": action.flags}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _flat(identity: Identity) -> dict[str, Value | None]:
+    found = dict[str, Value | None]()
+    for name, part in identity.parts.items():
+        if isinstance(part, Identity):
+            found |= _flat(part)
+        elif part is None or isinstance(part, str | tuple):
+            # a unit with threads reads a header of ours, whether it is in a shard or alone
+            key = "threading" if name == "header" else name
+            found |= {} if name in _NOT_LOGGED else {key: part}
+    return found
+
+
+def _links(
+    session: Session, variant: Variant, names: Mapping[str, str], digests: Mapping[str, str]
+) -> dict[str, LoggedAction]:
+    """The variant's links, by the names of what they make."""
+    toolchain = session.toolchain(str(variant.label.abi))
+    links = {link.output: link for link in variant.links.all}
+    known = dict(digests)
+    shown = {**names, **{output: link_name(one) for output, one in links.items()}}
+
+    def parts(link: Link) -> dict[str, Value]:
+        return {
+            "kind": link.kind,
+            "toolchain": identity_with_headers(toolchain),
+            "wrapper": toolchain.cxx.parent.name,
+            "flags": (*link.flags, *toolchain.link_flags),
+            "objects": tuple(shown[path] for path in (*link.whole, *link.by_need)),
+            **{path: _sha256(Path(session.fill(path))) for path in link.inputs},
+        }
+
+    def digest(output: str) -> str:
+        if output not in known:
+            link = links[output]
+            of = [digest(path) for path in (*link.whole, *link.by_need)]
+            known[output] = fingerprint({**parts(link), "objects": of})
+        return known[output]
+
+    return {link_name(link): LoggedAction(digest(o), parts(link)) for o, link in links.items()}
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def link_name(link: Link) -> str:
+    """What a link is called: the name of the file that it makes."""
+    return link.output.rpartition("/")[2]
+
+
+def explain(session: Session, label: Label, name: str) -> tuple[Explanation, ...]:
+    """What the next build of a variant does with a unit, or with `link`: with each of its links.
+
+    Raises UnknownActionError, and what reading traces and planning raise.
+    """
+    (variant,) = plan_variants(session, [label], generate=False)
+    now = action_log(session, variant, shared_details(session, [str(label.abi)]))
+    logs = read_logs(log_path(session, label))
+    if logs == "damaged":
+        session.say(
+            f"warning: the log of what {label} was built from is damaged: it counts as none"
+        )
+    if not isinstance(logs, BuildLogs):
+        logs = None
+    links = tuple(link_name(link) for link in variant.links.all)
+    names = links if name == LINK else (_action_of(variant, now, name),)
+    made = _made(session, variant)
+    return tuple(
+        explanation(str(label), one, now, logs, made=one in made, is_link=one in links)
+        for one in names
+    )
+
+
+def _made(session: Session, variant: Variant) -> frozenset[str]:
+    """The units whose objects the cache has, and the links whose files are there."""
+    units = {stored_name(session, one.object): one.unit for one in compiles_of(variant)}
+    listed = object_store(session).listed(units)
+    links = {link_name(one): Path(session.fill(one.output)) for one in variant.links.all}
+    files = {name for name, path in links.items() if path.is_file()}
+    return frozenset({units[stored] for stored in listed} | files)
+
+
+def _action_of(variant: Variant, now: ActionLog, name: str) -> str:
+    """The action that makes a unit's object: the unit's own, or its shard's."""
+    if name not in now.actions:
+        inside = sorted(one for one in now.actions if one.endswith(f"/{name}"))
+        like = inside[0] if inside else nearest(name, now.actions)
+        raise UnknownActionError(
+            f"{variant.label} has no unit `{name}`",
+            expected="a unit's path, the name of a file that is linked, or `link`",
+            hint=f"did you mean `{like}`?" if like else None,
+        )
+    shard = now.actions[name].parts.get("shard")
+    return shard if isinstance(shard, str) else name

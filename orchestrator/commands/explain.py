@@ -1,0 +1,57 @@
+"""`orchestrator explain`: tells why a unit is compiled again, or a library linked again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from orchestrator.build.actions import explain
+from orchestrator.build.session import Session
+from orchestrator.commands.patterns import resolve_patterns
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.system.workspace_lock import cache_in_use
+
+NAME = "explain"
+HELP = """\
+Tells what the next build does with a unit of a variant, and why: it compares what the last build of
+that variant in this workspace used for the unit (compiler, flags, headers, selection) with what it
+would use now, and names each difference. UNIT is a unit's path, as builds and errors show it; with
+`link` it tells of the files that the variant links. `why` tells who asks for a unit."""
+EXAMPLE = """\
+./orchestrate explain //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp
+./orchestrate explain //apps/camera:linux-x86_64 link"""
+
+
+class SeveralVariantsError(OrchestratorError):
+    """A question about one variant that names several."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the label, the unit and --json."""
+    parser.add_argument("label", metavar="LABEL", help="one ABI of an app: //apps/camera:ABI")
+    parser.add_argument("unit", metavar="UNIT", help="a unit's path, or `link`")
+    parser.add_argument("--json", action="store_true", help="print the answer for machines")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Explain and print."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    labels = resolve_patterns([arguments.label], session.workspace, say)
+    if len(labels) > 1:
+        raise SeveralVariantsError(
+            "explain tells of one variant",
+            expected=f"one label, such as {labels[0]}",
+            seen=f"{arguments.label}, which is {len(labels)} variants",
+        )
+    with cache_in_use(context.cache, say):
+        found = explain(session, labels[0], arguments.unit)
+    if arguments.json:
+        told = {"label": str(labels[0]), "subject": arguments.unit}
+        actions = [one.to_json() for one in found]
+        print(json.dumps({"format": 1, **told, "actions": actions}, indent=2))
+    else:
+        print("".join(one.text() for one in found), end="")
+    return ExitCode.OK

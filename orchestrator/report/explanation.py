@@ -1,0 +1,237 @@
+"""Why an action runs again: what differs between its last build and now, in words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from orchestrator.errors import visible
+from orchestrator.execute.action_log import ActionLog, BuildLogs, Value, changed_actions
+
+# Parts of identities, in the order in which they are told; others are told by their own names.
+_TITLES: Final[Mapping[str, str]] = {
+    "kind": "kind of link",
+    "toolchain": "compiler",
+    "wrapper": "compiler's wrapper",
+    "flags": "flags",
+    "runtime": "PyTorch",
+    "library": "library of kernels",
+    "native": "the orchestrator's sources",
+    "own": "source",
+    "unit": "generated source",
+    "included": "header read first",
+    "flagged": "headers found by its flags",
+    "threading": "header for threads",
+    "projection": "selection",
+    "pch": "precompiled header",
+    "shard": "unity shard",
+    "members": "units of the shard",
+    "unity": "text of the shard",
+    "objects": "objects",
+}
+# A part that differs whenever one of these does.
+_FOLLOWS: Final = {
+    "pch": ("runtime", "toolchain", "flags"),
+    "wrapper": ("toolchain",),
+    "unity": ("members",),
+}
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+# Of a longer list people are told so many.
+_NAMED: Final = 6
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that differs: a text before and after, or what a list has more and less.
+
+    name     what of the part, where it has names of its own
+    unit     the unit of a shard whose part it is, where it is not all of theirs
+    changed  what both have, with other contents
+    """
+
+    part: str
+    name: str | None = None
+    unit: str | None = None
+    before: str | None = None
+    after: str | None = None
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """For people."""
+        what = f"{self.part}, {self.name}" if self.name else self.part
+        head = f"{self.unit}: {what}" if self.unit else what
+        lists = {"added": self.added, "removed": self.removed, "changed": self.changed}
+        told = tuple(f"{head}: {verb} {_listed(names)}" for verb, names in lists.items() if names)
+        if told:
+            return told
+        if self.before == self.after:
+            return (f"{head}: in another order",)
+        return (f"{head}: {_short(self.before)} -> {_short(self.after)}",)
+
+
+Next = Literal["nothing", "compile", "link", "reuse"]
+Since = Literal["same", "changed", "lost", "new", "never built"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the next build does with one action of a variant, and why.
+
+    action       a unit, a unity shard or the name of a linked file
+    next         what the next build does; `reuse`: the cache has the object already
+    since        what has become of it since the last build; `lost`: nothing differs, and what was
+                 made is not there any more
+    differences  since the last build
+    last_change  what differed when it was last made, where nothing differs since
+    """
+
+    label: str
+    action: str
+    next: Next
+    since: Since
+    differences: tuple[Difference, ...] = ()
+    last_change: tuple[Difference, ...] = ()
+
+    def text(self) -> str:
+        """For people, with a last newline."""
+        lines = [f"{self.action} of {self.label}: {self._verdict}"]
+        lines += [f"  {line}" for one in self.differences for line in one.lines]
+        if self.last_change:
+            lines.append("  what differed when it was last made:")
+            lines += [f"    {line}" for one in self.last_change for line in one.lines]
+        return "".join(f"{visible(line)}\n" for line in lines)
+
+    @property
+    def _verdict(self) -> str:
+        if self.next == "nothing":
+            return "up to date"
+        now = _NEXT[self.next]
+        if self.since == "lost":
+            return f"{now} again; nothing differs, but what was made is not there any more"
+        if self.since == "never built":
+            return f"never built here; {now}"
+        if self.since == "new":
+            return f"{now}; the last build did not have it"
+        again = "" if self.next == "reuse" else " again"
+        return f"{now}{again}; since the last build:"
+
+    def to_json(self) -> dict[str, Any]:
+        """The value for machines: see schemas/output.schema.json."""
+        return asdict(self)
+
+
+_NEXT: Final[Mapping[str, str]] = {
+    "compile": "to be compiled",
+    "link": "to be linked",
+    "reuse": "not to be compiled, the cache has the object",
+}
+
+
+def explanation(
+    label: str, name: str, now: ActionLog, logs: BuildLogs | None, *, made: bool, is_link: bool
+) -> Explanation:
+    """What the next build does with an action that is planned.
+
+    made  whether the cache has its object, or the linked file is there
+    """
+    run: Next = "link" if is_link else "compile"
+    again: Next = "reuse" if made and not is_link else run
+    if logs is None:
+        return Explanation(label, name, again, "never built")
+    if name not in logs.last.actions:
+        return Explanation(label, name, again, "new")
+    found = differences(logs.last, now, name)
+    if found:
+        return Explanation(label, name, again, "changed", found)
+    before = differences(logs.before, logs.last, name) if name in logs.before.actions else ()
+    if made:
+        return Explanation(label, name, "nothing", "same", last_change=before)
+    return Explanation(label, name, run, "lost", last_change=before)
+
+
+def differences(old: ActionLog, new: ActionLog, name: str) -> tuple[Difference, ...]:
+    """What makes an action that both logs have another one; nothing where it is the same."""
+    digests = old.actions[name].digest, new.actions[name].digest
+    if digests[0] == digests[1]:
+        return ()
+    found = [*_parts(old, new, name)]
+    members = new.actions[name].parts.get("members", ())
+    both = [one for one in members if one in old.actions and one in new.actions]
+    found += _together({one: [*_parts(old, new, one)] for one in both})
+    objects = {*new.actions[name].parts.get("objects", ())}
+    changed = tuple(one for one in changed_actions(old, new) if one in objects)
+    if changed:
+        found.append(Difference(_TITLES["objects"], changed=changed))
+    return tuple(found) or (Difference("digest", before=digests[0], after=digests[1]),)
+
+
+def _parts(old: ActionLog, new: ActionLog, name: str) -> Iterator[Difference]:
+    before, after = old.actions[name].parts, new.actions[name].parts
+    differing = {part for part in {*before, *after} if before.get(part) != after.get(part)}
+    order = [*_TITLES, *sorted(differing - _TITLES.keys())]
+    for part in order:
+        follows = part in before and part in after and differing & {*_FOLLOWS.get(part, ())}
+        if part in differing and not follows:
+            title = _TITLES.get(part, part)
+            yield from _part(title, before.get(part), after.get(part), old.details, new.details)
+
+
+def _part(
+    title: str,
+    before: Value | None,
+    after: Value | None,
+    old: Mapping[str, Mapping[str, Value]],
+    new: Mapping[str, Mapping[str, Value]],
+) -> Iterator[Difference]:
+    """How a part differs; where its digests are explained, how what they are made of does."""
+    was = old.get(before) if isinstance(before, str) else None
+    now = new.get(after) if isinstance(after, str) else None
+    named = sorted({*(was or ()), *(now or ())})
+    found = [
+        _value(title, name, (was or {}).get(name), (now or {}).get(name))
+        for name in named
+        if was and now and was.get(name) != now.get(name)
+    ]
+    yield from found or [_value(title, None, before, after)]
+
+
+def _value(title: str, name: str | None, before: Value | None, after: Value | None) -> Difference:
+    if isinstance(before, str) or isinstance(after, str):
+        texts = [one if isinstance(one, str) else None for one in (before, after)]
+        return Difference(title, name, before=texts[0], after=texts[1])
+    was, now = before or (), after or ()
+    return Difference(title, name, added=_more(now, was), removed=_more(was, now))
+
+
+def _more(some: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """What one list has more of than another, in its order."""
+    left = Counter(some) - Counter(others)
+    return tuple(one for one in dict.fromkeys(some) if left[one])
+
+
+def _together(members: Mapping[str, Sequence[Difference]]) -> Iterator[Difference]:
+    """The differences of a shard's units: once where all have one."""
+    counts = Counter(one for found in members.values() for one in {*found})
+    common = [one for one in counts if counts[one] == len(members)]
+    yield from sorted(common, key=lambda one: [*_TITLES.values()].index(one.part))
+    for member, found in members.items():
+        for one in found:
+            if counts[one] < len(members):
+                yield Difference(**{**vars(one), "unit": member})
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [*names]
+    more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
+    return ", ".join(shown[:_NAMED]) + more
+
+
+def _short(value: str | None) -> str:
+    """A text, in which digests are cut to what people compare."""
+    return "none" if value is None else _DIGEST.sub(lambda match: match[0][:12], value)
