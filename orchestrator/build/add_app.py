@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
 from orchestrator.pytorch.versions import load_version
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
+from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree
 from orchestrator.values.config import NAME, PATTERN_WORDS
 from orchestrator.values.methods import Method
@@ -98,19 +99,39 @@ def add_app(
     raise_all([unknown_target(abi, known) for abi in wanted if abi not in known])
     _check_file_names(models)
     new = _read(session, models, cwd)
-    ensure_folder(session.context.state, "state")
-    with tempfile.TemporaryDirectory(dir=session.context.state, prefix="new-app-") as staging:
-        staged = Path(staging, _APPS, name)
+    with _staging(session.context.state) as staging:
+        staged = staging / _APPS / name
         for path, model in zip(models, new, strict=True):
             (staged / model.file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(cwd / path, staged / model.file)
         (staged / "app.yaml").write_text(app_text(new, wanted), encoding="utf-8")
-        check_new_app(Path(staging), name, session.workspace)
+        check_new_app(staging, name, session.workspace)
         sync_tree(staged)
         folder.parent.mkdir(exist_ok=True)
         staged.rename(folder)
     sync_folder(folder.parent)
     return NewApp(name, Place(f"{_APPS}/{name}/app.yaml"), new, wanted)
+
+
+@contextmanager
+def _staging(state: Path) -> Iterator[Path]:
+    """An empty folder in the workspace's state, which goes at the end.
+
+    One process at a time has it: what is in it before was left by one that was killed.
+    """
+    folder = state / "new-app"
+    with file_lock(
+        state / "new-app.lock",
+        lambda descriptor: None,
+        before=lambda: ensure_folder(state, "state"),
+    ):
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
 
 
 def app_text(models: Iterable[NewModel], targets: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from orchestrator.compilers.zig_cxx import LINK_FLAGS, cxx_sources
 from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.compilers.zig_wheel import Wheel, wheel_of
 from orchestrator.errors import Place
+from orchestrator.system.installation import install_again
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import ZigCompiler
 
@@ -158,6 +159,6 @@ def zig_program(place: Place) -> str:
         raise CompilerMissingError(
             "the Python package ziglang is not installed",
             place=place,
-            hint="run ./orchestrate, which installs the pinned dependencies",
+            hint=install_again(),
         )
     return str(library.parent / "zig")

@@ -279,7 +279,7 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
 def check_packings(
     info: ModelInfo, readable: Mapping[str, Collection[str]], runtime_version: str
 ) -> None:
-    """Raises `UnknownPackingError` if weights of a class of `readable` are packed in another format.
+    """Raises `UnknownPackingError` if weights of a class of `readable` are packed otherwise.
 
     readable: class -> versions of its format that the loader reads. It ends with an assertion that
     names neither at any other.

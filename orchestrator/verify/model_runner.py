@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -76,7 +77,7 @@ def run_driver(
                     preexec_fn=_limit,
                 ).returncode
             except subprocess.TimeoutExpired:
-                return DriverRun(-1, None, f"still running after {TIME_LIMIT} s")
+                return DriverRun(-signal.SIGKILL, None, f"still running after {TIME_LIMIT} s")
         try:
             return DriverRun(code, _read(output), _end_of(said))
         except RunsUnreadableError as error:

@@ -1,6 +1,7 @@
 """Writes the bad models of this folder again, and the good ones of tests/golden/models.
 
-Run `PYTHONPATH=. python tests/failing/models/make.py` with the optional dependency group `export` (torch 2.13).
+Run `PYTHONPATH=. python tests/failing/models/make.py` with the optional dependency group `export`
+(torch 2.13).
 Each case is a folder with `model.ptl`; the test compares the error with its `expected.txt`. What a
 case breaks is written by real torch first and damaged here, so that only one thing is wrong.
 """

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -223,6 +224,20 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
         "targets:\n  - linux-x86_64\n"
     )
     assert not load_workspace(workspace, ENV).broken
+
+
+def test_what_a_killed_new_app_left_goes(answer: Answer, workspace: Path) -> None:
+    add = "from orchestrator import cli; import os, shutil, sys;"
+    add += "shutil.copyfile = lambda source, target: (target.touch(), os.kill(os.getpid(), 9));"
+    add += f"cli.main(['new-app', 'camera', '--model', {str(CLASSIFIER)!r}])"
+    killed = subprocess.run([sys.executable, "-c", add], cwd=workspace, check=False)
+    assert killed.returncode == -9
+    left = workspace / ".orchestrator/new-app"
+    assert [path.name for path in left.rglob("*.ptl")] == ["classifier.ptl"]
+    assert not (workspace / "apps").exists()
+    hand_made(workspace / "raw.ptl")
+    assert answer("new-app", "raw", "--model", "raw.ptl")[0] == 0
+    assert not left.exists()
 
 
 @pytest.mark.parametrize(

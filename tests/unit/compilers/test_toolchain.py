@@ -470,7 +470,8 @@ def test_a_missing_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(error, CompilerMissingError)
     assert error.render() == (
         "toolchains/linux-x86_64.yaml:6:1: error: the Python package ziglang is not installed\n"
-        "  do:       run ./orchestrate, which installs the pinned dependencies"
+        "  do:       remove .venv and run ./orchestrate again, which installs the pinned"
+        " dependencies"
     )
 
 
