@@ -187,7 +187,11 @@ class Session:
         if abi not in self._toolchains:
             declared = self.workspace.toolchains[abi]
             self._toolchains[abi] = resolve_toolchain(
-                declared.config, declared.place, self.context.cache, self.context.env
+                declared.config,
+                declared.place,
+                self.context.cache,
+                self.context.env,
+                self.context.state,
             )
         return self._toolchains[abi]
 

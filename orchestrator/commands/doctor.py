@@ -79,7 +79,9 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
     cache = context.cache
     try:
         with cache_in_use(cache, _quiet):
-            resolved = resolve_toolchain(toolchain.config, toolchain.place, cache, context.env)
+            resolved = resolve_toolchain(
+                toolchain.config, toolchain.place, cache, context.env, context.state
+            )
     except (OrchestratorError, OSError):
         return None  # told as a compiler, or a folder, that is missing
     with cache_in_use(cache, _quiet):
