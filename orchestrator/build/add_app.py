@@ -97,7 +97,7 @@ def add_app(
     wanted = tuple(targets) or (session.host,)
     known = {*session.workspace.toolchains, *session.workspace.groups}
     raise_all([unknown_target(abi, known) for abi in wanted if abi not in known])
-    _check_file_names(models)
+    _check_file_names(models, cwd)
     new = _read(session, models, cwd)
     with _staging(session.context.state) as staging:
         staged = staging / _APPS / name
@@ -196,7 +196,15 @@ def _check_name(folder: Path, name: str) -> None:
         )
 
 
-def _check_file_names(models: Sequence[Path]) -> None:
+def _check_file_names(models: Sequence[Path], cwd: Path) -> None:
+    # another suffix is mostly another format, whose own error says how to get a .ptl of it
+    raise_all(
+        [
+            fault
+            for path in models
+            if path.suffix != _SUFFIX and (fault := _unreadable(path, cwd)) is not None
+        ]
+    )
     raise_all(
         [
             ModelFileNameError(
@@ -220,6 +228,17 @@ def _check_file_names(models: Sequence[Path]) -> None:
             if count > 1
         ]
     )
+
+
+def _unreadable(path: Path, cwd: Path) -> OrchestratorError | None:
+    """What is wrong with the content of a model's file."""
+    try:
+        read_model(cwd / path, name=str(path))
+    except UnreadableModelError:
+        return None
+    except OrchestratorError as error:
+        return error
+    return None
 
 
 def _read(session: Session, models: Sequence[Path], cwd: Path) -> tuple[NewModel, ...]:
