@@ -28,7 +28,9 @@ Details = Mapping[str, Mapping[str, Value]]
 def shared_details(session: Session, abis: Iterable[str]) -> Details:
     """What the digests among actions' parts are made of, but for those of a single variant."""
     toolchains = [session.toolchain(abi) for abi in sorted(abis)]
-    found = {identity_with_headers(one): _toolchain(one) for one in toolchains}
+    found: dict[str, Mapping[str, Value]] = {
+        identity_with_headers(one): _toolchain(one) for one in toolchains
+    }
     for runtime in session.prepared:
         found |= _runtime_details(session.on(runtime.name))
     return found
@@ -86,7 +88,7 @@ def _headers(session: RuntimeSession) -> Iterator[tuple[str, Mapping[str, Value]
     for rule in version.flags:
         headers = [NATIVE / name for name in rule.headers]
         yield text_digest("".join(t for one in headers for t in header_texts(one))), _texts(headers)
-    for own in own_units(version.version):
+    for own in own_units(session.runtime.dialect):
         source = NATIVE / own.source
         yield text_digest("".join(header_texts(source))), _texts([source])
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,12 +23,15 @@ from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import check_new_app
 from orchestrator.models.checks import require_inputs
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
+from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree
 from orchestrator.values.config import NAME, PATTERN_WORDS
 from orchestrator.values.methods import Method
+from orchestrator.values.versions import ModelVersions
 
 _APPS: Final = "apps"
 _SUFFIX: Final = ".ptl"
@@ -96,21 +99,41 @@ def add_app(
     wanted = tuple(targets) or (session.host,)
     known = {*session.workspace.toolchains, *session.workspace.groups}
     raise_all([unknown_target(abi, known) for abi in wanted if abi not in known])
-    _check_file_names(models)
+    _check_file_names(models, cwd, _default_dialect(session).models)
     new = _read(session, models, cwd)
-    ensure_folder(session.context.state, "state")
-    with tempfile.TemporaryDirectory(dir=session.context.state, prefix="new-app-") as staging:
-        staged = Path(staging, _APPS, name)
+    with _staging(session.context.state) as staging:
+        staged = staging / _APPS / name
         for path, model in zip(models, new, strict=True):
             (staged / model.file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(cwd / path, staged / model.file)
         (staged / "app.yaml").write_text(app_text(new, wanted), encoding="utf-8")
-        check_new_app(Path(staging), name, session.workspace)
+        check_new_app(staging, name, session.workspace)
         sync_tree(staged)
         folder.parent.mkdir(exist_ok=True)
         staged.rename(folder)
     sync_folder(folder.parent)
     return NewApp(name, Place(f"{_APPS}/{name}/app.yaml"), new, wanted)
+
+
+@contextmanager
+def _staging(state: Path) -> Iterator[Path]:
+    """An empty folder in the workspace's state, which goes at the end.
+
+    One process at a time has it: what is in it before was left by one that was killed.
+    """
+    folder = state / "new-app"
+    with file_lock(
+        state / "new-app.lock",
+        lambda descriptor: None,
+        before=lambda: ensure_folder(state, "state"),
+    ):
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
 
 
 def app_text(models: Iterable[NewModel], targets: Iterable[str]) -> str:
@@ -175,7 +198,15 @@ def _check_name(folder: Path, name: str) -> None:
         )
 
 
-def _check_file_names(models: Sequence[Path]) -> None:
+def _check_file_names(models: Sequence[Path], cwd: Path, versions: ModelVersions) -> None:
+    # another suffix is mostly another format, whose own error says how to get a .ptl of it
+    raise_all(
+        [
+            fault
+            for path in models
+            if path.suffix != _SUFFIX and (fault := _unreadable(path, cwd, versions)) is not None
+        ]
+    )
     raise_all(
         [
             ModelFileNameError(
@@ -201,10 +232,27 @@ def _check_file_names(models: Sequence[Path]) -> None:
     )
 
 
+def _unreadable(path: Path, cwd: Path, versions: ModelVersions) -> OrchestratorError | None:
+    """What is wrong with the content of a model's file."""
+    try:
+        read_model(cwd / path, versions, name=str(path))
+    except UnreadableModelError:
+        return None
+    except OrchestratorError as error:
+        return error
+    return None
+
+
+def _default_dialect(session: Session) -> Dialect:
+    """Of the runtime that a new app gets."""
+    config = session.workspace.config
+    return dialect_of(config.pins[config.default_runtime].pytorch)
+
+
 def _read(session: Session, models: Sequence[Path], cwd: Path) -> tuple[NewModel, ...]:
     """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
     pin = session.workspace.config.pins[session.workspace.config.default_runtime]
-    dialect = dialect_of(pin.pytorch)
+    dialect = _default_dialect(session)
     kernels = registry(whole_index(dialect, pin.tree), session.backends, dialect.keys)
     read, faults = list[NewModel](), list[OrchestratorError]()
     for path in models:

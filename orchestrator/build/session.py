@@ -32,6 +32,7 @@ from orchestrator.models.checks import (
     check_classes,
     check_lapack,
     check_operators,
+    check_packings,
     misfits,
     require_inputs,
     require_no_named_tuples,
@@ -112,6 +113,7 @@ class Session:
                 self.context.cache,
                 self.context.env,
                 self.context.runner,
+                self.context.state,
             )
         return self._toolchains[abi]
 
@@ -313,6 +315,7 @@ def require_loadable(info: ModelInfo, kernels: Registry, version: VersionData) -
     check_operators(info, known, version.version)
     check_lapack(info, version.lapack, version.version)
     check_classes(info, version.custom_classes, version.version)
+    check_packings(info, version.packings, version.version)
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:

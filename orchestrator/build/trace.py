@@ -6,6 +6,7 @@ operators, all dtypes, with recording compiled in.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
@@ -35,7 +36,7 @@ from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import MEMORY_LIMIT, run_driver
 from orchestrator.verify.nondeterminism import settled, uncompared
-from orchestrator.verify.verdict import DriverRun
+from orchestrator.verify.verdict import OTHER_PROCESSOR, DriverRun, ended
 
 # How often a model is run to see which of its outputs differ from run to run: few numbers that are
 # drawn at random may well be the same twice.
@@ -229,8 +230,10 @@ def _checked(
         raise ModelFailedError(
             f"the tracer died on the model {model.name}",
             place=place,
-            seen=f"exit code {run.returncode}",
-            hint="run the model in PyTorch on the same inputs",
+            seen=f"it {ended(run)}",
+            hint=OTHER_PROCESSOR
+            if run.returncode == -signal.SIGILL
+            else "run the model in PyTorch on the same inputs",
             details=run.stderr[-2000:],
         )
     # An operator that got too many arguments fails with what tells nobody that, or does not fail.

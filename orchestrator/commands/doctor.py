@@ -23,6 +23,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.workspace import Toolchain, load_workspace
 from orchestrator.report.table import Column, Row, new_table, plain_text
+from orchestrator.system.installation import install_again
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "doctor"
@@ -60,6 +61,7 @@ def _machine(context: Context) -> Machine:
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     return Machine(
         python=platform.python_version(),
+        install=install_again(),
         packages={name: _version(name) for name in _PACKAGES},
         which=lambda name: shutil.which(name, path=context.env.get("PATH", "")),
         env=context.env,
@@ -78,7 +80,12 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
     try:
         with cache_in_use(cache, _quiet):
             resolved = resolve_toolchain(
-                toolchain.config, toolchain.place, cache, context.env, context.runner
+                toolchain.config,
+                toolchain.place,
+                cache,
+                context.env,
+                context.runner,
+                context.state,
             )
     except (OrchestratorError, OSError):
         return None  # told as a compiler, or a folder, that is missing

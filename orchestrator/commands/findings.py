@@ -16,13 +16,13 @@ from orchestrator.values.config import Emulator, RuntimePin, Source
 # PyTorch's source unpacked and generated (0.6 GB), and some apps' objects beside it.
 LEAST_SPACE: Final = 4 * 10**9
 _EVERY: Final = ("every build",)
-_AGAIN: Final = "remove .venv and run ./orchestrate again"
 
 
 @dataclass(frozen=True)
 class Machine:
     """What was probed.
 
+    install    what to do where a Python package is missing
     packages   version by Python package, None where it is not installed
     which      the path of a program on PATH, or None
     cache      the user's cache folder, and for the nearest folder that exists at or above it:
@@ -35,6 +35,7 @@ class Machine:
     """
 
     python: str
+    install: str
     packages: Mapping[str, str | None]
     which: Callable[[str], str | None]
     env: Mapping[str, str]
@@ -66,11 +67,12 @@ def findings(workspace: Workspace, machine: Machine) -> tuple[Finding, ...]:
     """All findings, in the order in which they are told."""
     wanted = {abi for app in workspace.apps.values() for abi in app.config.targets}
     toolchains = [workspace.toolchains[abi] for abi in sorted(wanted)]
+    again = machine.install
     return (
         _finding("python", machine.python, _EVERY, "install Python 3.11 or newer"),
-        _finding("ninja", machine.packages["ninja"], _EVERY, _AGAIN),
-        _finding("ziglang", machine.packages["ziglang"], _zig_users(toolchains, machine), _AGAIN),
-        _finding("cmake", machine.packages["cmake"], (), f"for consumers: {_AGAIN}"),
+        _finding("ninja", machine.packages["ninja"], _EVERY, again),
+        _finding("ziglang", machine.packages["ziglang"], _zig_users(toolchains, machine), again),
+        _finding("cmake", machine.packages["cmake"], (), f"for consumers: {again}"),
         *_compilers(toolchains, machine),
         *_abilities(toolchains, machine),
         *_emulators(toolchains, machine),

@@ -17,7 +17,7 @@ from orchestrator.compilers.capabilities import Abilities, abilities
 from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.run_prefix import Running, find_running
-from orchestrator.compilers.wrappers import wrapper_digest, wrappers_folder, write_wrappers
+from orchestrator.compilers.wrappers import wrapper_digest, write_wrappers
 from orchestrator.compilers.zig import claim_zig_cache, seen_through, zig_cache
 from orchestrator.errors import Place
 from orchestrator.platforms import PLATFORMS
@@ -113,16 +113,18 @@ def resolve_toolchain(
     cache_folder: Path,
     env: Mapping[str, str],
     runner: CommandRunner = LOCAL,
+    state: Path | None = None,
 ) -> ResolvedToolchain:
-    """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<digest>/`.
+    """Find the compiler and write its wrappers under `<cache>/toolchains/<abi>-<digest>/`, or in
+    the workspace's `state` folder where the cache can only be read.
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
     driver = COMPILERS[config.compiler.kind].find(config, place, cache_folder, env, runner)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-    folder = wrappers_folder(cache_folder / "toolchains", config.abi, identity)
-    wrappers = write_wrappers(folder, driver)
+    wrappers = write_wrappers(cache_folder, state, config.abi, identity, driver)
+    in_cache = wrappers["cxx"].is_relative_to(cache_folder)
     if driver.zig is not None:
         claim_zig_cache(cache_folder)
     return ResolvedToolchain(
@@ -134,7 +136,7 @@ def resolve_toolchain(
             cxx=wrappers["cxx"],
             cc=wrappers["cc"],
             ar=wrappers["ar"],
-            env=compiler_environment(cache_folder, env),
+            env=compiler_environment(cache_folder, env, None if in_cache else state),
         ),
         runner=runner,
     )

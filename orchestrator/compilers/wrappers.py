@@ -1,24 +1,67 @@
 """The compiler wrappers: one small program a verb, so that a rule, a launcher and a person all run
-the same compiler with the same fixed flags."""
+the same compiler with the same fixed flags.
+
+They name programs of one installation by path: zig, Python and `relink.py`. So each installation
+that uses a cache has wrappers of its own there, and where the cache can only be read, in its
+workspace.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import json
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from orchestrator.compilers.driver import Driver
+from orchestrator.system.folders import ensure_folder
 from orchestrator.system.staging import write_bytes
 from orchestrator.system.templates import environment
 
 _WRAPPER = "wrapper.sh.j2"
+_FOLDER: Final = "toolchains"
 _RELINK = Path(__file__).with_name("relink.py")
+# What writing says where a file system or a folder can only be read.
+_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def write_wrappers(folder: Path, driver: Driver) -> dict[str, Path]:
-    """Write the wrapper of every verb into `folder`, where it is not there already."""
-    return {verb: write_text(folder / verb, _text(verb, driver)) for verb in driver.commands}
+def write_wrappers(
+    cache: Path, state: Path | None, abi: str, identity: str, driver: Driver
+) -> dict[str, Path]:
+    """Write the wrapper of every verb where it is not there already.
+
+    state: the workspace's folder, which takes what a cache that can only be read does not have.
+    """
+    texts = {verb: _text(verb, driver) for verb in driver.commands}
+    name = _folder_name(abi, identity, texts)
+    try:
+        return _write(cache / _FOLDER / name, texts)
+    except OSError as error:
+        if state is None or error.errno not in _READ_ONLY:
+            raise
+    return _write(ensure_folder(state, "state") / _FOLDER / name, texts)
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> dict[str, Path]:
+    return {verb: write_text(folder / verb, text) for verb, text in texts.items()}
+
+
+def _folder_name(abi: str, identity: str, texts: Mapping[str, str]) -> str:
+    """What decides how an object is made, how a library is linked of them, and where it all lies.
+
+    `relink.py` changes libraries and no object, and paths change neither: they are part of the
+    name, not of the toolchain's identity, so that nothing is compiled for them.
+    """
+    made_of = [
+        identity,
+        _RELINK.read_text(encoding="utf-8"),
+        *(texts[verb] for verb in sorted(texts)),
+    ]
+    return f"{abi}-{hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:12]}"
 
 
 @cache
@@ -29,16 +72,6 @@ def wrapper_digest() -> str:
     """
     folder = Path(__file__).parent / "templates"
     return hashlib.sha256((folder / _WRAPPER).read_bytes()).hexdigest()
-
-
-def wrappers_folder(toolchains: Path, abi: str, identity: str) -> Path:
-    """Where a toolchain's wrappers lie.
-
-    They call `relink.py`, which changes libraries and no object: it is part of the name, not of
-    the toolchain's identity, so that another one links again, and nothing is compiled for it.
-    """
-    name = hashlib.sha256(identity.encode() + _RELINK.read_bytes()).hexdigest()
-    return toolchains / f"{abi}-{name[:12]}"
 
 
 def _text(verb: str, driver: Driver) -> str:

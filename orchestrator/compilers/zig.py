@@ -18,6 +18,7 @@ from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.compilers.zig_wheel import Wheel, wheel_of
 from orchestrator.errors import Place
 from orchestrator.platforms.linux import c_library_of
+from orchestrator.system.installation import install_again
 from orchestrator.system.process import CommandRunner
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import ToolchainConfig
@@ -197,6 +198,6 @@ def zig_program(place: Place) -> str:
         raise CompilerMissingError(
             "the Python package ziglang is not installed",
             place=place,
-            hint="run ./orchestrate, which installs the pinned dependencies",
+            hint=install_again(),
         )
     return str(library.parent / "zig")

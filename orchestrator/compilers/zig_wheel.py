@@ -20,15 +20,12 @@ from importlib import metadata
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.installation import pip
 from orchestrator.system.staging import write_text
 
 _PACKAGE = "ziglang"
 # Beside what zig keeps for this installation.
 _NOTE = "wheel.json"
-_AGAIN = (
-    "install it again, from where you trust it:"
-    " `.venv/bin/pip install --force-reinstall --no-cache-dir ziglang=={version}`"
-)
 
 
 class ZigUnrecordedError(OrchestratorError):
@@ -75,7 +72,7 @@ def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
             place=place,
             expected=f"a RECORD beside the package that lists {_PACKAGE}/{program.name}",
             seen="none that does",
-            hint=_AGAIN.format(version=version),
+            hint=_again(version),
         )
     seen = _sha256(program, *now["program"])
     if seen != expected:
@@ -84,13 +81,20 @@ def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
             place=place,
             expected=f"sha256 {expected}",
             seen=f"sha256 {seen} of {program}",
-            hint=_AGAIN.format(version=version),
+            hint=_again(version),
         )
     digest = digest_of(files)
     # a cache that can only be read serves too
     with suppress(OSError):
         write_text(notes / _NOTE, json.dumps({"state": now, "digest": digest}) + "\n")
     return Wheel(version, digest)
+
+
+def _again(version: str) -> str:
+    return (
+        "install it again, from where you trust it:"
+        f" `{pip()} install --force-reinstall --no-cache-dir {_PACKAGE}=={version}`"
+    )
 
 
 def digest_of(files: dict[str, str]) -> str:

@@ -76,6 +76,10 @@ class UnusableClassError(OrchestratorError):
     """A model holds objects of a custom class that the runtime cannot make."""
 
 
+class UnknownPackingError(OrchestratorError):
+    """A model holds weights that are packed in a format that the runtime does not know."""
+
+
 def require_inputs(info: ModelInfo, declared: bool) -> None:
     """Raises `NoInputsError` unless the model holds inputs or its app declares some."""
     if info.has_bundled_inputs or declared:
@@ -269,6 +273,33 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         if packed
         else "they belong to a library that this runtime does not hold: export the model without"
         " them",
+    )
+
+
+def check_packings(
+    info: ModelInfo, readable: Mapping[str, Collection[str]], runtime_version: str
+) -> None:
+    """Raises `UnknownPackingError` if weights of a class of `readable` are packed otherwise.
+
+    readable: class -> versions of its format that the loader reads. It ends with an assertion that
+    names neither at any other.
+    """
+    packings = [(name.removeprefix(_CLASSES), version) for name, version in info.packings]
+    wrong = [
+        (name, version)
+        for name, version in packings
+        if name in readable and version not in readable[name]
+    ]
+    if not wrong:
+        return
+    classes = dict.fromkeys(name for name, _ in wrong)
+    raise UnknownPackingError(
+        f"this model's weights are packed in a format that PyTorch {runtime_version} does not read",
+        place=info.place,
+        expected=_some(f"{name} of version {' or '.join(readable[name])}" for name in classes),
+        seen=_some(f"{name} of version {version}" for name, version in wrong),
+        hint="another PyTorch packed them: quantise and export the model with PyTorch"
+        f" {runtime_version}, or with any that writes one of these versions",
     )
 
 

@@ -47,12 +47,14 @@ class Steps:
 
 @dataclass(frozen=True)
 class Pickle:
-    """A pickle's value, every model or custom class that it names (`__torch__....`), sorted, and
-    the most attributes that any of its objects has."""
+    """A pickle's value, every model or custom class that it names (`__torch__....`), sorted, the
+    most attributes that any of its objects has, and (class, version) where an object's state begins
+    with a number or a text: what packs weights says so in which format they are."""
 
     value: Value
     classes: tuple[str, ...]
     attributes: int
+    versions: frozenset[tuple[str, str]]
 
 
 def read_pickle(
@@ -75,7 +77,8 @@ def read_pickle(
     except Fault as fault:
         raise machine.damaged(str(fault)) from fault
     classes = {known.qualified for known in machine.globals.values() if known.is_model_class}
-    return Pickle(value, tuple(sorted(classes)), machine.attributes)
+    versions = frozenset(machine.versions)
+    return Pickle(value, tuple(sorted(classes)), machine.attributes, versions)
 
 
 class _Machine:
@@ -97,6 +100,7 @@ class _Machine:
         self._types: dict[int, str] = {}
         self._tensors_left = MAX_TENSORS
         self.attributes = 0
+        self.versions: set[tuple[str, str]] = set()
 
     def run(self, steps: Steps) -> Value:
         if self._take(2) != b"\x80\x02":
@@ -258,6 +262,10 @@ class _Machine:
             raise self._unsafe("a call of what is not a named class")
         if function.is_model_class and isinstance(argument, Pairs):
             self.attributes = max(self.attributes, len(argument.entries))
+        if function.is_model_class and isinstance(argument, tuple):
+            match argument:
+                case (int() | str() as version, *_):
+                    self.versions.add((function.qualified, str(version)))
         if function.module == TENSORS:
             self._count_tensor()
         self._stack.append(called(function, argument, self._types))

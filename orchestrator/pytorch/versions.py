@@ -251,6 +251,7 @@ class VersionData(_Data):
     random: Strings
     lapack: Strings
     custom_classes: Strings
+    packings: Mapping[str, Strings] = {}
     computed_tags: Mapping[str, Strings]
     work: WorkData
     all_operators_bytes: Mapping[str, Mapping[Optimize, int]]

@@ -8,6 +8,7 @@ has the user's rights all the same.
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -70,7 +71,7 @@ def run_driver(
             )
         )
         if done.code is None:
-            return DriverRun(-1, None, f"still running after {TIME_LIMIT} s")
+            return DriverRun(-signal.SIGKILL, None, f"still running after {TIME_LIMIT} s")
         try:
             return DriverRun(done.code, _read(output), done.err)
         except RunsUnreadableError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.verify.compare import Difference, compare_results, run_name
@@ -18,6 +18,12 @@ from orchestrator.verify.nondeterminism import uncompared
 
 # `ok in part`: everything ran, and some outputs have values that nothing can be compared with
 Status = Literal["ok", "ok in part", "failed", "not run here"]
+
+# What to do where a program of ours ran into an illegal instruction.
+OTHER_PROCESSOR: Final = (
+    "this processor does not have an instruction of the library, or a check of the compiler's"
+    " stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the toolchain"
+)
 
 # What a driver says is the model's to choose.
 _LONGEST = 200
@@ -39,7 +45,8 @@ class DriverRun:
 @dataclass(frozen=True)
 class Failure:
     """One reason why a model failed. `code` is the C API's (`MISSING_DTYPE`), `OTHER_OUTPUT` for
-    outputs that differ, or `CRASHED` where the driver wrote no result."""
+    outputs that differ, `ILLEGAL_INSTRUCTION` where the processor ended the driver, or `CRASHED`
+    where it wrote no result."""
 
     model: str
     run: str
@@ -88,8 +95,7 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
     Raises `compare.MalformedResultError` where one of the results is not one.
     """
     if seen.result is None:
-        failure = Failure(model, "", "CRASHED", _ending(seen))
-        return VerifyResult(model, "failed", failures=(failure,))
+        return VerifyResult(model, "failed", failures=(_crash(model, seen),))
     failures = list(_errors(model, seen.result))
     failed = {failure.run for failure in failures}
     if "" not in failed:
@@ -101,7 +107,7 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
     if not failures and not seen.result["runs"]:
         failures.append(Failure(model, "", "NO_RUNS", "nothing was run"))
     if not failures and seen.returncode != 0:
-        failures.append(Failure(model, "", "CRASHED", _ending(seen)))
+        failures.append(_crash(model, seen))
     places = uncompared(expected)
     status: Status = "failed" if failures else "ok in part" if places else "ok"
     return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
@@ -150,6 +156,8 @@ def _hint(codes: set[str], label: str) -> str:
             f"trace again: ./orchestrate trace {app}; if it stays, the inputs do not reach all"
             " code: add inputs, or use `selection: static`"
         )
+    if "ILLEGAL_INSTRUCTION" in codes:
+        return OTHER_PROCESSOR
     return f"trace again: ./orchestrate trace {app}; if it stays, it is a bug of the build"
 
 
@@ -178,13 +186,18 @@ def _other_output(model: str, difference: Difference) -> Failure:
     return Failure(model, difference.run, "OTHER_OUTPUT", difference.text)
 
 
-def _ending(run: DriverRun) -> str:
-    if run.returncode < 0:
-        try:
-            how = f"was ended by {signal.Signals(-run.returncode).name}"
-        except ValueError:
-            how = f"was ended by signal {-run.returncode}"
-    else:
-        how = f"ended with exit code {run.returncode}"
+def _crash(model: str, run: DriverRun) -> Failure:
+    code = "ILLEGAL_INSTRUCTION" if run.returncode == -signal.SIGILL else "CRASHED"
     said = run.stderr.strip().splitlines()
-    return f"the driver {how}" + (f": {said[-1][:_LONGEST]}" if said else "")
+    last = f": {said[-1][:_LONGEST]}" if said else ""
+    return Failure(model, "", code, f"the driver {ended(run)}{last}")
+
+
+def ended(run: DriverRun) -> str:
+    """How a run ended, in words: `was ended by SIGSEGV`."""
+    if run.returncode >= 0:
+        return f"ended with exit code {run.returncode}"
+    try:
+        return f"was ended by {signal.Signals(-run.returncode).name}"
+    except ValueError:
+        return f"was ended by signal {-run.returncode}"

@@ -151,19 +151,27 @@ def test_each_damaged_object_is_found(
         assert seen == {path: expected[path] for path in seen}, f"try {number}: {place.name}"
 
 
+@pytest.mark.parametrize("checkout", ["this", "another"])
 def test_a_complete_cache_that_is_read_only_builds(
-    tmp_path: Path, expected: dict[str, str]
+    checkout: str, tmp_path: Path, expected: dict[str, str]
 ) -> None:
     root, cache = workspace_copy(tmp_path, "camera"), cache_copy(tmp_path / "cache")
+    ours = ROOT
+    if checkout == "another":
+        ours = tmp_path / "another"
+        # what the package's links lead to comes along, as it does in a wheel
+        shutil.copytree(ROOT / "orchestrator", ours / "orchestrator")
     mount = f'mount --bind "{cache}" "{cache}" && mount -o remount,bind,ro "{cache}" && exec "$@"'
     inside = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh")
     done = subprocess.run(
         [*inside, sys.executable, "-P", "-m", "orchestrator", "build", LABELS[0], "--quiet"],
         cwd=root,
-        env={**os.environ, "ORCHESTRATOR_CACHE": str(cache)},
+        env={**os.environ, "ORCHESTRATOR_CACHE": str(cache), "PYTHONPATH": str(ours)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    own_wrappers = (root / ".orchestrator/toolchains").exists()
+    assert own_wrappers == (checkout == "another")
     assert delivered(root) == {p: d for p, d in expected.items() if p.startswith("dist/camera/")}

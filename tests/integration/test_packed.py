@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,13 @@ def outputs(root: Path, model: str) -> list[list[list[float]]]:
 
 
 def test_packed_layers_give_what_stock_pytorch_gives(workspace: Path) -> None:
+    _require_stock(workspace)
+
+
+def _require_stock(root: Path) -> None:
     expected = json.loads((PACKED / "expected.json").read_text())
     for model in ("packed", "plain"):
-        given = outputs(workspace, model)
+        given = outputs(root, model)
         assert [len(run) for run in given] == [15, 15, 15]
         for run, stock in zip(given, expected, strict=True):
             for one, other in zip(run, stock, strict=True):
@@ -73,6 +78,20 @@ def test_every_layer_is_verified_at_every_cpu_level(workspace: Path) -> None:
     assert {"prepacked_convolution", "prepacked_linear", "transposed"} <= set(
         manifest["kernels"]["features"]
     )
+
+
+def test_packed_layers_run_without_the_kernels_that_they_were_packed_for(
+    workspace: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "native"
+    shutil.copytree(workspace, root, symlinks=True)
+    declared = root / "apps/packed/app.yaml"
+    declared.write_text(declared.read_text() + "kernels: native\n")
+    ran = orchestrator("build", "//apps/packed", "--quiet", cwd=root)
+    assert (ran.code, ran.err) == (0, "")
+    manifest = json.loads((root / "dist/packed/linux-x86_64/manifest.json").read_text())
+    assert manifest["kernels"] is None
+    _require_stock(root)
 
 
 def _microseconds(root: Path, model: str) -> float:

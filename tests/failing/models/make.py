@@ -1,6 +1,7 @@
 """Writes the bad models of this folder again, and the good ones of tests/golden/models.
 
-Run `python tests/failing/models/make.py` with the optional dependency group `export` (torch 2.13).
+Run `PYTHONPATH=. python tests/failing/models/make.py` with the optional dependency group `export`
+(torch 2.13).
 Each case is a folder with `model.ptl`; the test compares the error with its `expected.txt`. What a
 case breaks is written by real torch first and damaged here, so that only one thing is wrong.
 """
@@ -20,6 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.bundled_inputs import bundle_inputs
+
+from tests import ptl
 
 HERE = Path(__file__).resolve().parent
 GOOD = HERE.parents[1] / "golden" / "models"
@@ -242,6 +245,17 @@ def good_models() -> dict[str, bytes]:
     }
 
 
+def packed_as(version: str) -> bytes:
+    """A layer whose weights are packed in a format of this version; no PyTorch writes another."""
+    state = ptl.tuple_of(ptl.text(version), ptl.list_of(), ptl.list_of())
+    name = ptl.named("__torch__.torch.classes.quantized", "Conv2dPackedParamsBase")
+    bundled = {"_bundled_inputs_deflated_forward": ptl.list_of(ptl.tuple_of(ptl.number(1)))}
+    names = ("forward", "get_all_bundled_inputs_for_forward")
+    functions = (ptl.function(f"{ptl.MODULE}.{method}") for method in names)
+    data = ptl.module(layer=name + b")\x81" + state + b"b", **bundled)
+    return ptl.model(ptl.bytecode(*functions), data)
+
+
 def later_cases() -> dict[str, bytes]:
     """Made last: torch numbers the classes that it compiles, and the others keep their numbers."""
     return {
@@ -250,6 +264,7 @@ def later_cases() -> dict[str, bytes]:
         "missing_arguments": pack(
             lite(torch.jit.trace(Spread().eval(), torch.ones(2)), [(torch.ones(2),)])
         ),
+        "unknown_packing": packed_as("4"),
         "lapack": pack(lite(Inverts(), [(torch.eye(2),)])),
     }
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ from tests import ptl
 ROOT = Path(__file__).parents[3]
 CLASSIFIER = ROOT / "apps/camera/models/classifier.ptl"
 WORDS = ROOT / "apps/keyboard/models/next_word.ptl"
+EXPORTED = ROOT / "tests/failing/models/exported_program/model.ptl"
 ENV = {"HOME": "/home/me", "PATH": ""}
 Answer = Callable[..., tuple[int, str, str]]
 
@@ -225,6 +227,20 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
     assert not load_workspace(workspace, ENV).broken
 
 
+def test_what_a_killed_new_app_left_goes(answer: Answer, workspace: Path) -> None:
+    add = "from orchestrator import cli; import os, shutil, sys;"
+    add += "shutil.copyfile = lambda source, target: (target.touch(), os.kill(os.getpid(), 9));"
+    add += f"cli.main(['new-app', 'camera', '--model', {str(CLASSIFIER)!r}])"
+    killed = subprocess.run([sys.executable, "-c", add], cwd=workspace, check=False)
+    assert killed.returncode == -9
+    left = workspace / ".orchestrator/new-app"
+    assert [path.name for path in left.rglob("*.ptl")] == ["classifier.ptl"]
+    assert not (workspace / "apps").exists()
+    hand_made(workspace / "raw.ptl")
+    assert answer("new-app", "raw", "--model", "raw.ptl")[0] == 0
+    assert not left.exists()
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -276,11 +292,19 @@ REFUSALS = {
         "  do:       export it again with module._save_for_lite_interpreter(path)\n",
     ),
     "suffix": (
-        ["vad", "--model", "WORKSPACE"],
-        "WORKSPACE: error: no model can have the name of this file\n"
+        ["vad", "--model", "raw.pt"],
+        "raw.pt: error: no model can have the name of this file\n"
         "  expected: a file .ptl; before that a name of letters, digits, `.`, `_` and `-`, that"
         " begins with a letter or digit, of at most 100\n"
-        "  seen:     WORKSPACE\n  do:       copy it under another name\n",
+        "  seen:     raw.pt\n  do:       copy it under another name\n",
+    ),
+    "other_format": (
+        ["vad", "--model", "exported.pt2", "--model", "none.onnx"],
+        "exported.pt2: error: this is a program of torch.export, which PyTorch 1.13 does not run\n"
+        "  expected: a .ptl, with a record bytecode.pkl\n"
+        "  seen:     a .pt2 archive\n"
+        "  do:       torch.jit.script or trace the nn.Module that was exported, and write it with"
+        " module._save_for_lite_interpreter(path)\n",
     ),
     "twice": (
         ["vad", "--model", "raw.ptl", "--model", "other/raw.ptl"],
@@ -320,6 +344,8 @@ def test_what_new_app_refuses(case: str, answer: Answer, workspace: Path) -> Non
     words, told = REFUSALS[case]
     hand_made(workspace / "raw.ptl", "Tensor")
     hand_made(workspace / "dict.ptl", "Dict[str, Tensor]")
+    shutil.copy(workspace / "raw.ptl", workspace / "raw.pt")
+    shutil.copy(EXPORTED, workspace / "exported.pt2")
     shutil.copy(workspace / "WORKSPACE", workspace / "text.ptl")
     assert answer("new-app", "camera", "--model", "raw.ptl")[0] == 0
     (workspace / "apps/shared").mkdir()

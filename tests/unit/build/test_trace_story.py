@@ -233,9 +233,21 @@ def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
         traced(lambda _: DriverRun(-11, None, "a word\n"))
     assert caught.value.render() == (
         "m.ptl: error: the tracer died on the model m\n"
-        "  seen:     exit code -11\n"
+        "  seen:     it was ended by SIGSEGV\n"
         "  do:       run the model in PyTorch on the same inputs\n"
         "  | a word"
+    )
+
+
+def test_a_tracer_for_another_processor_is_told(traced: Trace) -> None:
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: DriverRun(-4, None))
+    assert caught.value.render() == (
+        "m.ptl: error: the tracer died on the model m\n"
+        "  seen:     it was ended by SIGILL\n"
+        "  do:       this processor does not have an instruction of the library, or a check of the"
+        " compiler's stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the"
+        " toolchain"
     )
 
 

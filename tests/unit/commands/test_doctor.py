@@ -48,6 +48,7 @@ COMPILERS = {
 }
 FULL = Machine(
     python="3.12.1",
+    install="install it again",
     packages={"cmake": "4.4.4", "ninja": "1.13.2", "ziglang": "0.17.0"},
     which=lambda name: f"/bin/{name}",
     env={"ANDROID_NDK_HOME": "/ndk"},

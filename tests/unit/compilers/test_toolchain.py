@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from orchestrator.compilers.resolve import (
 )
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.workspace import load_workspace
+from orchestrator.system.folders import is_ours
+from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import ToolchainConfig
 
 PLACE = Place("toolchains/linux-x86_64.yaml", 6, 1)
@@ -103,9 +106,8 @@ def test_the_exact_text_of_zigs_wrappers(verb: str, tmp_path: Path, golden: Gold
 
 def test_wrappers_live_under_their_identity(tmp_path: Path) -> None:
     resolved = resolve(config(), tmp_path)
-    toolchains = tmp_path / "toolchains"
-    folder = wrappers.wrappers_folder(toolchains, "linux-x86_64", resolved.identity)
-    assert list(toolchains.iterdir()) == [folder]
+    (folder,) = (tmp_path / "toolchains").iterdir()
+    assert re.fullmatch(r"linux-x86_64-[0-9a-f]{12}", folder.name)
     assert sorted(folder.iterdir()) == [resolved.ar, resolved.cc, resolved.cxx]
     assert all(os.access(tool, os.X_OK) for tool in folder.iterdir())
     before = resolved.cxx.stat()
@@ -128,6 +130,65 @@ def test_another_way_to_link_is_no_other_compiler(
     after = resolve(config(), tmp_path)
     assert after.identity == before.identity
     assert after.cxx.parent != before.cxx.parent
+
+
+def written_at(toolchain: ResolvedToolchain) -> dict[str, tuple[int, int]]:
+    """What tells that a wrapper was written: its inode and time."""
+    files = {tool.name: tool.stat() for tool in toolchain.cxx.parent.iterdir()}
+    return {name: (seen.st_ino, seen.st_mtime_ns) for name, seen in files.items()}
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """`relink.py` of another checkout, as it is in this one."""
+    copy = tmp_path / "elsewhere/relink.py"
+    copy.parent.mkdir()
+    copy.write_bytes(Path(zig_relink.__file__).read_bytes())
+    return copy
+
+
+def test_two_checkouts_that_take_turns_share_a_cache(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    here = resolve(config(), cache)
+    written = written_at(here)
+    with monkeypatch.context() as there:
+        there.setattr(wrappers, "_RELINK", elsewhere)
+        other = resolve(config(), cache)
+    assert resolve(config(), cache) == here
+    assert written_at(here) == written
+    # objects of the one are the other's
+    assert other.identity == here.identity
+    assert str(elsewhere) in other.cxx.read_text()
+    assert str(elsewhere) not in here.cxx.read_text()
+
+
+def test_a_cache_that_is_read_only_serves_another_checkout(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, state = tmp_path / "cache", tmp_path / ".orchestrator"
+    here = resolve(config(), cache)
+
+    def write(path: Path, data: bytes, mode: int | None = None) -> None:
+        if path.is_relative_to(cache):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        write_bytes(path, data, mode)
+
+    monkeypatch.setattr(wrappers, "write_bytes", write)
+    assert resolve_toolchain(config(), PLACE, cache, os.environ, state=state).cxx == here.cxx
+    assert not state.exists()
+    monkeypatch.setattr(wrappers, "_RELINK", elsewhere)
+    other = resolve_toolchain(config(), PLACE, cache, os.environ, state=state)
+    assert other.identity == here.identity
+    assert [tool.parent.parent for tool in (other.cxx, other.cc, other.ar)] == [
+        state / "toolchains"
+    ] * 3
+    assert is_ours(state)
+    # what zig makes on the way to its answers lies there as well
+    assert other.tools.env["ZIG_LOCAL_CACHE_DIR"] == str(state / "zig")
+    with pytest.raises(OSError, match="Read-only"):
+        resolve(config(), cache)
 
 
 def test_the_identity_is_the_compiler_and_its_fixed_flags(tmp_path: Path) -> None:
@@ -470,7 +531,8 @@ def test_a_missing_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(error, CompilerMissingError)
     assert error.render() == (
         "toolchains/linux-x86_64.yaml:6:1: error: the Python package ziglang is not installed\n"
-        "  do:       run ./orchestrate, which installs the pinned dependencies"
+        "  do:       remove .venv and run ./orchestrate again, which installs the pinned"
+        " dependencies"
     )
 
 

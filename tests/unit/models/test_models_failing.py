@@ -15,6 +15,7 @@ from orchestrator.models.checks import (
     check_classes,
     check_lapack,
     check_operators,
+    check_packings,
     misfits,
     require_arguments,
     require_inputs,
@@ -63,6 +64,7 @@ CLASSES = {
     "two_folders": "OddRecordPathError",
     "unknown_attention": "UnknownOperatorError",
     "unknown_interpolation": "UnknownOperatorError",
+    "unknown_packing": "UnknownPackingError",
 }
 
 
@@ -76,6 +78,7 @@ def examine(model: Path) -> None:
     reached = {str(operator) for operator in info.root_operators}
     require_arguments(misfits(info, TAKEN), reached, info.place, "1.13.1")
     check_lapack(info, load_version("1.13.1").lapack, "1.13.1")
+    check_packings(info, load_version("1.13.1").packings, "1.13.1")
     check_classes(info, ["quantized.EmbeddingPackedParamsBase"], "1.13.1")
 
 

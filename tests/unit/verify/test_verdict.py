@@ -145,5 +145,20 @@ def test_failures_become_one_error() -> None:
     )
 
 
+def test_a_processor_that_lacks_instructions_is_told() -> None:
+    bad = verify("m", result(1), DriverRun(-4, None))
+    with pytest.raises(VerificationFailedError) as caught:
+        require_verified("//apps/camera:linux-x86_64", [bad])
+    assert caught.value.render() == (
+        "error: //apps/camera:linux-x86_64 does not run its models as the tracer did\n"
+        "  expected: the tracer's outputs\n"
+        "  seen:     m: the driver was ended by SIGILL\n"
+        "  do:       this processor does not have an instruction of the library, or a check of the"
+        " compiler's stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the"
+        " toolchain\n"
+        "  | m: the driver was ended by SIGILL"
+    )
+
+
 def test_verified_variants_raise_nothing() -> None:
     require_verified("//apps/a:b", [VerifyResult("m", "ok", 1), not_run("n", "no iOS here")])
