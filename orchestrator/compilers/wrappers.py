@@ -18,7 +18,13 @@ _RELINK = Path(__file__).with_name("relink.py")
 
 def write_wrappers(folder: Path, driver: Driver) -> dict[str, Path]:
     """Write the wrapper of every verb into `folder`, where it is not there already."""
-    return {verb: write_text(folder / verb, _text(verb, driver)) for verb in driver.commands}
+    texts = wrapper_texts(driver, (sys.executable, "-I", str(_RELINK)))
+    return {verb: write_text(folder / verb, text) for verb, text in texts.items()}
+
+
+def wrapper_texts(driver: Driver, relink: tuple[str, ...]) -> dict[str, str]:
+    """The wrapper of every verb. `relink` is the command of the program `relink.py`."""
+    return {verb: _text(verb, driver, relink) for verb in driver.commands}
 
 
 @cache
@@ -41,7 +47,7 @@ def wrappers_folder(toolchains: Path, abi: str, identity: str) -> Path:
     return toolchains / f"{abi}-{name[:12]}"
 
 
-def _text(verb: str, driver: Driver) -> str:
+def _text(verb: str, driver: Driver, relink: tuple[str, ...]) -> str:
     return render(
         _WRAPPER,
         verb=verb,
@@ -50,7 +56,7 @@ def _text(verb: str, driver: Driver) -> str:
         zig=driver.zig,
         smallest=driver.smallest,
         archiver=driver.archiver,
-        relink=(sys.executable, "-I", str(_RELINK)),
+        relink=relink,
     )
 
 
