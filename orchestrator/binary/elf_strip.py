@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import OrchestratorError
@@ -237,3 +239,20 @@ def _with_table(elf: _Elf, out: bytearray, table: list[_Section]) -> bytes:
         struct.pack_into("<I", out, 32, offset)
         struct.pack_into("<HH", out, 48, len(table), len(table) - 1)
     return bytes(out)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """As a program: `elf_strip LIBRARY STRIPPED SYMBOLS`."""
+    library, stripped, symbols = map(Path, arguments)
+    parts = split(library.read_bytes(), symbols.name)
+    stripped.write_bytes(parts.stripped)
+    stripped.chmod(0o755)
+    symbols.write_bytes(parts.debug)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except OrchestratorError as error:
+        sys.exit(str(error))

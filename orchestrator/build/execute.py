@@ -66,12 +66,7 @@ def carry_out(
     the cache as soon as it is finished, so that an interrupted run keeps it too.
     """
     cache = session.context.cache
-    shards = {
-        path: text
-        for rules in {runtime.facts.unity for runtime in session.prepared}
-        for path, text in shard_files(rules, graph.compiles.values()).items()
-    }
-    write_texts(session, {**texts, **shards})
+    write_texts(session, {**texts, **shards_of(session, graph)})
     present = _present(session, graph)
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     launched = launching(session, sorted(abis))
@@ -186,6 +181,15 @@ class _Keeper:
                 self._store.take(name, path)
         if left:
             self._missing[unit] = left
+
+
+def shards_of(session: Session, graph: ActionGraph) -> dict[str, str]:
+    """file (`$cache/...`) -> text, of every unity shard in the graph."""
+    return {
+        path: text
+        for rules in {runtime.facts.unity for runtime in session.prepared}
+        for path, text in shard_files(rules, graph.compiles.values()).items()
+    }
 
 
 def write_texts(session: Session, texts: Mapping[str, str]) -> None:

@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "matrix": Command("matrix", "list the variants that a change touches, for CI"),
     "why": Command("why", "tell who asks for an operator or a unit, and the way to it"),
     "explain": Command("explain", "tell why a unit is compiled again: what differs since"),
+    "export": Command("export", "write the plan as a Bazel workspace"),
     "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
     "verify": Command("verify", "run apps' models in their delivered libraries, and compare"),
     "runtime": Command("runtime", "maintain what is shipped for a PyTorch version: its index"),

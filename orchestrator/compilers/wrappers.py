@@ -36,7 +36,7 @@ def write_wrappers(
 
     state: the workspace's folder, which takes what a cache that can only be read does not have.
     """
-    texts = {verb: _text(verb, driver) for verb in driver.commands}
+    texts = wrapper_texts(driver, (sys.executable, "-I", str(_RELINK)))
     name = _folder_name(abi, identity, texts)
     try:
         return _write(cache / _FOLDER / name, texts)
@@ -44,6 +44,11 @@ def write_wrappers(
         if state is None or error.errno not in _READ_ONLY:
             raise
     return _write(ensure_folder(state, "state") / _FOLDER / name, texts)
+
+
+def wrapper_texts(driver: Driver, relink: tuple[str, ...]) -> dict[str, str]:
+    """The wrapper of every verb. `relink` is the command of the program `relink.py`."""
+    return {verb: _text(verb, driver, relink) for verb in driver.commands}
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> dict[str, Path]:
@@ -74,7 +79,7 @@ def wrapper_digest() -> str:
     return hashlib.sha256((folder / _WRAPPER).read_bytes()).hexdigest()
 
 
-def _text(verb: str, driver: Driver) -> str:
+def _text(verb: str, driver: Driver, relink: tuple[str, ...]) -> str:
     return render(
         _WRAPPER,
         verb=verb,
@@ -83,7 +88,7 @@ def _text(verb: str, driver: Driver) -> str:
         zig=driver.zig,
         smallest=driver.smallest,
         archiver=driver.archiver,
-        relink=(sys.executable, "-I", str(_RELINK)),
+        relink=relink,
     )
 
 

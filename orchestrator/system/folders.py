@@ -19,7 +19,7 @@ from typing import Final, Literal
 from orchestrator.errors import OrchestratorError
 from orchestrator.system.staging import write_text
 
-Kind = Literal["state", "dist", "cache"]
+Kind = Literal["state", "dist", "cache", "export"]
 
 MARKER: Final = ".made-by-orchestrator"
 # What the kernel says of a path whose parents are files, loops, or not of a disk (/proc).

@@ -1,0 +1,165 @@
+"""Exports a plan as a Bazel workspace: a folder that needs nothing of this machine but itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.build.execute import shards_of
+from orchestrator.build.links import VariantLinks
+from orchestrator.build.plan import Variant, plan_variants
+from orchestrator.build.prepare import NATIVE
+from orchestrator.build.session import Session
+from orchestrator.compilers.driver import Driver
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.compilers.stub_sysroot import HEADERS
+from orchestrator.compilers.wrappers import wrapper_texts
+from orchestrator.execute.bazel import (
+    SOURCES,
+    BazelTools,
+    BazelVariant,
+    BazelWorkspace,
+    bazel_workspace,
+)
+from orchestrator.plan.graph import action_graph, texts_of
+from orchestrator.system.folders import ensure_folder, is_ours, remove_folder
+from orchestrator.values.labels import Label
+
+_PACKAGE = NATIVE.parent
+# Of zig's library, what is for systems that no toolchain of ours names: 9,000 files.
+_FOREIGN = (
+    *("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "*wasm*", "mingw"),
+    *("docs", "init", "build-web", "lldb", "libtsan"),
+)
+
+
+def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> BazelWorkspace:
+    """Write the plan of all labels into `folder`, which is ours or empty; returns what was written.
+
+    Raises FolderNotOursError, and what planning raises.
+    """
+    _require_free(folder)
+    variants = plan_variants(session, labels)
+    graph = action_graph(
+        (variant.objects for variant in variants),
+        (link for variant in variants for link in variant.links.all),
+    )
+    toolchains = {
+        abi: session.toolchain(abi) for abi in sorted({c.abi for c in graph.compiles.values()})
+    }
+    places = {abi: _places(session, toolchain) for abi, toolchain in toolchains.items()}
+    exported = bazel_workspace(
+        graph,
+        [_exported(variant) for variant in variants],
+        {abi: _tools(toolchain, places[abi]) for abi, toolchain in toolchains.items()},
+        {**texts_of(variant.objects for variant in variants), **shards_of(session, graph)},
+        session.folders,
+    )
+    kept = {name: Path(path) for every in places.values() for path, name in every.items()}
+    named = {name: Path(path) for name, path in session.folders.items()}
+    _write(exported, folder, {**named, **kept}, session.context.cache)
+    return exported
+
+
+def _require_free(folder: Path) -> None:
+    if folder.exists() and not is_ours(folder):
+        ensure_folder(folder, "export")
+
+
+def _exported(variant: Variant) -> BazelVariant:
+    app, abi = variant.label.app, str(variant.label.abi)
+    links = variant.links
+    if isinstance(links, VariantLinks):
+        archives = (links.registrations.output, links.core.output)
+        return BazelVariant(app, abi, links.shared.output, archives, stripped=True)
+    return BazelVariant(app, abi, links.library.output, (), stripped=False)
+
+
+def _places(session: Session, toolchain: ResolvedToolchain) -> dict[str, str]:
+    """Absolute paths in the compiler's commands -> names below `sources/`."""
+    places = {str(NATIVE): "native", str(HEADERS): "stub_headers"}
+    zig = toolchain.driver.zig
+    if zig is not None:
+        places |= {str(Path(zig).parent / "lib"): "zig", str(zig): "zig_program/zig"}
+    cache = session.context.cache / "toolchains"
+    words = [word for command in toolchain.driver.commands.values() for word in command]
+    for made in sorted(cache.iterdir()):
+        if any(str(made) in word for word in words):
+            places[str(made)] = f"toolchain_{toolchain.abi}"
+    return {path: name for path, name in places.items() if any(path in word for word in words)}
+
+
+def _tools(toolchain: ResolvedToolchain, places: Mapping[str, str]) -> BazelTools:
+    driver = toolchain.driver
+    commands = {
+        verb: _relative(driver, command, places) for verb, command in driver.commands.items()
+    }
+    relink = ("python3", "-I", f"{SOURCES}/orchestrator/orchestrator/compilers/relink.py")
+    moved = replace(
+        driver,
+        commands=commands,
+        zig=None if driver.zig is None else f"{SOURCES}/zig_program/zig",
+    )
+    folders = {name.partition("/")[0] for name in places.values()}
+    return BazelTools(
+        wrappers=wrapper_texts(moved, relink),
+        folders=tuple(sorted(folders | ({"zig"} if driver.zig is not None else set()))),
+        link=toolchain.link_flags,
+    )
+
+
+def _relative(driver: Driver, command: Iterable[str], places: Mapping[str, str]) -> tuple[str, ...]:
+    """A command with its paths as the workspace has them; zig is told where its library is."""
+    words = [_moved(word, places) for word in command]
+    library = ["env", f"ZIG_LIB_DIR={SOURCES}/zig"] if driver.zig is not None else []
+    return (*library, *words)
+
+
+def _moved(text: str, places: Mapping[str, str]) -> str:
+    for path in sorted(places, key=len, reverse=True):
+        text = text.replace(path, f"{SOURCES}/{places[path]}")
+    return text
+
+
+def _write(
+    exported: BazelWorkspace, folder: Path, sources: Mapping[str, Path], cache: Path
+) -> None:
+    """Write it all; `WORKSPACE` last, without which Bazel takes a half-written folder for none."""
+    if is_ours(folder):
+        remove_folder(folder)
+    ensure_folder(folder, "export")
+    below = folder / SOURCES
+    for name in exported.folders:
+        if name == "orchestrator":
+            _copy_package(below / name / "orchestrator")
+        elif name in sources:
+            _copy(sources[name], below / name)
+        else:
+            _copy(sources[f"{name}/zig"], below / name / "zig")
+    for name in exported.cached:
+        _copy(cache / name.removeprefix("cache/"), below / name)
+    for path in sorted(exported.texts, key=lambda path: (path == "WORKSPACE", path)):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(exported.texts[path], encoding="utf-8")
+        if path in exported.programs:
+            target.chmod(0o755)
+
+
+def _copy_package(target: Path) -> None:
+    """Our own modules: what steps of a link run."""
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        copy = target / file.relative_to(_PACKAGE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        left_out = ("__pycache__", *(_FOREIGN if target.name == "zig" else ()))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*left_out))
+    else:
+        shutil.copy(source, target)
