@@ -49,7 +49,7 @@ def test_bazel_makes_the_library_that_is_delivered(
     ran = orchestrator("export", "bazel", str(exported), label, cwd=root)
     assert (ran.code, ran.out) == (0, f"{exported}: 1 variant\n"), ran.err
 
-    startup = [program, f"--output_user_root={tmp_path / 'bazel'}"]
+    startup = [str(program), f"--output_user_root={tmp_path / 'bazel'}"]
     build = ["build", "--spawn_strategy=linux-sandbox", f"--disk_cache={around / 'disk'}", label]
     try:
         done = subprocess.run([*startup, *build], cwd=exported, capture_output=True, text=True)
