@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from orchestrator.commands import COMMANDS, CommandModule
-from orchestrator.commands.replay import told_again
+from orchestrator.commands.replay import replay_last_build
 from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment
@@ -35,7 +35,7 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(
         ("--abi", "--target", "--platform"), "an ABI is part of the label: //apps/<app>:<abi>"
     ),
-    "--dry-run": "`plan` tells what a build would do",
+    "--dry-run": "`plan` shows what a build would do",
 }
 _NO_VERBS: Final = {"version": "--version", "prune": "cache --prune", "list": "plan"}
 
@@ -129,7 +129,7 @@ def make_context(
     except RuntimeError:  # `~` of a user that this machine does not know
         start = cwd / arguments.workspace
     if not start.is_dir():
-        raise NoSuchFolderError("--workspace names no folder", seen=str(start))
+        raise NoSuchFolderError("--workspace is not a folder", seen=str(start))
     start = start.resolve()
     found = find_root(start) if in_workspace else start
     root = usable(found, "workspace", "rename or move its folder")
@@ -153,10 +153,10 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if chosen.verb == "help":
         return _help(chosen.rest)
     if chosen.verb is None:
-        raise UsageError("no verb is given", hint=f"see `{PROGRAM} --help`")
+        raise UsageError("no verb given", hint=f"see `{PROGRAM} --help`")
     if chosen.verb not in COMMANDS:
         raise _no_verb(chosen.verb)
-    if chosen.verb == "build" and not chosen.workspace and told_again(words, env, cwd):
+    if chosen.verb == "build" and not chosen.workspace and replay_last_build(words, env, cwd):
         return ExitCode.OK
     command = COMMANDS[chosen.verb]
     module = command.load()
@@ -190,7 +190,7 @@ def _no_verb(verb: str) -> UsageError:
         hint = f"did you mean `{_NO_VERBS[verb]}`?"
     else:
         hint = f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`"
-    return UsageError(f"there is no verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
+    return UsageError(f"unknown verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
 
 
 def _parsed(
@@ -211,9 +211,9 @@ def _main_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--workspace DIR] [-q | -v] [--traceback] VERB ...",
-        description="Cuts real PyTorch into one small, proven libtorch per app and ABI.",
+        description="Builds one small, verified libtorch per app and ABI from the PyTorch sources.",
         epilog=(
-            f"verbs:\n{verbs}\n\n`{PROGRAM} VERB --help` tells more.\n\n"
+            f"verbs:\n{verbs}\n\n`{PROGRAM} VERB --help` shows details.\n\n"
             "example:\n  ./orchestrate build //..."
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -256,10 +256,17 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
         "--quiet", "-q", action="store_true", default=flag, help="print results only"
     )
     group.add_argument(
-        "--verbose", "-v", action="store_true", default=flag, help="tell each command that has run"
+        "--verbose",
+        "-v",
+        action="store_true",
+        default=flag,
+        help="print every command that was run",
     )
     group.add_argument(
-        "--traceback", action="store_true", default=flag, help="show Python's traceback of an error"
+        "--traceback",
+        action="store_true",
+        default=flag,
+        help="show the Python traceback of an error",
     )
 
 
@@ -327,7 +334,7 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
         )
     if error.errno in _NO_ACCESS:
         return NoAccessError(
-            f"no permission for {path}",
+            f"permission denied: {path}",
             seen=seen,
             hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours"
             if in_cache

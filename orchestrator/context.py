@@ -40,7 +40,7 @@ def usable(folder: Path, what: str, hint: str) -> Path:
     """
     if visible(str(folder)) != str(folder):
         raise UnusableFolderError(
-            f"the {what}'s path has a character that generated files cannot hold",
+            f"the {what}'s path contains a character that generated files cannot hold",
             expected="a path in UTF-8 without control characters",
             seen=str(folder),
             hint=hint,

@@ -16,9 +16,9 @@ from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.config import CORES, ModelConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace
-from orchestrator.verify.model_runner import run_driver
+from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import (
-    DriverRun,
+    RunnerResult,
     VerifyResult,
     at_levels,
     not_run,
@@ -137,8 +137,8 @@ class _Runner:
     model: ModelConfig
     env: Mapping[str, str]
 
-    def run(self, *, level: str | None = None, threads: int | None = None) -> DriverRun:
-        return run_driver(self.argv, self.file, self.model, self.env, level=level, threads=threads)
+    def run(self, *, level: str | None = None, threads: int | None = None) -> RunnerResult:
+        return run_model(self.argv, self.file, self.model, self.env, level=level, threads=threads)
 
 
 def verified_threads(app: App) -> int:

@@ -52,8 +52,8 @@ class GitTree:
                 return commit
         shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
         raise UnknownRevisionError(
-            f"git knows no commit `{revision}`",
-            seen="a shallow clone: its history is cut off" if shallow else None,
+            f"git has no commit `{revision}`",
+            seen="a shallow clone, without its full history" if shallow else None,
             hint=(
                 "fetch more of it: `git fetch --unshallow`; in GitHub Actions `fetch-depth: 0`,"
                 " in GitLab `GIT_DEPTH: 0`"

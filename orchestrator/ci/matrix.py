@@ -84,7 +84,7 @@ def _workspace_of(
         try:
             base = load_workspace(root, context.env)
         except OrchestratorError:
-            yield None, ("the declarations of before cannot be read",)
+            yield None, ("the previous declarations cannot be read",)
         else:
             yield base, ()
 

@@ -119,7 +119,7 @@ def _model_reasons(head: Workspace, change: Change, old: App, new: App) -> Itera
         for file in _files(head, new, model):
             if file in change.paths:
                 yield file
-    yield from (f"{new.place.file}: model {name} is gone" for name in sorted(before))
+    yield from (f"{new.place.file}: model {name} was removed" for name in sorted(before))
 
 
 def _files(head: Workspace, app: App, model: ModelConfig) -> tuple[str, ...]:

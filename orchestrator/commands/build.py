@@ -46,16 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-going",
         "-k",
         action="store_true",
-        help="build all that can be built, and tell every failure at the end",
+        help="build as much as possible, and report all failures at the end",
     )
     parser.add_argument("--json", action="store_true", help="print the report for machines")
     parser.add_argument(
         "--release",
         action="store_true",
-        help="refuse variants that must not be shipped: those of a stand-in for an Android NDK",
+        help="fail if any variant would be built against the stub sysroot, without an Android NDK",
     )
     parser.add_argument(
-        "--no-wait", action="store_true", help="fail if another build runs in this workspace"
+        "--no-wait",
+        action="store_true",
+        help="fail instead of waiting if another build runs in this workspace",
     )
 
 
@@ -104,7 +106,7 @@ def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: 
         return
     again = replace(built.report, actions_run=0, seconds=0.0, replayed=True)
     when = datetime.now().isoformat(" ", "seconds")
-    told = f"nothing has changed since the build of {when}; its report again"
+    told = f"up to date since the build of {when}; report replayed"
     # a build has not failed because the next one will take longer
     with suppress(OSError):
         keep(

@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also the cache of sources, headers and objects, shared by all workspaces",
     )
     parser.add_argument(
-        "--dry-run", "-n", action="store_true", help="tell what would be removed, and remove none"
+        "--dry-run",
+        "-n",
+        action="store_true",
+        help="show what would be removed, and remove nothing",
     )
 
 
@@ -61,7 +64,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for path in kept:
             print(
                 f"{'would keep' if dry else 'kept'} {visible(str(path))},"
-                " which is not the orchestrator's"
+                " which the orchestrator did not write"
             )
         total = f"{'would free' if dry else 'freed'} {sum(freed.values()):,} bytes"
         print(total if freed else "nothing to remove")

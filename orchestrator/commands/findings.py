@@ -124,7 +124,8 @@ def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
         _ndk(machine),
         # where a variable names one, the stand-in does not stand in for it
         [each.config.abi for each in ndk if named or not _has_shim(each)],
-        "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
+        "install it and set ANDROID_NDK_HOME; without it Android libraries are built against a stub"
+        " sysroot and cannot be shipped",
     )
     yield _finding(
         "Xcode",
@@ -211,7 +212,11 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
         fetched = machine.fetched(stored_as, tree)
         yield _finding(
             f"source of {name}",
-            "fetched" if fetched else f"not fetched yet; can be, by {ways[0]}" if ways else None,
+            "fetched"
+            if fetched
+            else f"not fetched yet; available from {ways[0]}"
+            if ways
+            else None,
             _EVERY,
             "install git or an apt client, or add a `path` to its sources in WORKSPACE",
         )
@@ -241,5 +246,5 @@ def _cache(machine: Machine) -> Iterator[Finding]:
         "present" if machine.free >= LEAST_SPACE else "missing",
         space,
         _EVERY,
-        f"free some: {LEAST_SPACE / 10**9:.0f} GB are wanted, or set ORCHESTRATOR_CACHE",
+        f"free some: {LEAST_SPACE / 10**9:.0f} GB are needed, or set ORCHESTRATOR_CACHE",
     )

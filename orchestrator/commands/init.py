@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         told = {"root": str(context.root), "files": names, "next": steps}
         print(json.dumps({"format": 1, **told}, indent=2))
         return ExitCode.OK
-    print(f"made {', '.join(names)}")
+    print(f"created {', '.join(names)}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
     return ExitCode.OK
 
@@ -80,13 +80,13 @@ def _pins() -> bytes:
 def _in_the_way(name: str) -> WorkspaceExistsError:
     if name == FILE:
         return WorkspaceExistsError(
-            "there is a WORKSPACE here already",
+            "this folder already has a WORKSPACE",
             place=Place(name),
             hint="go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is another"
             " tool's, run init in a folder below",
         )
     return WorkspaceExistsError(
-        "a file of this name is there already",
+        "a file with this name already exists",
         place=Place(name),
-        hint="move it away, or run init in a folder below",
+        hint="move it away, or run init in a subfolder",
     )

@@ -87,7 +87,7 @@ def _index(
     print(f"  {len(index.units)} units")
     print(f"  {len(index.names):,} functions and data, {len(index.edges):,} references")
     for unit in made.left_out:
-        print(f"  {unit} does not compile: left out")
+        print(f"  {unit} does not compile: omitted")
 
 
 def _kernels(session: Session, library: PreparedLibrary, arguments: argparse.Namespace) -> None:

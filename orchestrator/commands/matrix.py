@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.format == "github":
         if len(matrix.jobs) > GITHUB_MOST:
             print(
-                f"{len(matrix.jobs)} jobs: GitHub takes {GITHUB_MOST} in one matrix",
+                f"{len(matrix.jobs)} jobs exceed the limit of {GITHUB_MOST} in one GitHub matrix",
                 file=sys.stderr,
             )
         print(matrix.to_github(), end="")

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.json:
         print(json.dumps(_to_json(added), indent=2))
         return ExitCode.OK
-    print(f"made {added.place}, for {', '.join(added.targets)}")
+    print(f"created {added.place}, for {', '.join(added.targets)}")
     for model in added.models:
         print(f"  {visible(_facts(model))}")
     print("next:", *(f"  {step}" for step in _steps(added)), sep="\n")
@@ -78,7 +78,7 @@ def _facts(model: NewModel) -> str:
 
 def _steps(added: NewApp) -> list[str]:
     label = f"//apps/{added.name}"
-    fill = [f"give the shapes of the inputs in {added.place}"]
+    fill = [f"fill in the input shapes in {added.place}"]
     return [
         *(fill if any(model.example for model in added.models) else []),
         f"./orchestrate trace {label}",

@@ -60,4 +60,4 @@ def warn_of_broken(
     for app, (first, *more) in workspace.broken.items():
         if app not in without:
             others = f", and {len(more)} more" if more else ""
-            say(f"warning: //apps/{app} is left out: {first.place}: {first.what}{others}")
+            say(f"warning: //apps/{app} is skipped: {first.place}: {first.what}{others}")

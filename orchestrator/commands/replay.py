@@ -54,7 +54,7 @@ _NINJA_TIME_LIMIT = 60
 _CLOCK_STEP_NS = 20_000_000
 
 
-def told_again(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
+def replay_last_build(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
     """Print the last report of the same command again, if nothing has changed since."""
     root = next((f for f in (cwd, *cwd.parents) if (f / "WORKSPACE").is_file()), None)
     if root is None:
@@ -91,7 +91,8 @@ def keep(
     folder: Path,
     since: int,
 ) -> bool:
-    """Keep a report for `told_again`; False where something that was read may have changed since.
+    """Keep a report for `replay_last_build`; False where something that was read may have changed
+    since.
 
     folder is where ninja runs, since what `started` gave before anything was read.
     """

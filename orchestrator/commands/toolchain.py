@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.action == "cmake":
         if arguments.abi is None:
             raise AbiUnknownError(
-                "`cmake` wants one ABI", expected=", ".join(session.workspace.toolchains)
+                "`cmake` requires one ABI", expected=", ".join(session.workspace.toolchains)
             )
         with cache_in_use(context.cache, say):
             toolchain = session.toolchain(arguments.abi)
@@ -91,7 +91,7 @@ def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:
 
 def _runs(prefix: tuple[str, ...] | None) -> str:
     if prefix is None:
-        return "not here, or not tried yet"
+        return "not on this machine, or not tried yet"
     return f"with {' '.join(prefix)}" if prefix else "as it is"
 
 

@@ -97,6 +97,9 @@ def _tell(traced: TracedApp) -> None:
         if model.uncompared:
             print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
         if model.misfits:
-            print(f"    never ran, and cannot in this runtime: {visible(', '.join(model.misfits))}")
+            print(
+                "    never ran, and would fail in this runtime: "
+                f"{visible(', '.join(model.misfits))}"
+            )
         if model.changes:
             print(f"    changed in the lock: {'; '.join(map(str, model.changes))}")

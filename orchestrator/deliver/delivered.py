@@ -79,13 +79,13 @@ def _problem(manifest: Manifest, path: str, file: File) -> str | None:
         return f"{path}: {cause.strerror}"
     if size != fact.bytes:
         return f"{path} has {size:,} bytes, not {fact.bytes:,}"
-    return f"{path} has other content"
+    return f"{path} has different content"
 
 
 def _changed(folder: Path, manifest: Manifest, wrong: Sequence[str]) -> ChangedDeliveryError:
     label = f"//apps/{manifest.app}:{manifest.abi}"
     return ChangedDeliveryError(
-        "the delivered folder was changed",
+        "the delivered folder was modified",
         place=Place(str(folder)),
         expected="the files that its manifest lists, with their digests",
         seen=", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""),

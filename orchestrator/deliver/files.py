@@ -404,7 +404,7 @@ def writing(target: Path) -> Iterator[None]:
         raise UnwritableError(
             "the delivery cannot be written",
             place=Place(str(target)),
-            expected="a folder that can be written, with room",
+            expected="a writable folder with free space",
             seen=cause.strerror or str(cause),
             hint="nothing was changed; free some space or change the permissions, and build again",
         ) from cause

@@ -187,7 +187,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError, UnicodeDecodeError) as cause:
         raise UnreadableManifestError(
-            "this folder has no manifest that can be read",
+            "this folder has no readable manifest",
             place=Place(str(path)),
             expected="the manifest.json of a delivered variant",
             seen=str(cause).splitlines()[0],

@@ -290,7 +290,7 @@ def _part(path: Path) -> Iterator[None]:
         raise MissingPartError(
             "a part of the delivery cannot be read",
             place=Place(str(path)),
-            expected="a file that the build has made",
+            expected="a file made by the build",
             seen=cause.strerror or str(cause),
             hint="build again; if it stays, run `./orchestrate clean` first",
         ) from cause

@@ -122,7 +122,7 @@ def failure_error(
     text = result.failures[output]
     # an action's text begins with its command, ninja's own has none
     rest = text if output == NINJA else text.partition("\n")[2]
-    lines = rest.splitlines() or text.splitlines() or ["ninja ended without a word"]
+    lines = rest.splitlines() or text.splitlines() or ["ninja failed without output"]
     errors = [line for line in lines if _ERROR.search(line)] or lines
     first = errors[0]
     if all(_KILLED.search(line) for line in errors):

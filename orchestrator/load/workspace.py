@@ -20,7 +20,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.checks import check_apps, check_groups, check_toolchain
 from orchestrator.load.declared import App, Group, Toolchain, Workspace
 from orchestrator.load.groups import without_groups
-from orchestrator.load.validate import raise_all, right_part, validated
+from orchestrator.load.validate import raise_all, valid_part, validated
 from orchestrator.load.yaml import PlaceIndex, load_located
 from orchestrator.values.config import (
     AppConfig,
@@ -74,11 +74,10 @@ def find_root(start: Path) -> Path:
         if (folder / FILE).is_file():
             return folder
     raise NoWorkspaceError(
-        "there is no workspace here",
-        expected=f"a file {FILE} in this folder or in one above it",
+        "no workspace found",
+        expected=f"a file {FILE} in this folder or a parent folder",
         seen=str(start),
-        hint="change to a workspace, name one with --workspace DIR, or make one here:"
-        " orchestrate init",
+        hint="change to a workspace, pass --workspace DIR, or create one here: orchestrate init",
     )
 
 
@@ -188,7 +187,7 @@ def _expanded(text: str, place: Place | None, root: Path, env: Mapping[str, str]
     """The cache folder that a text names; without a place it is of ORCHESTRATOR_CACHE."""
     if re.match("~[^/]", text):
         raise UnexpandedPathError(
-            "the home folder of another user is not looked up",
+            "`~user` is not supported",
             place=place,
             expected="an absolute path, or one with `~/` or `$VARIABLE`",
             seen=text if place else f"ORCHESTRATOR_CACHE={text}",
@@ -196,7 +195,7 @@ def _expanded(text: str, place: Place | None, root: Path, env: Mapping[str, str]
     path = expand(text, root, env)
     if path is None:
         raise UnsetVariableError(
-            "the cache folder's path has a variable that is not set",
+            "the cache folder's path uses an unset variable",
             place=place,
             seen=text if place else f"ORCHESTRATOR_CACHE={text}",
             hint="set it, or set ORCHESTRATOR_CACHE" if place else "set it, or write the path out",
@@ -225,7 +224,7 @@ def _home(env: Mapping[str, str]) -> Path:
         home = None
     if home is None or not home.is_absolute():
         raise UnexpandedPathError(
-            "there is no home folder here",
+            "the home folder is not known",
             expected="an absolute path in HOME",
             seen=env.get("HOME") or None,
             hint="set HOME, or ORCHESTRATOR_CACHE",
@@ -243,7 +242,7 @@ def _declarations(
         else:
             errors.append(
                 MisnamedFileError(
-                    "the file is not read under this name",
+                    "the file name is not recognised",
                     place=_place(root, file),
                     hint=f"rename it to {file.with_suffix('.yaml').name}",
                 )
@@ -272,7 +271,7 @@ def _load(
             none,
             [
                 UnreadableFileError(
-                    "the file is not text",
+                    "the file is not UTF-8 text",
                     place=place,
                     expected="UTF-8",
                     seen=f"byte 0x{error.object[error.start]:02x} at offset {error.start}",
@@ -319,7 +318,7 @@ def _load_app(
     """An app; of one whose file is faulty what is right in it, if anything."""
     config, places, faults, data = _load(AppConfig, root, file)
     errors.extend(faults)
-    part = config or right_part(AppConfig, data, _ANY)
+    part = config or valid_part(AppConfig, data, _ANY)
     if part is None:
         return None
     if not part.targets:

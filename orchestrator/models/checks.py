@@ -231,11 +231,11 @@ def require_arguments(
         return
     if extra:
         error: type[OrchestratorError] = ExtraArgumentsError
-        what = f"this model passes more arguments than operators of PyTorch {runtime_version} take"
+        what = f"this model passes more arguments than PyTorch {runtime_version}'s operators take"
         limits = {misfit.operator: f"at most {misfit.takes.most}" for misfit in extra}
     else:
         error = MissingArgumentsError
-        what = f"this model passes fewer arguments than operators of PyTorch {runtime_version} take"
+        what = f"this model passes fewer arguments than PyTorch {runtime_version}'s operators need"
         limits = {misfit.operator: f"at least {misfit.takes.least}" for misfit in wrong}
     raise error(
         what,
@@ -259,7 +259,7 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         return
     packed = all(name.split(".")[0] in _PACKED for name in missing)
     raise UnusableClassError(
-        f"this model holds objects that this build of PyTorch {runtime_version} cannot make",
+        f"this model holds objects that this build of PyTorch {runtime_version} cannot create",
         place=info.place,
         expected=f"objects of {', '.join(sorted(usable))}, or none" if usable else "none",
         seen=_some(missing),

@@ -133,16 +133,16 @@ def nesting_fault(root: Value) -> str | None:
             inside = _inside(value)
             heights[id(value)] = 0 if inside else 1
             if len(heights) > MAX_HOLDERS:
-                return f"more than {MAX_HOLDERS} values that hold others"
+                return f"more than {MAX_HOLDERS} nested containers"
             if any(heights.get(id(one)) == 0 for one in inside):
-                return "a value that holds itself"
+                return "a value that contains itself"
             if inside:
                 todo += [one for one in inside if id(one) not in heights]
                 continue
         elif height == 0:
             height = 1 + max(heights[id(one)] for one in _inside(value))
             if height > MAX_DEPTH:
-                return f"values more than {MAX_DEPTH} deep in each other"
+                return f"values nested more than {MAX_DEPTH} deep"
             heights[id(value)] = height
         todo.pop()
     return None

@@ -70,15 +70,15 @@ def instruction_fault(rows: Sequence[Value], tables: Tables) -> str | None:
     }
     for at, row in enumerate(rows):
         if not _is_instruction(row):
-            return f"an instruction {at} that the interpreter does not have"
+            return f"instruction {at}, which the interpreter does not have"
         name, x, n = row
         kind = _OPERANDS[name]
         # A jump counts from its own place.
         within = range(-at, len(rows) - at) if kind == "P" else ranges.get(kind)
         if within is not None and x not in within:
-            return f"an instruction {at}, {name}, that refers to {_WHAT[kind]} {x}"
+            return f"instruction {at}, {name}, which refers to missing {_WHAT[kind]} {x}"
         if not _counts_well(name, x, n, tables):
-            return f"an instruction {at}, {name}, that asks for {n}"
+            return f"instruction {at}, {name}, with invalid operand {n}"
     return None
 
 

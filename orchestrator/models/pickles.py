@@ -71,7 +71,7 @@ def read_pickle(
     try:
         value = machine.run(steps or Steps(MAX_STEPS))
     except (IndexError, KeyError, ValueError, struct.error) as error:
-        raise machine.damaged("it ends early or refers to what is not there") from error
+        raise machine.damaged("it is truncated or refers to a missing value") from error
     except Fault as fault:
         raise machine.damaged(str(fault)) from fault
     classes = {known.qualified for known in machine.globals.values() if known.is_model_class}
@@ -124,7 +124,7 @@ class _Machine:
 
     def _unsafe(self, seen: str) -> UnsafePickleError:
         return UnsafePickleError(
-            "this model asks for something that no model needs",
+            "this model's pickle is not safe to load",
             place=self._place,
             expected=f"only tensors, lists and the model's own classes in {self._record}",
             seen=seen,
@@ -133,7 +133,7 @@ class _Machine:
 
     def _only_value(self) -> Value:
         if len(self._stack) != 1:
-            raise self.damaged(f"it leaves {len(self._stack)} values in place of one")
+            raise self.damaged(f"it leaves {len(self._stack)} values on the stack instead of one")
         # No opcode drops a value that holds others: all there is hangs on this one.
         fault = nesting_fault(self._stack[0])
         if fault:
@@ -229,7 +229,7 @@ class _Machine:
         values = self._since_mark()
         target = self._stack[-1]
         if not isinstance(target, list):
-            raise self.damaged("an append to what is not a list")
+            raise self.damaged("an append to a value that is not a list")
         target.extend(values)
 
     def dict_since_mark(self) -> None:
@@ -239,7 +239,7 @@ class _Machine:
         values = self._since_mark()
         target = self._stack[-1]
         if not isinstance(target, Pairs):
-            raise self.damaged("an item set in what is not a dictionary")
+            raise self.damaged("an item set in a value that is not a dictionary")
         target.entries.extend(self._paired(values))
 
     def _paired(self, values: list[Value]) -> list[tuple[Value, Value]]:
@@ -255,7 +255,7 @@ class _Machine:
     def call(self) -> None:
         argument, function = self._stack.pop(), self._stack.pop()
         if not isinstance(function, Global) or not function.can_be_called:
-            raise self._unsafe("a call of what is not a named class")
+            raise self._unsafe("a call of something other than a named class")
         if function.is_model_class and isinstance(argument, Pairs):
             self.attributes = max(self.attributes, len(argument.entries))
         if function.module == TENSORS:

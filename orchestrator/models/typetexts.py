@@ -20,7 +20,7 @@ def type_fault(text: str) -> str | None:
         return f"a type of {len(text)} characters"
     # Few types have that many brackets at all.
     if text.count("[") > MAX_BRACKETS and _deepest(text) > MAX_BRACKETS:
-        return f"a type of more than {MAX_BRACKETS} types in each other"
+        return f"a type nested more than {MAX_BRACKETS} deep"
     return None
 
 

@@ -151,10 +151,10 @@ def _facts(manifest: Manifest) -> AndroidFact:
     facts = manifest.toolchain.android
     if manifest.system != "android" or facts is None:
         raise NotForAndroidError(
-            f"{manifest.abi} is not an ABI of Android",
+            f"{manifest.abi} is not an Android ABI",
             expected="a variant for Android, and its least API level",
             seen=manifest.system if facts else f"{manifest.system}, no API level",
-            hint="take `aar` out of the app's packages, or the ABI out of its targets",
+            hint="remove `aar` from the app's packages, or the ABI from its targets",
         )
     return facts
 

@@ -96,10 +96,10 @@ def _refuse_other_systems(manifest: Manifest) -> None:
     target = manifest.toolchain.target or ""
     if manifest.system != "linux" or "musl" in target:
         raise NotForDebianError(
-            f"{manifest.abi} is not an ABI of Debian",
+            f"{manifest.abi} is not a Debian architecture",
             expected="Linux with glibc",
             seen=f"{manifest.system} ({target})" if target else manifest.system,
-            hint="take `deb` out of the app's packages, or the ABI out of its targets",
+            hint="remove `deb` from the app's packages, or the ABI from its targets",
         )
 
 

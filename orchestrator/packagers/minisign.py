@@ -60,7 +60,7 @@ class SigningKey:
                 # one without a password is not checked when it is read
                 key.get_public_key().verify(text, signature)
             except minisign.VerifyError as cause:
-                raise _damaged(self.path, self.place, "a key that does not fit itself") from cause
+                raise _damaged(self.path, self.place, "an inconsistent key") from cause
         return bytes(signature) + b"\n"
 
     def _unlock(self, key: minisign.SecretKey) -> None:
@@ -69,7 +69,7 @@ class SigningKey:
         try:
             key.decrypt(self.password)
         except MemoryError as cause:
-            raise self._locked("too little memory for it: minisign's keys need 1 GB") from cause
+            raise self._locked("not enough memory: minisign needs 1 GB to decrypt a key") from cause
         except ValueError as cause:
             raise self._locked(f"{SIGNING_PASSWORD}: {cause}") from cause
 
@@ -97,7 +97,7 @@ def open_key(path: Path, place: Place, password: str | None) -> SigningKey:
             place=place,
             expected="a minisign secret key",
             seen=cause.strerror or str(cause),
-            hint="write one with `minisign -G -s FILE -p PUBLIC_FILE`, or take `signing` away",
+            hint="write one with `minisign -G -s FILE -p PUBLIC_FILE`, or remove `signing`",
         ) from cause
     try:
         if len(content) > _MOST_BYTES:

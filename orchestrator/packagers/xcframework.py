@@ -145,7 +145,7 @@ def _refuse_mixed(manifests: Sequence[Manifest]) -> None:
         ]
         if same[0] != same[1]:
             raise MixedVariantsError(
-                "the variants are not of one state of one app",
+                "the variants come from different builds",
                 expected=f"{first.package_name} {first.version}, as for {first.abi}",
                 seen=f"{manifest.package_name} {manifest.version} for {manifest.abi}",
                 hint="build them together",
@@ -158,7 +158,7 @@ def _refuse_mixed(manifests: Sequence[Manifest]) -> None:
                 f"two variants are for {manifest.system} on {manifest.processor}",
                 expected="one variant for each platform and processor",
                 seen=f"{seen[key]} and {manifest.abi}",
-                hint="take one of them out of the app's targets, or package them apart",
+                hint="remove one of them from the app's targets, or package them separately",
             )
         seen[key] = manifest.abi
 

@@ -282,14 +282,15 @@ def _sums(report: PlanReport) -> list[str]:
     ]
     lines += [
         f"//apps/{row.app}:{row.abi} is estimated at {human_bytes(row.estimated_bytes or 0)},"
-        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are right to within"
-        " a fifth"
+        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are accurate to"
+        " within a fifth"
         for row in report.variants
         if row.is_over_budget
     ]
     missing = sum(not row.generated for row in report.variants)
     if missing:
         lines.append(
-            f"registrations of {missing:,} variants are not generated yet: they count as to compile"
+            f"{missing:,} variants have no generated registrations yet:"
+            " their units count as not cached"
         )
     return lines

@@ -111,7 +111,7 @@ class ProgressView:
 def live_line(state: Snapshot) -> Text:
     """The line on a terminal; the names at its end are cut where the terminal ends."""
     if not state.total:
-        return Text("looking for what has changed")
+        return Text("checking for changes")
     filled = _BAR * state.finished // state.total
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("━" * filled, style="green")
@@ -125,7 +125,7 @@ def live_line(state: Snapshot) -> Text:
 def beat_line(state: Snapshot) -> str:
     """What is told now and then where there is no terminal."""
     if not state.total:
-        return "looking for what has changed"
+        return "checking for changes"
     line = f"{state.finished} of {state.total} run after {exact_seconds(state.elapsed)}"
     names = ", ".join(_short(name) for name in state.running)
     return f"{line}{_about(state)}" + (f": {names}" if names else "")

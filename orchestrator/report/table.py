@@ -310,7 +310,7 @@ def _cells(variant: VariantReport) -> list[str]:
     saved = variant.saved_percent
     verdict = variant.problem or variant.verified or UNKNOWN
     if variant.made_as and not variant.problem:
-        verdict += f", made as {variant.made_as}"
+        verdict += f", same structure as {variant.made_as}"
     if not variant.for_release:
         verdict += ", NOT FOR RELEASE"
     return [

@@ -1,4 +1,4 @@
-"""Runs the machine's own clients (git, apt): never interactive, never longer than it is given."""
+"""Runs the machine's own clients (git, apt): never interactive, never beyond their time limit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-class WayClosed(Exception):
-    """A way to get a source tree cannot be gone here; the text is the reason to try the next."""
+class SourceUnavailableError(Exception):
+    """A source is not available on this machine; the text says why, and the next one is tried."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """How a process ended; `code` is None where it was stopped because its time was over."""
+    """How a process ended; `code` is None where it was stopped at its time limit."""
 
     code: int | None
     out: str
@@ -28,8 +28,8 @@ class Finished:
         """One line that says why it failed: the first error that it wrote, else its last line."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         marked = [line for line in lines if line.startswith(("E:", "fatal:", "error:"))]
-        said = marked[0] if marked else [*lines, "it said nothing"][max(len(lines) - 1, 0)]
-        return f"it took too long ({said})" if self.code is None else said
+        said = marked[0] if marked else [*lines, "no output"][max(len(lines) - 1, 0)]
+        return f"timed out ({said})" if self.code is None else said
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) -> Finished:

@@ -51,7 +51,7 @@ def workspace_lock(
         holder = _holder(descriptor)
         if not wait:
             raise WorkspaceLockedError(
-                "another process works in this workspace",
+                "another process is using this workspace",
                 seen=holder,
                 hint="wait for it to end, or stop it",
             )

@@ -1,6 +1,6 @@
-"""Whether a variant runs its app's models: from what the driver left to a verdict.
+"""Whether a variant runs its app's models: from the model runner's result to a verdict.
 
-Contract: pure. The caller runs the driver and hands over how it ended and what it wrote; here that
+Contract: pure. The caller runs the model runner and passes on how it ended and what it wrote, which
 becomes `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`.
 What did not run, and what could not be compared, is never `ok`.
 """
@@ -16,20 +16,21 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.verify.compare import Difference, compare_results, run_name
 from orchestrator.verify.nondeterminism import uncompared
 
-# `ok in part`: everything ran, and some outputs have values that nothing can be compared with
+# `ok in part`: everything ran, and some outputs have values that cannot be compared
 Status = Literal["ok", "ok in part", "failed", "not run here"]
 
-# What a driver says is the model's to choose.
+# The model controls what its runner prints.
 _LONGEST = 200
 
 
 class VerificationFailedError(OrchestratorError):
-    """A variant does not run one of its app's models as the tracer did."""
+    """A variant does not reproduce the recorded runs of one of its app's models."""
 
 
 @dataclass(frozen=True)
-class DriverRun:
-    """How the driver ended: exit code as `subprocess` gives it, its JSON if any, its stderr."""
+class RunnerResult:
+    """How the model runner ended: exit code as `subprocess` gives it, its JSON if any, its
+    stderr."""
 
     returncode: int
     result: Mapping[str, Any] | None
@@ -39,7 +40,7 @@ class DriverRun:
 @dataclass(frozen=True)
 class Failure:
     """One reason why a model failed. `code` is the C API's (`MISSING_DTYPE`), `OTHER_OUTPUT` for
-    outputs that differ, or `CRASHED` where the driver wrote no result."""
+    outputs that differ, or `CRASHED` where the runner wrote no result."""
 
     model: str
     run: str
@@ -63,8 +64,8 @@ class VerifyResult:
     """The verdict on one model in one variant; `runs` is how many calls were compared.
 
     `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`).
-    `levels` are those of the processor at which all runs were made again.
-    `threads` are the numbers of threads that all runs were made with; none: it has none of its own.
+    `levels` are the lower CPU levels at which all runs were repeated. `threads` are the numbers of
+    threads of all runs; none where the library has no threads of its own.
     """
 
     model: str
@@ -82,8 +83,8 @@ def not_run(model: str, reason: str) -> VerifyResult:
     return VerifyResult(model, "not run here", reason=reason)
 
 
-def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyResult:
-    """The verdict on a model, from the tracer's result and the driver's run in the variant.
+def verify(model: str, expected: Mapping[str, Any], seen: RunnerResult) -> VerifyResult:
+    """The verdict on a model, from the tracer's result and the runner's result in the variant.
 
     Raises `compare.MalformedResultError` where one of the results is not one.
     """
@@ -99,7 +100,7 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
             if difference.run not in failed
         ]
     if not failures and not seen.result["runs"]:
-        failures.append(Failure(model, "", "NO_RUNS", "nothing was run"))
+        failures.append(Failure(model, "", "NO_RUNS", "no model was run"))
     if not failures and seen.returncode != 0:
         failures.append(Failure(model, "", "CRASHED", _ending(seen)))
     places = uncompared(expected)
@@ -108,7 +109,7 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
 
 
 def at_levels(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
-    """The verdict on a model that ran with all that this processor has, and at lower levels."""
+    """The verdict on a model that ran at this processor's own CPU level and at lower ones."""
     named = {f"at CPU level {level}": result for level, result in others.items()}
     return replace(_together(here, named), levels=tuple(others))
 
@@ -135,8 +136,8 @@ def require_verified(label: str, results: Iterable[VerifyResult]) -> None:
         return
     codes = {failure.code for failure in failures}
     raise VerificationFailedError(
-        f"{label} does not run its models as the tracer did",
-        expected="the tracer's outputs",
+        f"verification of {label} failed",
+        expected="the recorded outputs",
         seen=str(failures[0]),
         hint=_hint(codes, label),
         details="\n".join(str(failure) for failure in failures),
@@ -147,10 +148,10 @@ def _hint(codes: set[str], label: str) -> str:
     app = label.split(":")[0] if label.startswith("//") else label
     if codes & {"MISSING_OPERATOR", "MISSING_DTYPE"}:
         return (
-            f"trace again: ./orchestrate trace {app}; if it stays, the inputs do not reach all"
-            " code: add inputs, or use `selection: static`"
+            f"trace again: ./orchestrate trace {app}; if the error persists, the inputs do not"
+            " reach all code: add inputs, or use `selection: static`"
         )
-    return f"trace again: ./orchestrate trace {app}; if it stays, it is a bug of the build"
+    return f"trace again: ./orchestrate trace {app}; if the error persists, it is a bug"
 
 
 def _errors(model: str, result: Mapping[str, Any]) -> Iterable[Failure]:
@@ -178,13 +179,13 @@ def _other_output(model: str, difference: Difference) -> Failure:
     return Failure(model, difference.run, "OTHER_OUTPUT", difference.text)
 
 
-def _ending(run: DriverRun) -> str:
+def _ending(run: RunnerResult) -> str:
     if run.returncode < 0:
         try:
-            how = f"was ended by {signal.Signals(-run.returncode).name}"
+            how = f"was killed by {signal.Signals(-run.returncode).name}"
         except ValueError:
-            how = f"was ended by signal {-run.returncode}"
+            how = f"was killed by signal {-run.returncode}"
     else:
-        how = f"ended with exit code {run.returncode}"
-    said = run.stderr.strip().splitlines()
-    return f"the driver {how}" + (f": {said[-1][:_LONGEST]}" if said else "")
+        how = f"exited with code {run.returncode}"
+    lines = run.stderr.strip().splitlines()
+    return f"the model runner {how}" + (f": {lines[-1][:_LONGEST]}" if lines else "")

@@ -224,7 +224,7 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
     assert read_marker(world.fetch(pin).tree)
     assert world.said[:4] == [
         "PyTorch 0.1.0: trying path $UNSET",
-        "PyTorch 0.1.0: not this way: a variable in it is not set",
+        "PyTorch 0.1.0: not this way: it uses an unset variable",
         "PyTorch 0.1.0: trying path gone",
         f"PyTorch 0.1.0: not this way: there is no {world.folder}/gone",
     ]
@@ -234,7 +234,7 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
 def test_a_path_that_no_file_can_have(world: World, path: str) -> None:
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch(world.pin({"path": path}))
-    assert str(caught.value.details).endswith(": it is longer than a path can be")
+    assert str(caught.value.details).endswith(": the path is too long")
 
 
 def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_init_makes_a_workspace(answer: Answer, tmp_path: Path) -> None:
     code, out, err = answer("init")
     assert (code, err) == (0, "")
     assert out == (
-        "made orchestrate, .gitignore, WORKSPACE\nnext:\n  ./orchestrate doctor\n"
+        "created orchestrate, .gitignore, WORKSPACE\nnext:\n  ./orchestrate doctor\n"
         "  ./orchestrate new-app NAME --model MODEL.ptl\n"
     )
     assert files(tmp_path) == [".gitignore", "WORKSPACE", "orchestrate"]
@@ -89,14 +89,14 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
     [
         (
             "WORKSPACE",
-            "WORKSPACE: error: there is a WORKSPACE here already\n"
+            "WORKSPACE: error: this folder already has a WORKSPACE\n"
             "  do:       go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
             " another tool's, run init in a folder below\n",
         ),
         (
             "orchestrate",
-            "orchestrate: error: a file of this name is there already\n"
-            "  do:       move it away, or run init in a folder below\n",
+            "orchestrate: error: a file with this name already exists\n"
+            "  do:       move it away, or run init in a subfolder\n",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_new_app(answer: Answer, workspace: Path) -> None:
     code, out, err = answer("new-app", "camera", *words, "--target", "linux-arm64")
     assert (code, err) == (0, "")
     assert out == (
-        "made apps/camera/app.yaml, for ios-simulator, linux-arm64\n"
+        "created apps/camera/app.yaml, for ios-simulator, linux-arm64\n"
         "  models/classifier.ptl: 13 operators; forward with 2 inputs inside\n"
         "  models/next_word.ptl: 28 operators; forward with 2 inputs inside, suggest with 1 inputs"
         " inside\n"
@@ -213,7 +213,7 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
             "example_inputs": True,
         }
     ]
-    assert told["next"][0] == "give the shapes of the inputs in apps/raw/app.yaml"
+    assert told["next"][0] == "fill in the input shapes in apps/raw/app.yaml"
     assert (workspace / "apps/raw/app.yaml").read_text() == (
         "models:\n  - file: models/raw.ptl\n"
         "    # the file has no inputs inside: give the shapes that it takes\n"
@@ -284,7 +284,7 @@ REFUSALS = {
     ),
     "twice": (
         ["vad", "--model", "raw.ptl", "--model", "other/raw.ptl"],
-        "error: two models are called `raw`\n  do:       copy one under another name\n",
+        "error: two models are named `raw`\n  do:       copy one under another name\n",
     ),
     "inputs": (
         ["vad", "--model", "dict.ptl"],
@@ -296,20 +296,20 @@ REFUSALS = {
     ),
     "target": (
         ["vad", "--model", "raw.ptl", "--target", "linux-x64"],
-        "error: no toolchain offers linux-x64\n"
+        "error: no toolchain for linux-x64\n"
         "  expected: android-arm64-v8a, android-armeabi-v7a, android-x86_64, ios-arm64,"
         " ios-simulator, ios-simulator-arm64, ios-simulator-x86_64, linux-arm64, linux-arm64-musl,"
         " linux-x86_64\n  seen:     linux-x64\n  do:       did you mean `linux-x86_64`?\n",
     ),
     "package": (
         ["CAMERA", "--model", "raw.ptl"],
-        "apps/CAMERA/app.yaml:1:1: error: two apps have one package name\n"
+        "apps/CAMERA/app.yaml:1:1: error: two apps have the same package name\n"
         "  seen:     `camera-libtorch`, which is also //apps/camera's (apps/camera/app.yaml:1:1)\n"
         "  do:       give one of them another `package_name`\n",
     ),
     "target_twice": (
         ["vad", "--model", "raw.ptl", "--target", "linux-arm64", "--target", "linux-arm64"],
-        "apps/vad/app.yaml:10:5: error: `linux-arm64` is in `targets` twice\n"
+        "apps/vad/app.yaml:10:5: error: `targets` lists `linux-arm64` twice\n"
         "  do:       keep one of them\n",
     ),
 }
@@ -354,7 +354,7 @@ def two_apps(tmp_path: Path) -> Path:
     return root
 
 
-WARNING = "warning: //apps/vad is left out: apps/vad/app.yaml:1:17: "
+WARNING = "warning: //apps/vad is skipped: apps/vad/app.yaml:1:17: "
 
 
 def test_what_needs_a_broken_app(two_apps: Path) -> None:
@@ -363,12 +363,12 @@ def test_what_needs_a_broken_app(two_apps: Path) -> None:
     said: list[str] = []
     assert resolve_patterns(["//apps/camera"], workspace, said.append) == camera
     (warning,) = said
-    assert warning == f"{WARNING}the model's file is not there, and 2 more"
+    assert warning == f"{WARNING}the model file does not exist, and 2 more"
     said.clear()
     for pattern in ("//...", "//apps/vad", "//apps/vad:linux-x86_64", "//...:linux-arm64"):
         with pytest.raises(OrchestratorError) as caught:
             resolve_patterns(["//apps/camera", pattern], workspace, said.append)
-        assert caught.value.what == "3 errors in the workspace's files"
+        assert caught.value.what == "3 errors in the workspace files"
     assert said == []
     labels, faults = what_is_right(["//..."], workspace, said.append)
     assert (labels, len(faults)) == (camera, 3)
@@ -408,8 +408,8 @@ def test_a_build_of_all(
     assert cli.main(["build", "//..."], env=env, cwd=two_apps) == 1
     assert built == []
     err = capsys.readouterr().err
-    assert err.startswith("apps/vad/app.yaml:1:17: error: the model's file is not there\n")
-    assert err.endswith("3 errors in the workspace's files\n")
+    assert err.startswith("apps/vad/app.yaml:1:17: error: the model file does not exist\n")
+    assert err.endswith("3 errors in the workspace files\n")
 
 
 def test_a_build_of_all_that_keeps_going(

@@ -105,7 +105,7 @@ def test_the_verb_tells_it(root: Path, capsys: pytest.CaptureFixture[str]) -> No
         f"{root}/../cache: {sum(part.bytes for part in parts(cache)) / 1000:.3g} kB\n"
         "  objects        2.01 kB     just now  compiled units, 1 kB of it in workspaces too\n"
         "  runtime            7 B     just now  verified source trees\n"
-        "  staging            0 B            -  leftovers of what was interrupted\n"
+        "  staging            0 B            -  leftovers of interrupted commands\n"
         f"used just now by {root}\n"
     )
 
@@ -135,12 +135,12 @@ def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["--prune"],
-            "error: --prune goes with --max or --unused\n"
+            "error: --prune requires --max or --unused\n"
             "  do:       write `cache --prune --max 5GB`, or `cache --prune --unused 30d`\n",
         ),
         (
             ["--max", "1GB"],
-            "error: --prune goes with --max or --unused\n"
+            "error: --prune requires --max or --unused\n"
             "  do:       write `cache --prune --max 5GB`, or `cache --prune --unused 30d`\n",
         ),
         (

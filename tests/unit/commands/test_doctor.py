@@ -90,10 +90,11 @@ def test_a_machine_that_has_everything(tmp_path: Path) -> None:
         "present",
         "/ndk",
         ("android-arm64", "android-shim"),
-        "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
+        "install it and set ANDROID_NDK_HOME; without it Android libraries are built against a stub"
+        " sysroot and cannot be shipped",
     )
     assert found["qemu-aarch64-static"].needed_by == ("linux-arm64", "linux-musl")
-    assert found["source of pytorch"].found == "not fetched yet; can be, by apt-get"
+    assert found["source of pytorch"].found == "not fetched yet; available from apt-get"
     assert found["disk space"].found == "100.0 GB free"
 
 
@@ -136,13 +137,13 @@ def test_only_declared_targets_count(tmp_path: Path) -> None:
     assert _missing(found) == {}
     assert found["Android NDK"].state == "absent"
     assert "qemu-aarch64-static" not in found
-    assert found["source of pytorch"].found == "not fetched yet; can be, by git"
+    assert found["source of pytorch"].found == "not fetched yet; available from git"
 
 
 def test_a_local_source_goes_first(tmp_path: Path) -> None:
     machine = replace(FULL, env={"PYTORCH_SOURCE": "/pytorch"})
     found = _found(tmp_path, ["linux-x86_64"], machine)
-    assert found["source of pytorch"].found == "not fetched yet; can be, by path /pytorch"
+    assert found["source of pytorch"].found == "not fetched yet; available from path /pytorch"
 
 
 def test_a_fetched_source_needs_no_way(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_the_verb_prints_a_list_for_machines(
         {
             "name": "source of pytorch",
             "state": "present",
-            "found": f"not fetched yet; can be, by path {tmp_path}/source",
+            "found": f"not fetched yet; available from path {tmp_path}/source",
             "needed_by": ["every build"],
             "get": "install git or an apt client, or add a `path` to its sources in WORKSPACE",
         },

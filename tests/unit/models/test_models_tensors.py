@@ -177,7 +177,7 @@ def test_what_pytorch_writes_is_read(piece: bytes, tmp_path: Path) -> None:
         (call("torch.jit._pickle", "restore_type_tag", list_of()),
          "restore_type_tag without its arguments"),
         (call("torch.jit._pickle", "restore_type_tag", list_of(), text("List[" * 65)),
-         "a type of more than 64 types in each other"),
+         "a type nested more than 64 deep"),
         (named("__torch__", "N") + tuple_of(number(1)) + b"\x81}b",
          "an object made with arguments"),
     ],
@@ -214,7 +214,7 @@ def test_a_number_is_no_function(tmp_path: Path) -> None:
     """To the runtime a dtype is the number of a function that was named before."""
     with pytest.raises(UnsafePickleError) as caught:
         read(with_tensor(named("torch", "FloatStorage") + EMPTY + b"R"), tmp_path)
-    assert caught.value.seen == "a call of what is not a named class"
+    assert caught.value.seen == "a call of something other than a named class"
 
 
 @pytest.mark.parametrize(

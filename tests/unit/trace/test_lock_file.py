@@ -227,8 +227,8 @@ A_DTYPE = f"a dtype: {', '.join(DTYPES)}"
 A_TAG = "a kernel tag: letters, digits and `_.<>`"
 AN_OPERATOR = "an operator, such as aten::add.Tensor"
 A_CLASS = "a custom class, such as LinearPackedParamsBase"
-A_COUNT = "how often: a whole number"
-ONCE = "names as keys, each once"
+A_COUNT = "a call count: a whole number"
+ONCE = "unique names as keys"
 # in YAML's double quotes, and as it is
 CODE = "Float; }\\n  return false;\\n}\\n}\\nint x = system(0);"
 TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
@@ -280,7 +280,7 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
             "tracer: cxcc",
             "cxcc",
             11,
-            "a digest of 16 digits",
+            "16 hexadecimal digits",
             "'cx" + "c" * 14 + "'",
         ),
         # the form
@@ -319,24 +319,24 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
             "",
             "kernel_metadata",
             3,
-            "parts that agree",
-            "`kernel_metadata` does not agree with what was called",
+            "consistent sections",
+            "`kernel_metadata` contradicts the recorded calls",
         ),
         (
             "    aten::copy_:\n",
             "    aten::other:\n",
             "  operators:",
             3,
-            "parts that agree",
-            "`operators` does not agree with what was called",
+            "consistent sections",
+            "`operators` contradicts the recorded calls",
         ),
         (
             "- aten::len.t",
             "- aten::relu",
             "unrun",
             1,
-            "parts that agree",
-            "`unrun_operators` does not agree with what was called",
+            "consistent sections",
+            "`unrun_operators` contradicts the recorded calls",
         ),
     ],
 )
@@ -360,16 +360,18 @@ def test_what_a_lock_may_not_say(
             "a: [",
             "lock:1:5",
             "YAML",
-            "not YAML: expected the node content, but found '<stream end>', while parsing a flow"
+            "invalid YAML: expected the node content, but found '<stream end>', while parsing"
+            " a flow"
             " node",
         ),
         (
             'a: "\\U00110000"',
             "lock:1:7",
             "YAML",
-            "not YAML: found invalid Unicode character escape code, while parsing a quoted scalar",
+            "invalid YAML: found invalid Unicode character escape code,"
+            " while parsing a quoted scalar",
         ),
-        ("a: \x01", "lock:1:4", "YAML", "not YAML: a control character"),
+        ("a: \x01", "lock:1:4", "YAML", "invalid YAML: a control character"),
         ("x" * (2**22 + 1), "lock", "at most 4,194,304 characters", "4,194,305"),
         ("[" * 100_000, "lock:1:6", "a lock's parts", "deeper ones"),
         ("x: {a: 1, a: 1}\ny: " + "[" * 100_000, "lock:2:8", "a lock's parts", "deeper ones"),
@@ -409,7 +411,7 @@ def test_a_lock_of_another_app_or_model(
     error = refused(app)
     assert isinstance(error, TraceMisplacedError)
     assert error.render() == (
-        f"apps/camera/traces/classifier.yaml:{line}:{column}: error: this trace is of another"
+        f"apps/camera/traces/classifier.yaml:{line}:{column}: error: this trace belongs to another"
         f" {part}\n"
         f"  expected: {getattr(TRACE, part)}\n"
         f"  seen:     {value}\n"
@@ -481,7 +483,7 @@ def test_what_is_written_can_be_read(app: Path) -> None:
     with pytest.raises(UnfitRecordingError) as caught:
         write_lock(app, replace(TRACE, custom_classes=("a b",)), b"other runs")
     assert caught.value.render() == (
-        "error: the tracer recorded of classifier what no lock may hold\n"
+        "error: the recording of classifier does not fit the lock format\n"
         f"  expected: {A_CLASS}\n"
         "  seen:     'a b'\n"
         "  do:       run the model in PyTorch on the same inputs; where it runs, report this"

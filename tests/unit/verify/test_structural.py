@@ -78,14 +78,15 @@ def test_what_is_missing_is_told() -> None:
     assert (
         refused(made(), seen)
         == """\
-error: //apps/toy:android-arm64-v8a is not made as //apps/toy:linux-x86_64, which ran
+error: //apps/toy:android-arm64-v8a differs structurally from //apps/toy:linux-x86_64, \
+the variant that was executed
   expected: the 1 operators and 4 kernels of //apps/toy:linux-x86_64
   seen:     1 schemas missing: add.Tensor
   do:       build both again; if it stays, it is a bug of the build for this ABI
   | 1 schemas missing: add.Tensor
   | 1 kernels missing: wrapper_CPU__as_strided
   | 2 initialisers missing: CPUGuardImpl.cpp, registrations.cpp
-  | 1 units compiled for other dtypes: Copy.cpp"""
+  | 1 units compiled for different dtypes: Copy.cpp"""
     )
 
 
