@@ -30,7 +30,7 @@ PROGRAM: Final = "orchestrator"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS: Final = (errno.EACCES, errno.EPERM)
 _SHOWN: Final = 200
-# What other tools have as options or verbs, and where it is here.
+# Options and verbs of other tools, and their counterparts here.
 _ELSEWHERE: Final = {
     **dict.fromkeys(
         ("--abi", "--target", "--platform"), "an ABI is part of the label: //apps/<app>:<abi>"
@@ -65,13 +65,13 @@ class NoSuchFolderError(OrchestratorError):
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose complaints are our errors."""
+    """argparse that raises our errors."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"{self._meant(message)}see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:
-        """Advice for an option that there is not: what does the same, or the nearest one."""
+        """Advice for an unknown option: its counterpart, or the nearest one."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown == message or not unknown.startswith("--"):
             return ""
@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """argparse's own wants the text before it is asked for, which costs a look at the disk."""
+    """argparse's own computes the text in advance, which reads the disk."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
         from importlib.metadata import version
@@ -168,10 +168,10 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     try:
         return module.run(arguments, context)
     except OSError as error:
-        told = _known(error, context.cache)
-        if told is None:
+        known = _known(error, context.cache)
+        if known is None:
             raise
-        raise told from error
+        raise known from error
 
 
 def _help(words: Sequence[str]) -> int:
@@ -272,39 +272,38 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
 
 def _interrupted(words: Sequence[str]) -> int:
     print("interrupted", file=sys.stderr)
-    _tell_machines(words, OrchestratorError("interrupted"), "INTERRUPTED")
+    _print_json(words, OrchestratorError("interrupted"), "INTERRUPTED")
     return ExitCode.INTERRUPTED
 
 
 def _failed(error: Exception, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if "--traceback" in words:
         traceback.print_exception(error)
-    told = error if isinstance(error, OrchestratorError) else _known(error)
-    if told:
-        print(shown(told.render(), sys.stderr, env), file=sys.stderr)
-        _tell_machines(words, told)
+    known = error if isinstance(error, OrchestratorError) else _known(error)
+    if known:
+        print(shown(known.render(), sys.stderr, env), file=sys.stderr)
+        _print_json(words, known)
         return ExitCode.USER_ERROR
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     print(
-        f"error: a bug in {PROGRAM}: {visible(summary)}"
-        f" (traceback in {_keep_traceback(error, cwd)})",
+        f"error: a bug in {PROGRAM}: {visible(summary)} ({_keep_traceback(error, cwd)})",
         file=sys.stderr,
     )
-    _tell_machines(words, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
+    _print_json(words, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
     return ExitCode.BUG
 
 
-def _tell_machines(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
-    """With --json a failure is an answer, too: {"format": 1, "error": `to_json` of the error}."""
+def _print_json(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
+    """With --json print a failure as well: {"format": 1, "error": `to_json` of the error}."""
     if "--json" in words:
-        told = error.to_json() | ({"code": code} if code else {})
-        print(json.dumps({"format": 1, "error": told}, indent=2), flush=True)
+        value = error.to_json() | ({"code": code} if code else {})
+        print(json.dumps({"format": 1, "error": value}, indent=2), flush=True)
 
 
 def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | None:
-    """What the machine refused, told as an error of the user's; None for a bug of ours.
+    """A failure of the operating system as an error of the user's; None for a bug of ours.
 
-    What is advised depends on whether it is of the cache, which can be elsewhere.
+    The hint depends on whether the file is in the cache, which can be moved.
     """
     if not isinstance(error, OSError):
         return None
@@ -322,9 +321,9 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
         return ReadOnlyError(
             f"{path} is on a read-only file system",
             seen=seen,
-            hint="set ORCHESTRATOR_CACHE to a folder that can be written"
+            hint="set ORCHESTRATOR_CACHE to a writable folder"
             if in_cache
-            else "mount it so that it can be written, or work in a copy of the workspace elsewhere",
+            else "mount it writable, or work in a copy of the workspace elsewhere",
         )
     if error.errno == errno.ENAMETOOLONG:
         return NameTooLongError(
@@ -336,15 +335,15 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
         return NoAccessError(
             f"permission denied: {path}",
             seen=seen,
-            hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours"
+            hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder that you own"
             if in_cache
             else "correct its owner or mode",
         )
     return None
 
 
-def _keep_traceback(error: Exception, cwd: Path) -> Path | str:
-    """Write the traceback beside the workspace's state, or into the temporary folder."""
+def _keep_traceback(error: Exception, cwd: Path) -> str:
+    """Write the traceback to the workspace's state or the temporary folder; says where it is."""
     import tempfile
 
     text = "".join(traceback.format_exception(error))
@@ -355,12 +354,12 @@ def _keep_traceback(error: Exception, cwd: Path) -> Path | str:
             file.write_text(text, encoding="utf-8")
         except OSError:
             continue
-        return file
-    return "no file: none could be written"
+        return f"traceback in {file}"
+    return "the traceback could not be written"
 
 
 def _pipe_closed() -> int:
-    """The reader of our output went away, as `| head` does: nothing to tell, and no one to."""
+    """The reader of our output went away, as `| head` does: there is nothing to report."""
     # Python flushes stdout once more at exit; let that go nowhere.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ExitCode.USER_ERROR

@@ -1,4 +1,4 @@
-"""What every command is given: the folders it may write to, and the environment it may read."""
+"""The context of every command: the folders it may write to, and the environment it may read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Context:
 
 
 def usable(folder: Path, what: str, hint: str) -> Path:
-    """The folder, if generated files can name it: ninja's have no way to write a newline.
+    """The folder, if generated files can name it: ninja files cannot express a newline.
 
     Raises UnusableFolderError.
     """

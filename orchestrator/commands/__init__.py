@@ -1,7 +1,7 @@
 """The verbs of the command line, one module each, registered by hand.
 
 The registry holds what `orchestrator --help` prints; a verb's module is imported only when the verb
-is used, so that help and quick verbs do not pay for the rest.
+is used, so that help and quick verbs stay fast.
 """
 
 from __future__ import annotations

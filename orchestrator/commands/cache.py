@@ -1,4 +1,4 @@
-"""`orchestrator cache`: what the user's cache folder holds and for whom; makes it smaller."""
+"""`orchestrator cache`: shows and prunes the user's cache folder."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from orchestrator.values.config import parse_size
 
 NAME = "cache"
 HELP = """\
-Tells what the user's cache folder holds, how old it is, and which workspaces have used it. With
---prune it removes finished objects and precompiled headers that no workspace has a name of, those
-first that were not used for longest. That is safe beside running builds: what is missing is
-compiled again. Sources and what was made of them stay; `clean --cache` removes all."""
+Shows what the user's cache folder holds, how old it is, and which workspaces have used it. With
+--prune it removes objects and precompiled headers that no workspace links, least recently used
+first. That is safe during builds, which compile missing objects again. Sources and the files
+generated from them stay; `clean --cache` removes everything."""
 EXAMPLE = """\
 ./orchestrate cache
 ./orchestrate cache --prune --max 5GB --unused 30d
@@ -58,7 +58,7 @@ _SECONDS: Final = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 
 
 class NothingToPruneByError(OrchestratorError):
-    """`--prune` without a word on what may go, or such a word without `--prune`."""
+    """`--prune` without `--max` or `--unused`, or one of these without `--prune`."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show what would be removed, and remove nothing",
     )
-    parser.add_argument("--json", action="store_true", help="print an object for machines")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Prune, if that is asked for, and tell what is there."""
+    """Prune, if asked to, and show the contents."""
     wanted = arguments.max is not None or arguments.unused is not None
     if bool(arguments.prune) != wanted:
         raise NothingToPruneByError(
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         )
     cache = context.cache
     if not cache.is_dir():
-        return _tell(arguments, context, (), (), None)
+        return _print(arguments, context, (), (), None)
     if not is_ours(cache):
         refuse_foreign(cache)
     with cache_in_use(cache, speaker(arguments.quiet)):
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         if arguments.prune:
             pruned = _prune(arguments, context, sum(part.bytes for part in found))
             found = found if arguments.dry_run else parts(cache)
-        return _tell(arguments, context, found, workspaces(cache), pruned)
+        return _print(arguments, context, found, workspaces(cache), pruned)
 
 
 def _prune(arguments: argparse.Namespace, context: Context, total: int) -> _Pruned:
@@ -124,7 +124,7 @@ def _prune(arguments: argparse.Namespace, context: Context, total: int) -> _Prun
     return _Pruned(len(gone), freed)
 
 
-def _tell(
+def _print(
     arguments: argparse.Namespace,
     context: Context,
     found: tuple[Part, ...],
@@ -147,25 +147,27 @@ def _tell(
     for part in sorted(found, key=lambda part: (-part.bytes, part.name)):
         if part.name == WORKSPACES:
             continue
-        held = f", {human_bytes(part.held)} of it in workspaces too" if part.name in PRUNED else ""
+        held = (
+            f", {human_bytes(part.held)} of it linked by workspaces" if part.name in PRUNED else ""
+        )
         age = _ago(now - part.used) if part.files else "-"
         print(
             f"  {part.name:<14}{human_bytes(part.bytes):>8}  {age:>11}"
             f"  {_WHAT.get(part.name, 'small files')}{held}"
         )
     for user in users:
-        gone = "" if user.exists else ", which is gone"
+        gone = "" if user.exists else ", which no longer exists"
         print(f"used {_ago(now - user.used)} by {visible(str(user.root))}{gone}")
     if arguments.prune and arguments.max is not None and not arguments.dry_run:
-        _tell_rest(total - arguments.max)
+        _print_rest(total - arguments.max)
     return ExitCode.OK
 
 
-def _tell_rest(over: int) -> None:
+def _print_rest(over: int) -> None:
     if over > 0:
         print(
-            f"{human_bytes(over)} above --max stay: sources, what was made of them, and what"
-            " workspaces hold; `clean` in those, or `clean --cache`, frees more"
+            f"{human_bytes(over)} above --max remain: sources, generated files, and objects that"
+            " workspaces link; `clean` in those, or `clean --cache`, frees more"
         )
 
 
@@ -198,11 +200,11 @@ def _size(text: str) -> int:
     try:
         return parse_size(int(text) if text.isascii() and text.isdecimal() else text)
     except (PydanticCustomError, ValueError):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a size, such as 5GB or 500MiB") from None
+        raise argparse.ArgumentTypeError(f"`{text}` is not a size such as 5GB or 500MiB") from None
 
 
 def _age(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,6})([hdw])", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"`{text}` is not an age, such as 12h, 30d or 2w")
+        raise argparse.ArgumentTypeError(f"`{text}` is not an age such as 12h, 30d or 2w")
     return int(match[1]) * _SECONDS[match[2]]

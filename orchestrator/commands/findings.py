@@ -1,4 +1,4 @@
-"""What a workspace needs of a machine, and what the machine has: pure, for `doctor`."""
+"""The tools that a workspace needs, and those that the machine has: pure, for `doctor`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN: Final = "remove .venv and run ./orchestrate again"
 
 @dataclass(frozen=True)
 class Machine:
-    """What was probed.
+    """The probed machine.
 
     packages   version by Python package, None where it is not installed
     which      the path of a program on PATH, or None
@@ -28,7 +28,8 @@ class Machine:
     writable   whether files can be made there
     is_folder  whether a path is a folder
     fetched    whether the cache has a tree, by its name there and its digest
-    able       what a toolchain can do, in words; None where its compiler is not here, an error of
+    able       the capabilities of a toolchain, as text; None where its compiler is not here, an
+    error of
                ours where it is broken
     """
 
@@ -46,9 +47,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for.
+    """One tool, folder or source that was looked for.
 
-    state      present; missing: needed and not there; absent: not there, and it can do without
+    state      present; missing: required and not found; absent: optional and not found
     needed_by  targets, or "every build"; empty where nothing needs it
     get        how to get it
     """
@@ -61,7 +62,7 @@ class Finding:
 
 
 def findings(workspace: Workspace, machine: Machine) -> tuple[Finding, ...]:
-    """All findings, in the order in which they are told."""
+    """All findings, in the order of the report."""
     wanted = {abi for app in workspace.apps.values() for abi in app.config.targets}
     toolchains = [workspace.toolchains[abi] for abi in sorted(wanted)]
     return (
@@ -70,7 +71,7 @@ def findings(workspace: Workspace, machine: Machine) -> tuple[Finding, ...]:
         _finding("ziglang", machine.packages["ziglang"], _zig_users(toolchains, machine), _AGAIN),
         _finding("cmake", machine.packages["cmake"], (), f"for consumers: {_AGAIN}"),
         *_compilers(toolchains, machine),
-        *_abilities(toolchains, machine),
+        *_capabilities(toolchains, machine),
         *_emulators(toolchains, machine),
         *_launcher(workspace, machine),
         *_programs(machine),
@@ -96,11 +97,11 @@ def _zig_users(toolchains: Sequence[Toolchain], machine: Machine) -> list[str]:
     if not machine.which("xcrun"):
         users += _abis(toolchains, "xcode")
     if not _ndk(machine):
-        users += [each for each in _abis(toolchains, "ndk") if _has_shim(each)]
+        users += [each for each in _abis(toolchains, "ndk") if _has_stub_sysroot(each)]
     return sorted(each.config.abi for each in users)
 
 
-def _has_shim(toolchain: Toolchain) -> bool:
+def _has_stub_sysroot(toolchain: Toolchain) -> bool:
     ndk = toolchain.config.compiler.ndk
     return ndk is not None and ndk.shim
 
@@ -122,8 +123,8 @@ def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
     yield _finding(
         "Android NDK",
         _ndk(machine),
-        # where a variable names one, the stand-in does not stand in for it
-        [each.config.abi for each in ndk if named or not _has_shim(each)],
+        # where a variable names an NDK, the stub sysroot is not used
+        [each.config.abi for each in ndk if named or not _has_stub_sysroot(each)],
         "install it and set ANDROID_NDK_HOME; without it Android libraries are built against a stub"
         " sysroot and cannot be shipped",
     )
@@ -145,7 +146,7 @@ def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
             )
 
 
-def _abilities(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
+def _capabilities(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
     for each in toolchains:
         name, get = f"toolchain {each.config.abi}", ""
         try:
@@ -167,7 +168,7 @@ def _emulators(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
     for name, emulators in sorted(users.items()):
         found = machine.which(name)
         if not found and all(e.debian for e in emulators) and machine.which("apt-get"):
-            found = "not on PATH; a build gets it by apt-get"
+            found = "not on PATH; a build gets it through apt-get"
         yield _finding(name, found, abis[name], "Debian: apt-get install qemu-user-static")
 
 
@@ -208,7 +209,7 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
         *((name, name, pin.tree, pin.sources) for name, pin in libraries),
     ]
     for name, stored_as, tree, sources in pins:
-        ways = [way for source in sources if (way := _way(source, workspace.root, machine))]
+        ways = [way for source in sources if (way := _available(source, workspace.root, machine))]
         fetched = machine.fetched(stored_as, tree)
         yield _finding(
             f"source of {name}",
@@ -222,8 +223,8 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _way(source: Source, root: Path, machine: Machine) -> str | None:
-    """How a source could be fetched here; None where it cannot."""
+def _available(source: Source, root: Path, machine: Machine) -> str | None:
+    """A source that is available here, as text; None where it is not."""
     if source.git:
         return "git" if machine.which("git") else None
     if source.debian:
@@ -238,7 +239,7 @@ def _cache(machine: Machine) -> Iterator[Finding]:
         "cache folder",
         str(machine.cache) if machine.writable else None,
         _EVERY,
-        f"{machine.cache} cannot be written: correct its mode, or set ORCHESTRATOR_CACHE",
+        f"{machine.cache} is not writable: correct its mode, or set ORCHESTRATOR_CACHE",
     )
     space = f"{machine.free / 10**9:.1f} GB free"
     yield Finding(

@@ -1,7 +1,7 @@
 """A delivered folder as the packagers read it: what its manifest lists, and nothing else.
 
 Contract: the files are those of the manifest, with the digests that it gives; a folder that was
-changed by hand is refused, so that a package never says one thing and holds another.
+modified by hand is refused, so that a package always matches its manifest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Packager(Protocol):
     def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
         """Makes the packages of delivered folders in the folder `into`; returns their paths.
 
-        A package that is there and was made of the same is left as it is.
+        An existing package with the same inputs stays as it is.
         """
 
 

@@ -1,4 +1,4 @@
-"""What declarations must hold beyond their own form: names that exist, files that are there.
+"""Checks of declarations beyond their own form: names and files that must exist.
 
 Every check returns its faults; none raises.
 """
@@ -23,7 +23,7 @@ _FORMATS: Final[Mapping[System, str]] = {
     "ios": "macho",
     "ios-simulator": "macho",
 }
-# Compilers that serve some systems only.
+# Compilers that support some systems only.
 _SYSTEMS: Final[Mapping[str, tuple[System, ...]]] = {
     "ndk": ("android",),
     "xcode": ("ios", "ios-simulator"),
@@ -31,11 +31,11 @@ _SYSTEMS: Final[Mapping[str, tuple[System, ...]]] = {
 
 
 class AppNameError(OrchestratorError):
-    """An app's folder has a name that no label can write."""
+    """An app's folder name is not valid in a label."""
 
 
 class UnknownTargetError(OrchestratorError):
-    """A target that no toolchain offers."""
+    """A target without a toolchain."""
 
 
 class RepeatedError(OrchestratorError):
@@ -43,15 +43,15 @@ class RepeatedError(OrchestratorError):
 
 
 class DuplicateModelError(OrchestratorError):
-    """Two models of an app have one name."""
+    """Two models of an app have the same name."""
 
 
 class DuplicatePackageError(OrchestratorError):
-    """Two apps have one package name."""
+    """Two apps have the same package name."""
 
 
 class MissingModelError(OrchestratorError):
-    """A model's file is not there."""
+    """A model file does not exist."""
 
 
 class BudgetTargetError(OrchestratorError):
@@ -59,15 +59,15 @@ class BudgetTargetError(OrchestratorError):
 
 
 class PackageTargetError(OrchestratorError):
-    """A package that none of the app's targets can be put in."""
+    """A kind of package that no target of the app supports."""
 
 
 class ToolchainNameError(OrchestratorError):
-    """A toolchain's ABI is not its file's name."""
+    """A toolchain's ABI does not match its file name."""
 
 
 class ToolchainSystemError(OrchestratorError):
-    """A toolchain's parts do not go together."""
+    """A toolchain's keys contradict each other."""
 
 
 def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorError]:
@@ -132,7 +132,7 @@ def check_apps(
     known: Collection[str],
     groups: Mapping[str, tuple[str, ...]],
 ) -> Iterator[OrchestratorError]:
-    """Faults of all apps; `known` names the targets that have a file, whether or not it is right.
+    """Faults of all apps; `known` names the targets that have a file, valid or not.
 
     groups  target -> the ABIs that it stands for
     """
@@ -218,7 +218,7 @@ def _targets(
 def unknown_target(
     abi: str, known: Collection[str], place: Place | None = None
 ) -> UnknownTargetError:
-    """The fault of a target that no toolchain offers."""
+    """The fault of a target without a toolchain."""
     return UnknownTargetError(
         f"no toolchain for {abi}",
         place=place,

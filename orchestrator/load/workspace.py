@@ -1,8 +1,8 @@
 """The workspace as its files declare it: `WORKSPACE`, `apps/*/app.yaml`, `toolchains/*.yaml`.
 
-`load_workspace` reads all of them. Faults of `WORKSPACE` or of a toolchain are raised, all that
-there are together; those of an app are kept with its name, for whoever needs that app. Toolchains
-that we ship are there too; a file of the same name in `toolchains/` takes the place of one. Places
+`load_workspace` reads all of them. Faults of `WORKSPACE` or of a toolchain are raised, all of
+them together; those of an app are stored with its name, for commands that need that app. The
+built-in toolchains are included; a file of the same name in `toolchains/` overrides one. Places
 show paths relative to the workspace's root, with `/`.
 """
 
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 FILE: Final = "WORKSPACE"
-# What we ship as a workspace has it: links to this project's own, files in an installed package.
+# The built-in files, laid out as in a workspace: links to this project's own, files in an installed
+# package.
 BUILT_IN: Final = Path(__file__).parent.parent / "builtin"
 
 M = TypeVar("M", bound=BaseModel)
@@ -57,7 +58,7 @@ class UnreadableFileError(OrchestratorError):
 
 
 class MisnamedFileError(OrchestratorError):
-    """A file that would be a declaration under another name."""
+    """A file that is not recognised under its name."""
 
 
 class UnsetVariableError(OrchestratorError):
@@ -65,7 +66,7 @@ class UnsetVariableError(OrchestratorError):
 
 
 class UnexpandedPathError(OrchestratorError):
-    """A path that was meant for a shell, or is relative to nothing."""
+    """A path that only a shell could expand, or that is relative to nothing."""
 
 
 def find_root(start: Path) -> Path:
@@ -141,7 +142,7 @@ def _load_toolchains(
 ) -> tuple[dict[str, Toolchain], dict[str, Group], set[str]]:
     """Toolchains and groups, those that we ship too, and every name that has a file.
 
-    A broken one counts as known, or each of its apps would be told again.
+    A broken one counts as known, or each of its apps would report it again.
     """
     own = list(_declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors))
     known = {file.stem for file in own}
@@ -160,7 +161,7 @@ def _load_toolchains(
 
 
 def _app_of(fault: OrchestratorError) -> str:
-    """The app in whose folder a fault has its place: `apps/<app>/...`."""
+    """The app in whose folder a fault is: `apps/<app>/...`."""
     assert fault.place
     return fault.place.file.split("/")[1]
 
@@ -235,7 +236,7 @@ def _home(env: Mapping[str, str]) -> Path:
 def _declarations(
     root: Path, pattern: str, name: str, errors: list[OrchestratorError]
 ) -> Iterator[Path]:
-    """The files of one kind, sorted; one with a misspelt ending is an error, not passed over."""
+    """The files of one kind, sorted; one with a misspelt ending is an error, not ignored."""
     for file in sorted(root.glob(pattern)):
         if re.fullmatch(name, file.name):
             yield file
@@ -308,14 +309,14 @@ def _toolchain_model(data: Any) -> type[ToolchainConfig | ToolchainGroup]:
     return ToolchainGroup if grouped else ToolchainConfig
 
 
-# Lists that an app must have, each with an entry that is right.
+# Lists that an app must have, each with a valid entry.
 _ANY: Final = {"models": [{"file": "any.ptl"}], "targets": ["any"]}
 
 
 def _load_app(
     root: Path, file: Path, workspace: WorkspaceConfig, errors: list[OrchestratorError]
 ) -> App | None:
-    """An app; of one whose file is faulty what is right in it, if anything."""
+    """An app; for a faulty file its valid part, if any."""
     config, places, faults, data = _load(AppConfig, root, file)
     errors.extend(faults)
     part = config or valid_part(AppConfig, data, _ANY)

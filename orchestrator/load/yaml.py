@@ -1,13 +1,13 @@
 """YAML to plain data, with the place of every key and value.
 
-What is read is a strict part of YAML 1.1: one document; mappings with text keys, none of them
-twice; lists; scalars as PyYAML's safe loader reads them. Anchors and aliases are fine. Tags, merge
-keys (`<<`) and a value that contains itself are refused, and so is what no declaration needs: more
-than `MOST_VALUES` values (an alias counts as all that it stands for, as often as it is written),
-deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
+The accepted text is a strict subset of YAML 1.1: one document; mappings with text keys, none of
+them twice; lists; scalars as PyYAML's safe loader reads them. Anchors and aliases are fine. Tags,
+merge keys (`<<`) and a value that contains itself are refused, and so is what no declaration needs:
+more than `MOST_VALUES` values (an alias counts as all that it stands for, as often as it is
+written), deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
 
-libyaml's parser is used where PyYAML has it, for speed. The words of a syntax error come from the
-Python parser, so that they are the same on every machine; not in a long text, of which it takes
+libyaml's parser is used where PyYAML has it, for speed. The text of a syntax error comes from the
+Python parser, so that it is the same on every machine; not in a long text, of which it takes
 minutes.
 """
 
@@ -54,15 +54,15 @@ class YamlKeyError(OrchestratorError):
 
 
 class YamlUnsupportedError(OrchestratorError):
-    """YAML that we do not read: a tag, a merge key, a value that contains itself."""
+    """Unsupported YAML: a tag, a merge key, a value that contains itself."""
 
 
 class YamlTooLargeError(OrchestratorError):
-    """A text that is longer, deeper or has more values or larger numbers than we read."""
+    """A text that is longer, deeper, or has more values or larger numbers than allowed."""
 
 
 class YamlConflictError(OrchestratorError):
-    """A merge left marks of a conflict in the text."""
+    """The text has unresolved conflict markers."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PlaceIndex:
     """Places of keys and values in one file, looked up by path: ("models", 0, "file").
 
     A path may hold parts that are not in the file (a union's branch in pydantic's locations, a
-    missing key): they are passed over, so the answer is the nearest value around them.
+    missing key): they are skipped, so the answer is the nearest value around them.
     """
 
     file: str
@@ -306,7 +306,7 @@ def clipped(text: str) -> str:
 
 
 def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
-    """What a parser's error says about a text, in words of ours."""
+    """A parser's error about a text, as an error of ours."""
     if isinstance(error, yaml.YAMLError) and len(text) < _SHORT_FOR_PYTHON:
         error = _slow_error(text) or error
     if isinstance(error, yaml.MarkedYAMLError):

@@ -1,8 +1,8 @@
-"""The zip archive that a `.ptl` is: opened, checked as a whole, its small records read.
+"""The zip archive that a `.ptl` is: opened, checked completely, its small records read.
 
 Contract: `open_archive(file, name)` yields an `Archive` or raises one of the errors here, whatever
 the bytes are; memory stays bounded by the limits below, not by what the file claims. The layout is
-PyTorch's (`caffe2/serialize/inline_container.cc`): every record lies in one top folder, tensors are
+PyTorch's (`caffe2/serialize/inline_container.cc`): every record is in one top folder, tensors are
 stored as they are, and only text is compressed.
 """
 
@@ -72,7 +72,7 @@ class DamagedModelError(OrchestratorError):
 
 
 class OversizedModelError(OrchestratorError):
-    """The archive claims more than any model needs: a zip bomb, or not a model."""
+    """The archive exceeds the limits for a model: a zip bomb, or not a model."""
 
 
 class OddRecordPathError(OrchestratorError):
@@ -81,7 +81,7 @@ class OddRecordPathError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Archive:
-    """An open archive whose records were all read once and found whole.
+    """An open archive whose records were all read once and match their checksums.
 
     `sizes` has the records, by their paths below the archive's top folder, and their bytes.
     """
@@ -162,10 +162,10 @@ def _first_bytes(head: bytes) -> str:
 
 
 def _check_end(file: BinaryIO, place: Place) -> int:
-    """How many records the archive says that it has, before zipfile makes an entry of each.
+    """The number of records that the archive claims, before zipfile creates an entry for each.
 
-    The table of contents must end where its end is told, as PyTorch writes it: zipfile would look
-    for it there, the runtime where the table says.
+    The central directory must end at its end record, as PyTorch writes it: zipfile looks for it
+    there, the runtime at the stated offset.
     """
     size = file.seek(0, 2)
     start = max(0, size - _END64.size - _END64_LOCATOR.size - _END.size - _LONGEST_COMMENT)
@@ -228,7 +228,7 @@ def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, Map
         if len(roots) > 1:
             raise _odd_path(place, f"the folders {', '.join(sorted(roots))}", "one top folder")
         if name.lower() in names:
-            raise _odd_path(place, f"two records named {name}", "one record of each name")
+            raise _odd_path(place, f"two records named {name}", "unique record names")
         names.add(name.lower())
         sizes[name] = entry.file_size
     if not names:
@@ -241,7 +241,7 @@ def _has_dots(path: str) -> bool:
 
 
 def _check_contents(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, place: Place) -> None:
-    """Reads a record through, in pieces, so that its length and checksum are known to be right."""
+    """Reads a record in chunks, which verifies its length and checksum."""
     length = 0
     try:
         with archive.open(entry) as record:

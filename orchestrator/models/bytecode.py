@@ -105,7 +105,7 @@ def check_version(kind: str, version: int, versions: range, place: Place) -> Non
 
 @dataclass(frozen=True)
 class _Code:
-    """A function's code: what is kept of it, its instructions, and how long its tables are."""
+    """A function's code: its used parts, its instructions, and the lengths of its tables."""
 
     operators: tuple[OperatorUse, ...]
     types: tuple[str, ...]
@@ -115,9 +115,9 @@ class _Code:
 
 
 class _Parser:
-    """Walks the record by its fixed shape; whatever does not fit is damage.
+    """Walks the record by its fixed shape; anything else is damage.
 
-    What was parsed is kept by the identity of its value, which the record holds all the time.
+    Parsed values are cached by identity; the record keeps them alive.
     """
 
     def __init__(self, place: Place) -> None:
@@ -265,7 +265,7 @@ class _Parser:
 
     def _text(self, value: Value, what: str, limit: int) -> str:
         if not isinstance(value, str):
-            raise self._damaged(f"{what} that is not a text")
+            raise self._damaged(f"{what} that is not text")
         if len(value) > limit:
             raise self._damaged(f"{what} of {len(value)} characters")
         self._text_length += len(value)

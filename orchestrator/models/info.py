@@ -1,7 +1,7 @@
-"""What a `.ptl` names and holds, known without running it.
+"""The contents of a `.ptl`, read without running it.
 
 Contract: `read_model(path)` returns a `ModelInfo`, or raises one of the errors of this package;
-it never executes, imports or builds anything that the file asks for. Versions that a runtime loads
+it never executes, imports or builds anything that the file names. Versions that a runtime loads
 are parameters; the defaults are those of PyTorch 1.13.1 (`caffe2/serialize/versions.h`).
 """
 
@@ -62,15 +62,15 @@ class BundledInputs:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model as data; two files with the same content are equal, wherever they lie.
+    """A model as data; two files with the same content are equal, whatever their paths.
 
     `place` is for messages. `size` is the file's, in bytes. `archive_version` decides whether the
     runtime rewrites old operators on loading. `custom_classes` are qualified names such as
     `__torch__.torch.classes.quantized.LinearPackedParamsBase`. All tuples are sorted, but
     `functions` and `own_methods`, which are in file order.
 
-    own_methods   what an app can call, without what bundling of inputs added
-    bundled_call  a call with the first of the inputs inside, where it can be told
+    own_methods   what an app can call, without the methods that bundling of inputs added
+    bundled_call  a call with the first of the inputs inside, where it is known
     """
 
     place: Place = field(compare=False)

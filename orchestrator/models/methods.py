@@ -1,7 +1,7 @@
-"""What can be called in a model, for those who use it: its own methods, and a call with its inputs.
+"""The callable methods of a model, for its users, and an example call with its inputs.
 
-Contract: pure, and never an error: what has no plain name, type or value is left out, since a model
-that runs is not refused for what a README cannot say of it.
+Contract: pure, and never an error: methods without plain names, types or values are omitted, since
+a README that cannot describe them is no reason to refuse a model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DTYPES: Final = {
 
 
 class _Unsaid(Exception):
-    """A value that a call cannot be written with."""
+    """A value that an example call cannot contain."""
 
 
 def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:

@@ -9,8 +9,8 @@ This is an interpreter of the opcodes that PyTorch's own reader knows
 `pickle.Unpickler`: that one would still accept opcodes which PyTorch refuses, allocate a memo table
 as long as a hostile index says, and hash attacker-made keys. What is refused here is what the
 runtime refuses as well, and what would harm it: indices of its memo that it would make room for,
-values nested so deep that it dies of freeing them, values that hold themselves, tensors outside of
-their storage.
+values nested so deep that freeing them overflows the stack, values that contain themselves, tensors
+outside of their storage.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_TENSORS = 20_000
 
 
 class UnsafePickleError(OrchestratorError):
-    """A pickle in the model asks for an object or an opcode that no model needs."""
+    """A pickle in the model references an object or an opcode that no model needs."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ def read_pickle(
 ) -> Pickle:
     """The value of one pickle; `record` is its path in the archive, for messages.
 
-    tensors: what its tensors may refer to, nothing if left out. steps: `MAX_STEPS` if left out.
+    tensors: what its tensors may refer to, nothing by default. steps: `MAX_STEPS` by default.
     """
     machine = _Machine(data, record, place, tensors or Tensors({}, ""))
     try:
@@ -134,7 +134,7 @@ class _Machine:
     def _only_value(self) -> Value:
         if len(self._stack) != 1:
             raise self.damaged(f"it leaves {len(self._stack)} values on the stack instead of one")
-        # No opcode drops a value that holds others: all there is hangs on this one.
+        # No opcode drops a container: all values are reachable from this one.
         fault = nesting_fault(self._stack[0])
         if fault:
             raise self._unsafe(fault)
@@ -248,7 +248,7 @@ class _Machine:
         return list(zip(values[::2], values[1::2], strict=True))
 
     def new_object(self) -> None:
-        # The attributes come with BUILD; the argument tuple means nothing, and so is empty.
+        # BUILD brings the attributes; the argument tuple is unused, and therefore empty.
         if self._stack.pop() != ():
             raise self.damaged("an object made with arguments")
 

@@ -1,4 +1,4 @@
-"""An Android library of all of an app's Android ABIs, and what belongs beside it.
+"""An Android library with all of an app's Android ABIs, and its companion files.
 
     <name>.aar                      Java API, libraries, prefab modules
     <name>-sources.jar              the Java API's sources, as Maven repositories have them
@@ -75,7 +75,7 @@ class NotForAndroidError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the packages are made of; `version` has what marks one that is not whole."""
+    """What the packages are made of; `version` has the marks of an incomplete one."""
 
     variants: tuple[AndroidVariant, ...]
     sources: tuple[File, ...]
@@ -98,7 +98,7 @@ def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
 
 
 def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
-    """Makes the AAR of an app's delivered folders, and what is beside it.
+    """Makes the AAR of an app's delivered folders, and its companion files.
 
     Raises `NotForAndroidError`, `JavaCompileError`, the errors of `elf.check`, and what
     `read_delivery` and `write_package` raise.
@@ -152,7 +152,7 @@ def _facts(manifest: Manifest) -> AndroidFact:
     if manifest.system != "android" or facts is None:
         raise NotForAndroidError(
             f"{manifest.abi} is not an Android ABI",
-            expected="a variant for Android, and its least API level",
+            expected="a variant for Android, with a minimum API level",
             seen=manifest.system if facts else f"{manifest.system}, no API level",
             hint="remove `aar` from the app's packages, or the ABI from its targets",
         )
@@ -199,7 +199,7 @@ def _write(target: BinaryIO, contents: Callable[[], Iterable[File]]) -> None:
 
 
 def _aar(parts: _Parts) -> Iterator[File]:
-    """All in one file, for who adds it by hand."""
+    """All in one file, for adding it by hand."""
     yield from _texts(parts, java_package(parts.manifest.app))
     yield from _java_side(parts)
     yield from prefab_files(parts.variants)

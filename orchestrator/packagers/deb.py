@@ -282,7 +282,7 @@ def _control(package: _Package, manifest: Manifest) -> list[File]:
         f" {', '.join(model.name for model in manifest.models)} ({manifest.abi}).",
     }
     if not manifest.for_release:
-        fields["Description"] += f"\n {NOT_FOR_RELEASE}: built with a stand-in toolchain."
+        fields["Description"] += f"\n {NOT_FOR_RELEASE}: built against a stub sysroot."
     text = "".join(f"{field}: {value}\n" for field, value in fields.items())
     sums = "".join(
         f"{_md5(file)}  {file.path}\n" for file in sorted(package.files, key=lambda f: f.path)

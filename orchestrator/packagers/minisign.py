@@ -1,6 +1,6 @@
 """Signs texts with a minisign secret key: a file that `minisign -G` wrote.
 
-Contract: the key file is read when the key is opened, its password is only tried when something is
+Contract: the key file is read when the key is opened, its password is used only when something is
 signed: that takes a second and, as minisign sets it (libsodium's `SENSITIVE`), 1 GB of memory. The
 same text, comment and key give the same bytes.
 """
@@ -22,7 +22,7 @@ _MOST_BYTES: Final = 4096
 
 
 class SigningKeyUnreadableError(OrchestratorError):
-    """The key that packages are to be signed with is not there, or cannot be read."""
+    """The signing key does not exist or cannot be read."""
 
 
 class SigningKeyDamagedError(OrchestratorError):
@@ -30,12 +30,12 @@ class SigningKeyDamagedError(OrchestratorError):
 
 
 class SigningKeyLockedError(OrchestratorError):
-    """The signing key has a password, which is not given, or another one."""
+    """The signing key has a password, which is not given, or a wrong one."""
 
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A secret key that was read, perhaps encrypted: its file, who declares it, its password."""
+    """A secret key, possibly encrypted: its file, where it is declared, its password."""
 
     path: Path
     place: Place

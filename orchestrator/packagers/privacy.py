@@ -16,7 +16,7 @@ from orchestrator.errors import OrchestratorError
 
 
 class UnexplainedCallError(OrchestratorError):
-    """A library calls a function that needs a reason, and we know of none."""
+    """A library calls a function that requires a declared reason, and there is none."""
 
 
 @dataclass(frozen=True)

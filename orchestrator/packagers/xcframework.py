@@ -12,7 +12,7 @@
       PrivacyInfo.xcprivacy, README.md, manifest.json, sbom.cdx.json, licences/
 
 Contract: see `delivered.Packager`. Every object in it is checked: platform, least version,
-processor, and that the library offers the C API and nothing else. The headers lie in a folder of
+processor, and that the library exports the C API and nothing else. The headers lie in a folder of
 the module's name: Xcode copies all `Headers` into one place, where two module maps would meet.
 """
 
@@ -122,7 +122,7 @@ def module_name(manifest: Manifest) -> str:
 
 
 def minimum_of(manifest: Manifest) -> str:
-    """The least iOS version of a variant, from its toolchain's target."""
+    """The minimum iOS version of a variant, from its toolchain's target."""
     match = _TARGET.search(manifest.toolchain.target or "")
     if match is None:
         raise MixedVariantsError(

@@ -61,7 +61,7 @@ class Explainer:
         """The same for several operators, each with its name; for the first alone, just its
         lines."""
         answers = {name: lines for name in names if (lines := self.operator(name, traces))}
-        if len(names) == 1 or [*told] == [names[0]]:
+        if len(names) == 1 or [*answers] == [names[0]]:
             return answers.get(names[0], [])
         return [
             line for name, of in answers.items() for line in (name, *(f"  {one}" for one in of))

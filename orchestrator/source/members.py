@@ -127,7 +127,7 @@ def archive_members(archive: Path, allowed: Allowance) -> Generator[Member]:
             if member is None:
                 return
             allowed.spend(0, members=1)
-            yield replace(member, chunks=partial(_told, member, allowed.place))
+            yield replace(member, chunks=partial(_chunks, member, allowed.place))
 
 
 class _Reader(Protocol):

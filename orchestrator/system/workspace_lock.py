@@ -29,7 +29,7 @@ _COMMAND = 200
 
 
 class WorkspaceLockedError(OrchestratorError):
-    """Another process works in this workspace, and we were told not to wait."""
+    """Another process uses this workspace, and the command must not wait."""
 
 
 class CacheInUseError(OrchestratorError):

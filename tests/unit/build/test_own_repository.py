@@ -19,7 +19,7 @@ from orchestrator.build.add_app import example_of
 from orchestrator.build.build import Built
 from orchestrator.build.session import Session
 from orchestrator.commands import build as build_command
-from orchestrator.commands.patterns import resolve_patterns, what_is_right
+from orchestrator.commands.patterns import resolve_patterns, valid_labels
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_config, load_workspace
 from orchestrator.report.table import BuildReport
@@ -370,10 +370,10 @@ def test_what_needs_a_broken_app(two_apps: Path) -> None:
             resolve_patterns(["//apps/camera", pattern], workspace, said.append)
         assert caught.value.what == "3 errors in the workspace files"
     assert said == []
-    labels, faults = what_is_right(["//..."], workspace, said.append)
+    labels, faults = valid_labels(["//..."], workspace, said.append)
     assert (labels, len(faults)) == (camera, 3)
     with pytest.raises(OrchestratorError) as caught:
-        what_is_right(["//apps/camrea"], workspace, said.append)
+        valid_labels(["//apps/camrea"], workspace, said.append)
     assert caught.value.hint == "did you mean //apps/camera?"
 
 
