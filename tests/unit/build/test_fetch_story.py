@@ -216,7 +216,7 @@ def test_a_machine_without_git(world: World, remote: str) -> None:
     world.env["PATH"] = str(world.folder)
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch(world.pin({"git": {"remote": remote, "tag": "v1"}}))
-    assert caught.value.details == f"git {remote} v1: git is not installed here"
+    assert caught.value.details == f"git {remote} v1: git is not installed"
 
 
 def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
@@ -614,8 +614,8 @@ def test_a_whole_cache_may_be_read_only(world: World, monkeypatch: pytest.Monkey
     [
         (1, "", "E: first\nE: then\nlast\n", "E: first"),
         (1, "said\nlast\n", "", "last"),
-        (1, "", "", "it said nothing"),
-        (None, "", "Cloning\n", "it took too long (Cloning)"),
+        (1, "", "", "no output"),
+        (None, "", "Cloning\n", "timed out (Cloning)"),
     ],
 )
 def test_the_reason_that_is_told(code: int | None, out: str, err: str, reason: str) -> None:

@@ -90,7 +90,7 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
         (
             "WORKSPACE",
             "WORKSPACE: error: this folder already has a WORKSPACE\n"
-            "  do:       go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
+            "  do:       continue with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
             " another tool's, run init in a folder below\n",
         ),
         (
@@ -289,7 +289,7 @@ REFUSALS = {
     "inputs": (
         ["vad", "--model", "dict.ptl"],
         "dict.ptl: error: this model has no inputs to run it with\n"
-        "  expected: inputs bundled in the model, or `inputs:` beside it in app.yaml\n"
+        "  expected: inputs bundled in the model, or `inputs:` for it in app.yaml\n"
         "  seen:     the methods _private, forward\n"
         "  do:       bundle some with torch.utils.bundled_inputs.bundle_inputs before saving, or"
         " declare their shapes and dtypes in app.yaml\n",

@@ -337,7 +337,7 @@ def _interrupted_in_a_class_body() -> BaseException:
             1,
             "error: /some/file is on a read-only file system\n"
             "  seen:     Read-only file system\n"
-            "  do:       mount it so that it can be written, or work in a copy of the workspace"
+            "  do:       mount it writable, or work in a copy of the workspace"
             " elsewhere\n",
         ),
         (
@@ -373,10 +373,10 @@ def test_failures(
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.EROFS, "set ORCHESTRATOR_CACHE to a folder that can be written"),
+        (errno.EROFS, "set ORCHESTRATOR_CACHE to a writable folder"),
         (
             errno.EACCES,
-            "correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours",
+            "correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder that you own",
         ),
     ],
 )
@@ -533,7 +533,7 @@ def test_a_bug_without_a_state_folder(
     temporary.rmdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     assert cli.main(["work"], env={}, cwd=workspace) == 3
-    assert "(traceback in no file: none could be written)\n" in capsys.readouterr().err
+    assert "(the traceback could not be written)\n" in capsys.readouterr().err
 
 
 def test_a_traceback_only_when_asked(

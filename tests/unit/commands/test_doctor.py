@@ -165,7 +165,7 @@ def test_an_emulator_that_a_build_can_get(tmp_path: Path) -> None:
     machine = replace(FULL, which=lambda name: "/bin/apt-get" if name == "apt-get" else None)
     found = _found(tmp_path, ["linux-musl"], machine)
     assert found["qemu-aarch64-static"].state == "present"
-    assert found["qemu-aarch64-static"].found == "not on PATH; a build gets it by apt-get"
+    assert found["qemu-aarch64-static"].found == "not on PATH; a build gets it through apt-get"
 
 
 def test_what_toolchains_can_do_is_told(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_the_verb_prints_a_list_for_machines(
             "state": "present",
             "found": f"{tmp_path}/cache/of/mine",
             "needed_by": ["every build"],
-            "get": f"{tmp_path}/cache/of/mine cannot be written: correct its mode, or set"
+            "get": f"{tmp_path}/cache/of/mine is not writable: correct its mode, or set"
             " ORCHESTRATOR_CACHE",
         },
     ]

@@ -260,7 +260,7 @@ def test_a_missing_part_is_told(part: str, quick: DeliverInputs, tmp_path: Path)
         f"{absent}: error: a part of the delivery cannot be read\n"
         "  expected: a file made by the build\n"
         "  seen:     No such file or directory\n"
-        "  do:       build again; if it stays, run `./orchestrate clean` first"
+        "  do:       build again; if the error persists, run `./orchestrate clean` first"
     )
     assert not (tmp_path / "dist").exists()
 

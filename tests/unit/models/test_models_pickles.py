@@ -193,7 +193,7 @@ def test_bytecode_without_schema_or_argument_counts() -> None:
         ((8, ("f",)), "a function of 1 parts"),
         # only the oldest files are without a schema
         ((8, ("f", ())), "a function of 2 parts"),
-        ((8, (1, (), ())), "a function's name that is not a text"),
+        ((8, (1, (), ())), "a function's name that is not text"),
         ((8, ("f", 1, ())), "a code table that is not a tuple"),
         ((8, ("f", (), ())), "field 'instructions' is missing or out of order"),
         ((8, code(1)), "a field operators that is not a tuple"),

@@ -365,7 +365,7 @@ def test_variants_of_another_system_are_refused(tmp_path: Path) -> None:
         aar.pack([done.folder], tmp_path)
     assert caught.value.render() == (
         "error: linux-x86_64 is not an Android ABI\n"
-        "  expected: a variant for Android, and its least API level\n"
+        "  expected: a variant for Android, with a minimum API level\n"
         "  seen:     linux, no API level\n"
         "  do:       remove `aar` from the app's packages, or the ABI from its targets"
     )

@@ -48,7 +48,7 @@ def test_an_operator_that_only_a_closure_has() -> None:
     unrun = Trace("camera", "m", TRACE.identity, ("aten::linear",), {}, {})
     selection = select(INDEX, KERNELS, [unrun], "guarded")
     assert explainer(selection).operator("aten::add.Tensor", [unrun]) == [
-        "m: no input ran it; the static closure has it of what never ran: aten::linear",
+        "m: no input ran it; it is in the static closure of operators that never ran: aten::linear",
         "linked kernels can call it:",
         "  operator aten::linear",
         "  -> cpu_linear  (generated/RegisterCPU.cpp)",

@@ -94,7 +94,7 @@ def test_another_archive(server: str, tmp_path: Path) -> None:
         f"error: {server}/tool.tar.gz: the downloaded archive does not match the pinned digest\n"
         f"  expected: sha256 {hashlib.sha256(b'other').hexdigest()}\n"
         f"  seen:     sha256 {hashlib.sha256(ARCHIVE).hexdigest()}\n"
-        "  do:       check the pin in WORKSPACE; if it is right, do not use this address"
+        "  do:       check the pin in WORKSPACE; if it is right, do not use this URL"
     )
 
 

@@ -244,7 +244,7 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         ("  copy_:", f'  "{TAG}":', "compare", 3, A_TAG, "'" + TAG.replace("\\", "") + "'"),
         ("- add_stub", "- [add_stub]", "[add", 3, "a name", "a list"),
         ("- add_stub", "- add stub", "add stub", 3, A_TAG, "'add stub'"),
-        ("- add_stub", "- add_stub\n- add_stub", "- add_stub", 1, "each entry once", "a list"),
+        ("- add_stub", "- add_stub\n- add_stub", "- add_stub", 1, "unique entries", "a list"),
         ("  - quantized.Linear", '  - a"); //', "//", 5, A_CLASS, "'a\"); //'"),
         ("  - quantized.Linear", "  - [a, b]", "[a, b]", 5, "a name", "a list"),
         ("  - quantized.Linear", "  - é", "é", 5, A_CLASS, r"'\xe9'"),
@@ -274,7 +274,7 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         (f"outputs: {DIGEST}", "outputs: abc", ": abc", 10, "a sha256 digest", "'abc'"),
         ("inputs: bundled", "inputs: x", ": x", 11, "`bundled`, or a sha256 digest", "'x'"),
         ("  - CPU\n", "  - CPU CPU\n", "CPU CPU", 5, "a dispatch key, such as CPU", "'CPU CPU'"),
-        ("  - CPU\n", "  - CPU\n  - CPU\n", "- CPU", 3, "each entry once", "a list"),
+        ("  - CPU\n", "  - CPU\n  - CPU\n", "- CPU", 3, "unique entries", "a list"),
         (
             "tracer: cccc",
             "tracer: cxcc",
@@ -311,7 +311,14 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         ("app: camera", "[app]: camera", "[app]", 1, ONCE, "a part"),
         ("app: camera", "app: &a camera\nb: *a", "*a", 4, "no alias", "*a"),
         ("app: camera", "app: !!str camera", "!!str", 6, "no tag", "tag:yaml.org,2002:str"),
-        ("app: camera", "app: [[[[[[[x]]]]]]]", "[[[", 10, "a lock's parts", "deeper ones"),
+        (
+            "app: camera",
+            "app: [[[[[[[x]]]]]]]",
+            "[[[",
+            10,
+            "the nesting of a lock",
+            "deeper nesting",
+        ),
         ("app: camera", "---\napp: camera", "---", 1, "one document", "another one"),
         # what is said twice
         (
@@ -373,8 +380,13 @@ def test_what_a_lock_may_not_say(
         ),
         ("a: \x01", "lock:1:4", "YAML", "invalid YAML: a control character"),
         ("x" * (2**22 + 1), "lock", "at most 4,194,304 characters", "4,194,305"),
-        ("[" * 100_000, "lock:1:6", "a lock's parts", "deeper ones"),
-        ("x: {a: 1, a: 1}\ny: " + "[" * 100_000, "lock:2:8", "a lock's parts", "deeper ones"),
+        ("[" * 100_000, "lock:1:6", "the nesting of a lock", "deeper nesting"),
+        (
+            "x: {a: 1, a: 1}\ny: " + "[" * 100_000,
+            "lock:2:8",
+            "the nesting of a lock",
+            "deeper nesting",
+        ),
     ],
     ids=["empty", "list", "word", "cut", "escape", "control", "long", "deep", "deep later"],
 )
@@ -539,16 +551,16 @@ def of_text(app: Path, text: bytes, *, packed: bytes | None = None) -> tuple[str
     return caught.value.seen, seconds, most
 
 
-NO_RUNS = "no runs with values of at most 100 levels"
+NO_RUNS = "not a list of runs, or values of more than 100 levels"
 
 
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
-        (b"[" * 200_000, "no JSON: maximum recursion depth exceeded"),
+        (b"[" * 200_000, "invalid JSON: maximum recursion depth exceeded"),
         (b"[" + b"0," * 10**6 + b"0]", "more than 1,000,000 values"),
-        (b"{", "no JSON: Expecting property name"),
-        (b"\xff\xfe", "no JSON: "),
+        (b"{", "invalid JSON: Expecting property name"),
+        (b"\xff\xfe", "invalid JSON: "),
         (b"[]", NO_RUNS),
         (b'{"runs":{}}', NO_RUNS),
         (b'{"runs":[1]}', NO_RUNS),
@@ -604,9 +616,9 @@ def test_what_could_not_be_read_is_not_recorded(monkeypatch: pytest.MonkeyPatch)
         pack_runs(nested(101))
     assert caught.value.render() == (
         "error: the outputs of the model cannot be recorded\n"
-        "  expected: at most 268,435,456 bytes of JSON, of a million values\n"
-        "  seen:     no runs with values of at most 100 levels\n"
-        "  do:       give it smaller inputs, or fewer of them"
+        "  expected: at most 268,435,456 bytes of JSON with at most a million values\n"
+        "  seen:     not a list of runs, or values of more than 100 levels\n"
+        "  do:       use smaller or fewer inputs"
     )
     monkeypatch.setattr("orchestrator.trace.runs.LARGEST", 10)
     with pytest.raises(UnfitRecordingError):

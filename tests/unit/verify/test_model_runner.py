@@ -85,7 +85,8 @@ def test_declared_inputs_are_handed_over() -> None:
             RunnerResult(
                 0,
                 None,
-                "\nits result cannot be read: no JSON: Expecting value: line 1 column 11 (char 10)",
+                "\nits result cannot be read:"
+                " invalid JSON: Expecting value: line 1 column 11 (char 10)",
             ),
         ),
         # comparing outputs is recursive
@@ -94,7 +95,8 @@ def test_declared_inputs_are_handed_over() -> None:
             RunnerResult(
                 0,
                 None,
-                "\nits result cannot be read: no runs with values of at most 100 levels",
+                "\nits result cannot be read:"
+                " not a list of runs, or values of more than 100 levels",
             ),
         ),
         # what a damaged model is called need not be text
@@ -178,7 +180,7 @@ def test_a_model_that_allocates_without_end(monkeypatch: pytest.MonkeyPatch) -> 
     ended = run("kept = []\nwhile True: kept.append(bytearray(2**24))")
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, "MemoryError")
     assert verify("m", {"runs": []}, ended).failures[0].text == (
-        "the driver ended with exit code 1: MemoryError"
+        "the model runner exited with code 1: MemoryError"
     )
 
 
@@ -192,7 +194,7 @@ def test_a_model_that_writes_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (
         verify("m", {"runs": []}, ended)
         .failures[0]
-        .text.startswith("the driver was ended by SIGXFSZ: xxx")
+        .text.startswith("the model runner was killed by SIGXFSZ: xxx")
     )
 
 

@@ -50,7 +50,7 @@ def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
     found = at_levels(here, {"baseline": there})
     assert (found.status, *map(str, found.failures)) == (
         "failed",
-        "m, at CPU level baseline: the driver was ended by SIGILL",
+        "m, at CPU level baseline: the model runner was killed by SIGILL",
     )
 
 
@@ -61,7 +61,7 @@ def test_a_model_that_differs_with_several_threads_fails() -> None:
     assert (found.status, found.threads, *map(str, found.failures)) == (
         "failed",
         (1, 2),
-        "m, with 2 threads: the driver was ended by SIGSEGV",
+        "m, with 2 threads: the model runner was killed by SIGSEGV",
     )
 
 
@@ -101,22 +101,22 @@ def test_one_failing_run_does_not_hide_another() -> None:
 @pytest.mark.parametrize(
     ("run", "text"),
     [
-        (RunnerResult(-11, None), "m: the driver was ended by SIGSEGV"),
-        (RunnerResult(-99, None), "m: the driver was ended by signal 99"),
+        (RunnerResult(-11, None), "m: the model runner was killed by SIGSEGV"),
+        (RunnerResult(-99, None), "m: the model runner was killed by signal 99"),
         (RunnerResult(2, None, "driver: x: cannot be written\n"), None),
-        (RunnerResult(3, result(1)), "m: the driver ended with exit code 3"),
+        (RunnerResult(3, result(1)), "m: the model runner exited with code 3"),
     ],
 )
 def test_a_crash_is_a_failure(run: RunnerResult, text: str | None) -> None:
     seen = verify("m", result(1), run)
     assert seen.status == "failed"
-    expected = text or "m: the driver ended with exit code 2: driver: x: cannot be written"
+    expected = text or "m: the model runner exited with code 2: driver: x: cannot be written"
     assert [str(failure) for failure in seen.failures] == [expected]
 
 
 def test_nothing_run_is_never_ok() -> None:
     seen = verify("m", result(), RunnerResult(0, result()))
-    assert [str(failure) for failure in seen.failures] == ["m: nothing was run"]
+    assert [str(failure) for failure in seen.failures] == ["m: no model was run"]
 
 
 def test_fewer_runs_than_expected_fail() -> None:
@@ -137,7 +137,7 @@ def test_failures_become_one_error() -> None:
         require_verified("//apps/camera:linux-x86_64", [good, bad])
     assert caught.value.render() == (
         "error: verification of //apps/camera:linux-x86_64 failed\n"
-        "  expected: the tracer's outputs\n"
+        "  expected: the recorded outputs\n"
         "  seen:     b: not in this library: aten::sort, aten::topk\n"
         "  do:       trace again: ./orchestrate trace //apps/camera; if it stays, the inputs do not"
         " reach all code: add inputs, or use `selection: static`\n"
