@@ -34,7 +34,7 @@ ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)"
 class Given:
     """What the store provided.
 
-    present  the names that now lie in the workspace, checked
+    present  the names that are now in the workspace, checked
     damaged  entries whose content was not what their name says; they are removed
     """
 
@@ -58,7 +58,7 @@ class ObjectStore:
     def give(self, wanted: dict[str, Path]) -> Given:
         """Put every name that the store holds in its place in the workspace (name -> path).
 
-        What lies there and is not what the store holds is removed, so that it is made again. Raises
+        Other files there are removed, so that they are created again. Raises
         OSError where the workspace cannot be written.
         """
         entries = self._entries(wanted)
@@ -98,7 +98,7 @@ class ObjectStore:
 
 
 def _give(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
-    """Whether one of the entries now lies at `place`; and those that are damaged."""
+    """Whether one of the entries is now at `place`; and those that are damaged."""
     damaged: list[str] = []
     here = _digest(place) if entries else None
     for entry in entries:

@@ -19,7 +19,7 @@ from orchestrator.values.config import ModelConfig, RuntimePin, WorkspaceConfig
 # Where things are and how many run at once: no object depends on it. Defaults are compared in the
 # apps that they end up in, the pin by its digests.
 _WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "defaults", "cache", "jobs"})
-# Of an app, what is told for each of its ABIs or models.
+# Fields of an app that are reported for each of its ABIs or models.
 _APP_NEUTRAL = frozenset({"models", "targets", "budgets"})
 # Compared as the app has them in the end, whoever says so.
 _WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name", "maven_group")
@@ -63,7 +63,7 @@ def _workspace_reasons(head: Workspace, base: Workspace | None) -> tuple[str, ..
 
 
 def _pin_changes(old: RuntimePin, new: RuntimePin) -> Iterator[str]:
-    """What is pinned, not where it is got from: the digest tells that it is the same."""
+    """The pinned contents, not their sources: the digest identifies them."""
     for name in ("pytorch", "tree"):
         if getattr(old, name) != getattr(new, name):
             yield name

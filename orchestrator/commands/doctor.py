@@ -151,12 +151,12 @@ def _together(found: tuple[Finding, ...]) -> list[Finding]:
         if kind is None or finding.state != "present":
             rows[finding.name] = finding
             continue
-        told = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
+        shared = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
         name = finding.name.removeprefix(kind)
-        before = rows.get((kind, told))
+        before = rows.get((kind, shared))
         names = f"{before.found.partition(': ')[2]}, {name}" if before else name
         needed = sorted({*finding.needed_by, *(before.needed_by if before else ())})
-        rows[kind, told] = replace(
-            finding, name=_KINDS[kind], found=f"{told}: {names}", needed_by=tuple(needed)
+        rows[kind, shared] = replace(
+            finding, name=_KINDS[kind], found=f"{shared}: {names}", needed_by=tuple(needed)
         )
     return list(rows.values())

@@ -11,7 +11,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
 from orchestrator.values.config import Emulator, Source
 
-# PyTorch's source unpacked and generated (0.6 GB), and some apps' objects beside it.
+# PyTorch's source unpacked and generated (0.6 GB), and some apps' objects.
 LEAST_SPACE: Final = 4 * 10**9
 _EVERY: Final = ("every build",)
 _AGAIN: Final = "remove .venv and run ./orchestrate again"
@@ -209,14 +209,14 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
         *((name, name, pin.tree, pin.sources) for name, pin in libraries),
     ]
     for name, stored_as, tree, sources in pins:
-        ways = [way for source in sources if (way := _available(source, workspace.root, machine))]
+        found = [text for one in sources if (text := _available(one, workspace.root, machine))]
         fetched = machine.fetched(stored_as, tree)
         yield _finding(
             f"source of {name}",
             "fetched"
             if fetched
-            else f"not fetched yet; available from {ways[0]}"
-            if ways
+            else f"not fetched yet; available from {found[0]}"
+            if found
             else None,
             _EVERY,
             "install git or an apt client, or add a `path` to its sources in WORKSPACE",

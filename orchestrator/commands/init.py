@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     names = [path.name for path in written]
     steps = ["./orchestrate doctor", "./orchestrate new-app NAME --model MODEL.ptl"]
     if arguments.json:
-        told = {"root": str(context.root), "files": names, "next": steps}
-        print(json.dumps({"format": 1, **told}, indent=2))
+        result = {"root": str(context.root), "files": names, "next": steps}
+        print(json.dumps({"format": 1, **result}, indent=2))
         return ExitCode.OK
     print(f"created {', '.join(names)}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")

@@ -185,7 +185,7 @@ def _matches(base: Path, pattern: str) -> list[str]:
 
 
 def _stat(path: str) -> list[int] | None:
-    """What tells one state of a file or folder from another; None where there is none.
+    """The identity of a state of a file or folder; None where it does not exist.
 
     The time of its last change (`st_ctime`) cannot be set, as the one of its content can.
     """

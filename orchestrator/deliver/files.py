@@ -3,7 +3,7 @@
 Contract: a folder that we write carries the marker of `execute.folders`; a package file that we
 write is listed with its sha256 in the `RECORD` next to it. Only what carries the one or is listed
 in the other is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask
-and the clock say, so that the content does not tell when or by whom it was made.
+and the clock say, so that the content does not depend on when or by whom it was made.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def write_package(
     *,
     hint: str = "move it away, or give the app another package_name or version",
 ) -> bool:
-    """Writes a package file and lists it in the `RECORD` beside it; False where it was there.
+    """Writes a package file and lists it in the `RECORD` next to it; False where it was up to date.
 
     `made_of` is a digest of all that the package is made of: one with the same is not made again.
     `write` gets the file to write to. Raises `ForeignFileError`, with this hint, where another file
@@ -308,7 +308,7 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """A file beside `target` to write, which takes its place at the end, or goes."""
+    """A temporary file next to `target`, which replaces it at the end or is removed."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}{_NEW}", dir=target.parent)
     os.close(handle)
     stage = Path(name)
@@ -321,7 +321,7 @@ def _replacing(target: Path) -> Iterator[Path]:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what a delivery that was killed left beside `target`: ours by marker, or empty."""
+    """Remove the leftovers of a killed delivery next to `target`: ours by marker, or empty."""
     for kind in ("new", "old"):
         for left in target.parent.glob(f".{target.name}.{kind}-*"):
             _discard(left)
@@ -338,7 +338,7 @@ def _sweep_files(folder: Path, names: Container[str]) -> None:
 
 
 def _discard(folder: Path) -> None:
-    """Remove a folder that is ours or empty; killed half-way, it is still known for one."""
+    """Remove a folder that is ours or empty; interrupted half-way, it keeps its marker."""
     if folder.is_symlink() or not folder.is_dir():
         return
     if is_ours(folder):

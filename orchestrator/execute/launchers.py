@@ -68,12 +68,12 @@ _LAUNCHERS: Final[Mapping[str, _Variables]] = {
 
 def compiler_variables(command: Sequence[str], who: Identity) -> dict[str, str]:
     """The variables that identify the compiler to the launchers in `command`."""
-    return _merged(told.compiler(who) for told in _known(command))
+    return _merged(known.compiler(who) for known in _known(command))
 
 
 def folder_variables(command: Sequence[str], folder: str) -> dict[str, str]:
     """The variables that make `folder` relocatable for the launchers in `command`."""
-    return _merged(told.folder(folder) for told in _known(command))
+    return _merged(known.folder(folder) for known in _known(command))
 
 
 def launch_text(command: Sequence[str], declared: Mapping[str, str], who: Identity) -> str:

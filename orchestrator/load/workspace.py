@@ -282,10 +282,10 @@ def _load(
         )
     except OSError as error:
         # a folder of that name, a link to nothing, or a file of another user
-        told = UnreadableFileError(
+        fault = UnreadableFileError(
             "the file cannot be read", place=place, expected="a text file", seen=error.strerror
         )
-        return None, none, [told], None
+        return None, none, [fault], None
     except OrchestratorError as error:
         return None, none, [error], None
     chosen = model if isinstance(model, type) else model(data)

@@ -211,12 +211,12 @@ def _bundled_inputs(functions: Iterable[Function], data: Value) -> tuple[Bundled
 
 
 def _counts(data: Value) -> Mapping[str, int]:
-    """Method -> how many inputs lie in the module for it."""
+    """Method -> how many inputs the module has for it."""
     return {method: len(inputs) for method, inputs in _stored(data).items()}
 
 
 def _stored(data: Value) -> Mapping[str, list[Value]]:
-    """Method -> the inputs that lie in the module for it."""
+    """Method -> the inputs that the module has for it."""
     if not isinstance(data, Call) or not isinstance(data.argument, Pairs):
         return {}
     return {
@@ -235,7 +235,7 @@ def _class_of(data: Value) -> str:
 def _first_call(
     bundled: Iterable[BundledInputs], functions: Iterable[Function], data: Value
 ) -> MethodCall | None:
-    """Of `forward`, where it has inputs, else of the first method that can be told."""
+    """Of `forward`, where it has inputs, else of the first method with a known call."""
     stored = _stored(data)
     methods = sorted((one.method for one in bundled), key=lambda name: name != "forward")
     for method in methods[:_TRIED]:

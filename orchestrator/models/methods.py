@@ -77,7 +77,7 @@ def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
 
 
 def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> Call | None:
-    """The call of a method with the first of the inputs that lie in a model for it."""
+    """The call of a method with the first of its inputs in the model."""
     if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], tuple):
         return None
     unfolding = {f"_generate_bundled_inputs_for_{method}", "_generate_bundled_inputs"}

@@ -2,7 +2,7 @@
 
 Contract: pure. `read_pickle` asks here whenever a pickle makes a storage (`Tensors.check_storage`)
 or a tensor (`check_tensor`); faults are raised as `Fault`. The runtime trusts these
-numbers: it takes lengths, offsets, sizes and strides as they stand (`Unpickler::readInstruction`,
+numbers: it uses lengths, offsets, sizes and strides unchecked (`Unpickler::readInstruction`,
 case BINPERSID, and `Unpickler::rebuildTensor` in `torch/csrc/jit/serialization/unpickler.cpp`), and
 kernels read and write by them. The checks here keep all of it inside the record, and
 every product inside an int64.
@@ -41,7 +41,7 @@ class Tensors:
     """What the tensors of one pickle may refer to.
 
     records  the archive's records, and how many bytes each has
-    folder   where this pickle's storages lie among them, such as `data/`
+    folder   the folder of this pickle's storages among them, such as `data/`
     """
 
     records: Mapping[str, int]

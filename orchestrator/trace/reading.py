@@ -59,8 +59,8 @@ def parse_lock(text: str, file: str) -> Trace:
     try:
         lock = Lock.model_validate(_plain(text, file))
     except yaml.YAMLError as error:
-        told = syntax_error(text, file, error)
-        raise _damaged(told.place or Place(file), "YAML", told.what) from None
+        fault = syntax_error(text, file, error)
+        raise _damaged(fault.place or Place(file), "YAML", fault.what) from None
     except _KeyFault:
         raise _key_fault(text, file) from None
     except ValidationError as error:

@@ -94,13 +94,13 @@ def _reduced(env: Mapping[str, str]) -> dict[str, str]:
 def _filling(byte: int | None) -> dict[str, str]:
     """The environment in which glibc fills what it hands out with a byte.
 
-    It fills with the complement of what it is told (`alloc_perturb`, malloc/malloc.c), and does not
+    It fills with the complement of the given byte (`alloc_perturb`, malloc/malloc.c), and does not
     fill what comes from a thread's own cache. Other C libraries ignore the variable.
     """
     if byte is None:
         return {}
-    told = byte ^ 0xFF
-    return {"GLIBC_TUNABLES": f"glibc.malloc.perturb={told}:glibc.malloc.tcache_count=0"}
+    complement = byte ^ 0xFF
+    return {"GLIBC_TUNABLES": f"glibc.malloc.perturb={complement}:glibc.malloc.tcache_count=0"}
 
 
 def _level(level: str | None) -> dict[str, str]:
