@@ -405,8 +405,8 @@ def test_a_merge_conflict(app: Path) -> None:
     error = refused(app)
     assert isinstance(error, TraceConflictError)
     assert error.render() == (
-        f"apps/camera/traces/classifier.yaml:{line_of(text, '<<<<')}:1: error: a merge conflict was"
-        " left in this trace\n"
+        f"apps/camera/traces/classifier.yaml:{line_of(text, '<<<<')}:1: error: unresolved merge"
+        " conflict in this trace\n"
         "  do:       keep one side's lock with its recorded runs, or trace the model again:"
         " ./orchestrate trace //apps/camera"
     )
@@ -529,8 +529,8 @@ def test_runs_that_are_not_the_locks(app: Path, damage: str) -> None:
         read_runs(app, TRACE, app.parents[1])
     lines = caught.value.render().splitlines()
     assert lines[:2] == [
-        "apps/camera/traces/classifier.runs.zst: error: the recorded runs of classifier are not"
-        " those of its trace",
+        "apps/camera/traces/classifier.runs.zst: error: the recorded runs of classifier do not"
+        " match its trace",
         f"  expected: {DIGEST}",
     ]
     assert lines[-1] == "  do:       run: ./orchestrate trace //apps/camera"

@@ -139,8 +139,8 @@ def test_failures_become_one_error() -> None:
         "error: verification of //apps/camera:linux-x86_64 failed\n"
         "  expected: the recorded outputs\n"
         "  seen:     b: not in this library: aten::sort, aten::topk\n"
-        "  do:       trace again: ./orchestrate trace //apps/camera; if it stays, the inputs do not"
-        " reach all code: add inputs, or use `selection: static`\n"
+        "  do:       trace again: ./orchestrate trace //apps/camera; if the error persists, the"
+        " inputs do not reach all code: add inputs, or use `selection: static`\n"
         "  | b: not in this library: aten::sort, aten::topk"
     )
 
