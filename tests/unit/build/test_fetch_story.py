@@ -226,7 +226,7 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
         "PyTorch 0.1.0: trying path $UNSET",
         "PyTorch 0.1.0: not this way: it uses an unset variable",
         "PyTorch 0.1.0: trying path gone",
-        f"PyTorch 0.1.0: not this way: there is no {world.folder}/gone",
+        f"PyTorch 0.1.0: not this way: {world.folder}/gone does not exist",
     ]
 
 
@@ -250,7 +250,7 @@ def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("orchestrator.source.places.shutil.copyfile", refused)
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch()
-    assert caught.value.details == f"path source: {file} may not be read"
+    assert caught.value.details == f"path source: {file} is not readable"
 
 
 def library_pin(world: World, tree: str, name: str = "fast") -> RuntimePin:

@@ -91,7 +91,7 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
             "WORKSPACE",
             "WORKSPACE: error: this folder already has a WORKSPACE\n"
             "  do:       continue with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
-            " another tool's, run init in a folder below\n",
+            " another tool's, run init in a subfolder\n",
         ),
         (
             "orchestrate",
@@ -284,7 +284,7 @@ REFUSALS = {
     ),
     "twice": (
         ["vad", "--model", "raw.ptl", "--model", "other/raw.ptl"],
-        "error: two models are named `raw`\n  do:       copy one under another name\n",
+        "error: two models are called `raw`\n  do:       copy one under another name\n",
     ),
     "inputs": (
         ["vad", "--model", "dict.ptl"],
