@@ -1,1 +1,4 @@
-"""Cuts real PyTorch into one small, proven libtorch per app and ABI. Words: docs/design.md."""
+"""Builds one small, verified libtorch per app and ABI from the PyTorch sources.
+
+Terms: docs/design.md.
+"""

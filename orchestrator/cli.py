@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from orchestrator.commands import COMMANDS, CommandModule
-from orchestrator.commands.replay import told_again
+from orchestrator.commands.replay import replay_last_build
 from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment
@@ -30,12 +30,12 @@ PROGRAM: Final = "orchestrator"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS: Final = (errno.EACCES, errno.EPERM)
 _SHOWN: Final = 200
-# What other tools have as options or verbs, and where it is here.
+# Options and verbs of other tools, and their counterparts here.
 _ELSEWHERE: Final = {
     **dict.fromkeys(
         ("--abi", "--target", "--platform"), "an ABI is part of the label: //apps/<app>:<abi>"
     ),
-    "--dry-run": "`plan` tells what a build would do",
+    "--dry-run": "`plan` shows what a build would do",
 }
 _NO_VERBS: Final = {"version": "--version", "prune": "cache --prune", "list": "plan"}
 
@@ -65,13 +65,13 @@ class NoSuchFolderError(OrchestratorError):
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse whose complaints are our errors."""
+    """argparse that raises our errors."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"{self._meant(message)}see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:
-        """Advice for an option that there is not: what does the same, or the nearest one."""
+        """Advice for an unknown option: its counterpart, or the nearest one."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown == message or not unknown.startswith("--"):
             return ""
@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """argparse's own wants the text before it is asked for, which costs a look at the disk."""
+    """argparse's own computes the text in advance, which reads the disk."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> NoReturn:
         from importlib.metadata import version
@@ -129,7 +129,7 @@ def make_context(
     except RuntimeError:  # `~` of a user that this machine does not know
         start = cwd / arguments.workspace
     if not start.is_dir():
-        raise NoSuchFolderError("--workspace names no folder", seen=str(start))
+        raise NoSuchFolderError("--workspace is not a folder", seen=str(start))
     start = start.resolve()
     found = find_root(start) if in_workspace else start
     root = usable(found, "workspace", "rename or move its folder")
@@ -153,10 +153,10 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if chosen.verb == "help":
         return _help(chosen.rest)
     if chosen.verb is None:
-        raise UsageError("no verb is given", hint=f"see `{PROGRAM} --help`")
+        raise UsageError("no verb given", hint=f"see `{PROGRAM} --help`")
     if chosen.verb not in COMMANDS:
         raise _no_verb(chosen.verb)
-    if chosen.verb == "build" and not chosen.workspace and told_again(words, env, cwd):
+    if chosen.verb == "build" and not chosen.workspace and replay_last_build(words, env, cwd):
         return ExitCode.OK
     command = COMMANDS[chosen.verb]
     module = command.load()
@@ -168,10 +168,10 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     try:
         return module.run(arguments, context)
     except OSError as error:
-        told = _known(error, context.cache)
-        if told is None:
+        known = _known(error, context.cache)
+        if known is None:
             raise
-        raise told from error
+        raise known from error
 
 
 def _help(words: Sequence[str]) -> int:
@@ -190,7 +190,7 @@ def _no_verb(verb: str) -> UsageError:
         hint = f"did you mean `{_NO_VERBS[verb]}`?"
     else:
         hint = f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`"
-    return UsageError(f"there is no verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
+    return UsageError(f"unknown verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
 
 
 def _parsed(
@@ -211,9 +211,9 @@ def _main_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--workspace DIR] [-q | -v] [--traceback] VERB ...",
-        description="Cuts real PyTorch into one small, proven libtorch per app and ABI.",
+        description="Builds one small, verified libtorch per app and ABI from the PyTorch sources.",
         epilog=(
-            f"verbs:\n{verbs}\n\n`{PROGRAM} VERB --help` tells more.\n\n"
+            f"verbs:\n{verbs}\n\n`{PROGRAM} VERB --help` shows details.\n\n"
             "example:\n  ./orchestrate build //..."
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -256,48 +256,54 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
         "--quiet", "-q", action="store_true", default=flag, help="print results only"
     )
     group.add_argument(
-        "--verbose", "-v", action="store_true", default=flag, help="tell each command that has run"
+        "--verbose",
+        "-v",
+        action="store_true",
+        default=flag,
+        help="print every command that was run",
     )
     group.add_argument(
-        "--traceback", action="store_true", default=flag, help="show Python's traceback of an error"
+        "--traceback",
+        action="store_true",
+        default=flag,
+        help="show the Python traceback of an error",
     )
 
 
 def _interrupted(words: Sequence[str]) -> int:
     print("interrupted", file=sys.stderr)
-    _tell_machines(words, OrchestratorError("interrupted"), "INTERRUPTED")
+    _print_json(words, OrchestratorError("interrupted"), "INTERRUPTED")
     return ExitCode.INTERRUPTED
 
 
 def _failed(error: Exception, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if "--traceback" in words:
         traceback.print_exception(error)
-    told = error if isinstance(error, OrchestratorError) else _known(error)
-    if told:
-        print(shown(told.render(), sys.stderr, env), file=sys.stderr)
-        _tell_machines(words, told)
+    known = error if isinstance(error, OrchestratorError) else _known(error)
+    if known:
+        print(shown(known.render(), sys.stderr, env), file=sys.stderr)
+        _print_json(words, known)
         return ExitCode.USER_ERROR
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     print(
-        f"error: a bug in {PROGRAM}: {visible(summary)}"
-        f" (traceback in {_keep_traceback(error, cwd)})",
+        f"error: a bug in {PROGRAM}: {visible(summary)} ({_keep_traceback(error, cwd)})",
         file=sys.stderr,
     )
-    _tell_machines(words, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
+    _print_json(words, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
     return ExitCode.BUG
 
 
-def _tell_machines(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
-    """With --json a failure is an answer, too: {"format": 1, "error": `to_json` of the error}."""
+def _print_json(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
+    """With --json print a failure as well: {"format": 1, "error": `to_json` of the error}."""
     if "--json" in words:
-        told = error.to_json() | ({"code": code} if code else {})
-        print(json.dumps({"format": 1, "error": told}, indent=2), flush=True)
+        value = error.to_json() | ({"code": code} if code else {})
+        print(json.dumps({"format": 1, "error": value}, indent=2), flush=True)
 
 
 def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | None:
-    """What the machine refused, told as an error of the user's; None for a bug of ours.
+    """A failure of the operating system as an error of the user's; None for a bug of ours.
 
-    What is advised depends on whether it is of the cache, which can be elsewhere.
+    The hint depends on whether the file is in the cache, which can be moved.
     """
     if not isinstance(error, OSError):
         return None
@@ -315,9 +321,9 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
         return ReadOnlyError(
             f"{path} is on a read-only file system",
             seen=seen,
-            hint="set ORCHESTRATOR_CACHE to a folder that can be written"
+            hint="set ORCHESTRATOR_CACHE to a writable folder"
             if in_cache
-            else "mount it so that it can be written, or work in a copy of the workspace elsewhere",
+            else "mount it writable, or work in a copy of the workspace elsewhere",
         )
     if error.errno == errno.ENAMETOOLONG:
         return NameTooLongError(
@@ -327,17 +333,17 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
         )
     if error.errno in _NO_ACCESS:
         return NoAccessError(
-            f"no permission for {path}",
+            f"permission denied: {path}",
             seen=seen,
-            hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours"
+            hint="correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder that you own"
             if in_cache
             else "correct its owner or mode",
         )
     return None
 
 
-def _keep_traceback(error: Exception, cwd: Path) -> Path | str:
-    """Write the traceback beside the workspace's state, or into the temporary folder."""
+def _keep_traceback(error: Exception, cwd: Path) -> str:
+    """Write the traceback to the workspace's state or the temporary folder; says where it is."""
     import tempfile
 
     text = "".join(traceback.format_exception(error))
@@ -348,12 +354,12 @@ def _keep_traceback(error: Exception, cwd: Path) -> Path | str:
             file.write_text(text, encoding="utf-8")
         except OSError:
             continue
-        return file
-    return "no file: none could be written"
+        return f"traceback in {file}"
+    return "the traceback could not be written"
 
 
 def _pipe_closed() -> int:
-    """The reader of our output went away, as `| head` does: nothing to tell, and no one to."""
+    """The reader of our output went away, as `| head` does: there is nothing to report."""
     # Python flushes stdout once more at exit; let that go nowhere.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ExitCode.USER_ERROR

@@ -1,4 +1,4 @@
-"""What every command is given: the folders it may write to, and the environment it may read."""
+"""The context of every command: the folders it may write to, and the environment it may read."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Context:
 
 
 def usable(folder: Path, what: str, hint: str) -> Path:
-    """The folder, if generated files can name it: ninja's have no way to write a newline.
+    """The folder, if generated files can name it: ninja files cannot express a newline.
 
     Raises UnusableFolderError.
     """
     if visible(str(folder)) != str(folder):
         raise UnusableFolderError(
-            f"the {what}'s path has a character that generated files cannot hold",
+            f"the {what}'s path contains a character that generated files cannot hold",
             expected="a path in UTF-8 without control characters",
             seen=str(folder),
             hint=hint,

@@ -202,7 +202,7 @@ def _needed(_: ELFFile, dynamic: DynamicSection, rules: ElfRules) -> Orchestrato
     if not foreign:
         return None
     return ForeignLibraryError(
-        "the library needs libraries that the system does not bring along",
+        "the library has DT_NEEDED entries that the target system does not provide",
         expected="only " + ", ".join(sorted(rules.system_libraries)),
         seen=", ".join(foreign),
         hint="link these statically, or leave out what uses them",

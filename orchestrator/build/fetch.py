@@ -32,10 +32,10 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS, load_version
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.apt import AptClient
-from orchestrator.source.places import Ways, way_name
+from orchestrator.source.places import Ways, source_name
 from orchestrator.source.tree import TreeRules, digest_files, tree_files
 from orchestrator.system.locks import file_lock
-from orchestrator.system.process import WayClosed
+from orchestrator.system.process import SourceUnavailableError
 from orchestrator.system.staging import remove_leftovers, sync_tree
 from orchestrator.values.config import LibraryPin, RuntimePin, Source, ThirdPartyPin
 
@@ -248,13 +248,13 @@ def _fetch(
 def _fetch_one(wanted: _Wanted, ways: Ways) -> None:
     reasons = []
     for source in wanted.ways:
-        way = way_name(source)
+        way = source_name(source)
         staged = ways.staging / secrets.token_hex(4)
         staged.mkdir()
         ways.progress(f"{wanted.name}: trying {way}")
         try:
             ways.go(source, staged, wanted.rules)
-        except WayClosed as reason:
+        except SourceUnavailableError as reason:
             if "No space left on device" in str(reason):
                 raise OSError(errno.ENOSPC, str(reason)) from reason
             ways.progress(f"{wanted.name}: not this way: {reason}")

@@ -70,7 +70,7 @@ def refuse_blocked_folder(session: Session, app: str) -> None:
     folder = session.context.dist / app / FOLDER
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ForeignFolderError(
-            f"the packages of //apps/{app} have no place to go",
+            f"cannot create dist/{app}/{FOLDER}: a file or symlink is in the way",
             place=Place(str(folder)),
             expected="a folder, or nothing",
             seen="a link" if folder.is_symlink() else "a file",
@@ -217,6 +217,6 @@ def _missing(
             yield MissingAbi(abi, "is not built")
             continue
         if {seen} != now:
-            yield MissingAbi(abi, "is of another state of the app")
+            yield MissingAbi(abi, "was built from a different state of the app")
         elif _mark(session, app, abi).exists():
             yield MissingAbi(abi, "has not passed its checks")

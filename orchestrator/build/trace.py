@@ -34,9 +34,9 @@ from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
-from orchestrator.verify.model_runner import MEMORY_LIMIT, run_driver
-from orchestrator.verify.nondeterminism import settled, uncompared
-from orchestrator.verify.verdict import OTHER_PROCESSOR, DriverRun, ended
+from orchestrator.verify.model_runner import MEMORY_LIMIT, run_model
+from orchestrator.verify.nondeterminism import deterministic_part, uncompared
+from orchestrator.verify.verdict import OTHER_PROCESSOR, RunnerResult, ended
 
 # How often a model is run to see which of its outputs differ from run to run: few numbers that are
 # drawn at random may well be the same twice.
@@ -167,7 +167,7 @@ def _trace_models(
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
         results = _results(session, app, model, tracer)
-        runs = settled(results)
+        runs = deterministic_part(results)
         recording = runs.pop("trace")
         packed, digest = pack_runs(runs)
         before = trace_before(app.folder, model.name)
@@ -206,7 +206,7 @@ def _results(
 
     def run(fill: int | None) -> Mapping[str, Any]:
         path, env = app.model_path(model), session.context.env
-        done = run_driver([tracer], path, model, env, fill=fill, runner=session.context.runner)
+        done = run_model([tracer], path, model, env, fill=fill, runner=session.context.runner)
         return _checked(session, app, model, done, fill)
 
     first = run(None)
@@ -217,7 +217,7 @@ def _results(
 
 
 def _checked(
-    session: RuntimeSession, app: App, model: ModelConfig, run: DriverRun, fill: int | None
+    session: RuntimeSession, app: App, model: ModelConfig, run: RunnerResult, fill: int | None
 ) -> Mapping[str, Any]:
     """The tracer's result.
 

@@ -17,9 +17,9 @@ from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.config import CORES, ModelConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace
-from orchestrator.verify.model_runner import run_driver
+from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import (
-    DriverRun,
+    RunnerResult,
     VerifyResult,
     at_levels,
     not_run,
@@ -143,8 +143,8 @@ class _Runner:
     env: Mapping[str, str]
     runner: CommandRunner
 
-    def run(self, *, level: str | None = None, threads: int | None = None) -> DriverRun:
-        return run_driver(
+    def run(self, *, level: str | None = None, threads: int | None = None) -> RunnerResult:
+        return run_model(
             self.argv,
             self.file,
             self.model,

@@ -1,1 +1,1 @@
-"""What the user's cache folder holds: objects by content, their checks, what of it can go."""
+"""What the user's cache folder holds: objects by content, their checks, and pruning."""

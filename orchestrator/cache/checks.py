@@ -1,4 +1,4 @@
-"""Checks what the user's cache holds besides source trees: all of it says what it must be.
+"""Checks the user's cache, except source trees: the name of each file has its digest.
 
 Objects, precompiled headers and registrations are checked at every use as well; generated headers,
 6,000 of them, only here.
@@ -19,9 +19,9 @@ from orchestrator.system.sums import is_whole
 
 
 def remove_damaged(cache: Path) -> tuple[str, ...]:
-    """Remove what is not what it must be; the paths, relative to the cache, sorted.
+    """Remove damaged files; returns their paths, relative to the cache, sorted.
 
-    What is removed is made again by the next command that needs it. Raises OSError where the cache
+    The next command that needs a removed file creates it again. Raises OSError where the cache
     cannot be written.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:

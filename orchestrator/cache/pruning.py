@@ -1,11 +1,11 @@
-"""What the user's cache folder holds, how old it is, and what of it can go.
+"""What the user's cache folder holds, how old it is, and what can be pruned.
 
 Only finished objects and precompiled headers are pruned: they grow without bound, and a build that
-finds one gone compiles it again. That is safe beside running builds, whatever they do: ninja works
-on names of the files in its workspace (`cache/store.py`), which stay. An entry that a workspace
-has a name of is kept: removing it frees nothing, and the next build there would compile it again.
+finds one gone compiles it again. That is safe during builds: ninja works
+on names of the files in its workspace (`cache/store.py`), which stay. An entry to which a workspace
+has a link is kept: removing it frees nothing, and the next build there would compile it again.
 
-An entry's age is that since it was made or given out: a link changes its `st_ctime`, and where the
+An entry's age counts from its creation or last use: a link changes its `st_ctime`, and where the
 store has to copy, it sets the time. The workspaces that have used the cache are noted in
 `workspaces/`, a file each.
 """
@@ -31,7 +31,7 @@ WORKSPACES: Final = "workspaces"
 @dataclass(frozen=True)
 class Part:
     """A folder of the cache: its files, their bytes, and of these the bytes of files that
-    workspaces have names of; `used` is the newest time of a file, in seconds since the epoch."""
+    workspaces link; `used` is the newest time of a file, in seconds since the epoch."""
 
     name: str
     files: int
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """A finished file of the store; `is_held` where a workspace has a name of it."""
+    """A finished file of the store; `is_held` while a workspace links it."""
 
     path: Path
     bytes: int
@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class User:
-    """A workspace that has used the cache, and when last; `exists` where it still is one."""
+    """A workspace that has used the cache, and when last; `exists` while the workspace does."""
 
     root: Path
     used: float
@@ -89,7 +89,7 @@ def forget_gone(cache: Path) -> None:
 
 
 def parts(cache: Path) -> tuple[Part, ...]:
-    """The folders of the cache, sorted by name; files that vanish meanwhile are passed over."""
+    """The folders of the cache, sorted by name; files that vanish meanwhile are skipped."""
     names = sorted(entry.name for entry in os.scandir(cache) if entry.is_dir(follow_symlinks=False))
     return tuple(_part(cache / name) for name in names)
 
@@ -110,7 +110,7 @@ def entries(cache: Path) -> tuple[Entry, ...]:
 def to_prune(
     found: Iterable[Entry], *, total: int, most: int | None, before: float | None
 ) -> tuple[Entry, ...]:
-    """The entries to remove, those first that were not used for longest. Pure.
+    """The entries to remove, least recently used first. Pure.
 
     total   bytes of the whole cache
     most    bytes that it may have, as far as removing entries gets it there
@@ -126,7 +126,7 @@ def to_prune(
 
 
 def remove(gone: Iterable[Entry]) -> int:
-    """Remove entries; returns the bytes freed. One that is gone already is no error."""
+    """Remove entries; returns the bytes freed. An entry that is already gone is not an error."""
     freed = 0
     for entry in gone:
         with suppress(FileNotFoundError):

@@ -1,14 +1,14 @@
-"""Finished objects: named by what they are made of, checked by what they hold.
+"""Finished objects: named by their inputs, checked by their contents.
 
 ninja writes objects into the workspace, where nobody else removes them. The store, which all of a
-user's workspaces share, takes each one when it is finished and gives it out again, as a hard link
-where it can. An entry's name holds both identities:
+user's workspaces share, stores each finished one and provides it again, as a hard link
+where possible. An entry's name holds both identities:
 
     <cache>/objects/ab/<fingerprint of the action>.<sha256 of the content>.o
 
-so that it appears whole, with its digest, in one step, and two processes that make the same object
-cannot mix theirs. Whatever is given out is read and compared with its name first: an entry that was
-cut short, emptied or changed is removed, and the object is compiled again.
+so that it appears atomically with its digest, and two processes that make the same object
+cannot mix theirs. Every provided entry is first compared with its name: an entry that was
+truncated, emptied or changed is removed, and the object is compiled again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)"
 
 @dataclass(frozen=True)
 class Given:
-    """What the store gave out.
+    """What the store provided.
 
-    present  the names that now lie in the workspace, checked
+    present  the names that are now in the workspace, checked
     damaged  entries whose content was not what their name says; they are removed
     """
 
@@ -58,7 +58,7 @@ class ObjectStore:
     def give(self, wanted: dict[str, Path]) -> Given:
         """Put every name that the store holds in its place in the workspace (name -> path).
 
-        What lies there and is not what the store holds is removed, so that it is made again. Raises
+        Other files there are removed, so that they are created again. Raises
         OSError where the workspace cannot be written.
         """
         entries = self._entries(wanted)
@@ -98,7 +98,7 @@ class ObjectStore:
 
 
 def _give(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
-    """Whether one of the entries now lies at `place`; and those that are damaged."""
+    """Whether one of the entries is now at `place`; and those that are damaged."""
     damaged: list[str] = []
     here = _digest(place) if entries else None
     for entry in entries:

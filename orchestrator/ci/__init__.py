@@ -1,1 +1,1 @@
-"""What a change touches, as the jobs of a CI system."""
+"""The variants that a change affects, as jobs of a CI system."""

@@ -1,7 +1,7 @@
-"""Asks git about a working tree: its commits, the files of one, and what changed since.
+"""Queries git about a working tree: its commits, the files of one, and what changed since.
 
-Only `git` itself is run, never interactive and without taking its locks. Lists are read with `-z`,
-so that no path needs quoting; paths are relative to the folder that was asked about, with `/`.
+Only `git` itself is run, never interactive and without taking locks. Lists are read with `-z`,
+so that no path needs quoting; paths are relative to the queried folder, with `/`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class UnknownRevisionError(OrchestratorError):
 
 
 class GitFailedError(OrchestratorError):
-    """git failed at what works everywhere else."""
+    """A git command failed unexpectedly."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class GitTree:
                 return commit
         shallow = self._run("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
         raise UnknownRevisionError(
-            f"git knows no commit `{revision}`",
-            seen="a shallow clone: its history is cut off" if shallow else None,
+            f"git has no commit `{revision}`",
+            seen="a shallow clone, without its full history" if shallow else None,
             hint=(
-                "fetch more of it: `git fetch --unshallow`; in GitHub Actions `fetch-depth: 0`,"
+                "fetch it: `git fetch --unshallow`; in GitHub Actions `fetch-depth: 0`,"
                 " in GitLab `GIT_DEPTH: 0`"
                 if shallow
                 else "check its spelling, or fetch it first"
@@ -139,7 +139,7 @@ def _git(
         )
     except FileNotFoundError:
         raise GitMissingError(
-            "git is not installed here", hint="install it (Debian: apt-get install git)"
+            "git is not installed", hint="install it (Debian: apt-get install git)"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The jobs that a change touches, as CI systems read them. Pure.
+"""The jobs that a change affects, in the formats of CI systems. Pure.
 
 - `json`: for scripts; see `to_json`.
 - `github`: lines for `$GITHUB_OUTPUT`; an empty `include` is an error there, so `any` tells a job
@@ -22,7 +22,7 @@ GITHUB_MOST: Final = 256
 
 @dataclass(frozen=True)
 class Job:
-    """One app for one ABI, and what touches it: never without a reason."""
+    """One app for one ABI, and the reasons why it is affected: at least one."""
 
     app: str
     abi: str

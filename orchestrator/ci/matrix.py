@@ -30,7 +30,7 @@ def matrix_since(
 
     also: files of the workspace that touch everything when they change.
     Raises GitMissingError, NotAGitTreeError, UnknownRevisionError, and the faults of apps that were
-    broken since: their jobs cannot be told, and none of theirs would tell of it.
+    broken since: their jobs are unknown, so no job would report the fault.
     """
     tree = git_tree(context.root, context.env, context.runner)
     if revision and not revision.strip("0"):
@@ -62,8 +62,8 @@ def _workspace_of(
 ) -> Iterator[tuple[Workspace | None, tuple[str, ...]]]:
     """The workspace that a commit declares; or none, and why every job is touched.
 
-    Declarations are written to a folder; of other files only the names, since a declared model has
-    to be there.
+    Declarations are written to a folder; of other files only empty ones, since a declared model
+    must exist.
     """
     if FILE not in files:
         yield None, ("the workspace is new",)
@@ -84,7 +84,7 @@ def _workspace_of(
         try:
             base = load_workspace(root, context.env)
         except OrchestratorError:
-            yield None, ("the declarations of before cannot be read",)
+            yield None, ("the previous declarations cannot be read",)
         else:
             yield base, ()
 
@@ -92,7 +92,7 @@ def _workspace_of(
 def _same_locks(
     tree: GitTree, files: Mapping[str, str], paths: Iterable[str], root: Path
 ) -> frozenset[str]:
-    """Changed trace locks that say the same as before."""
+    """Changed trace locks with the same contents as before."""
     locks = [p for p in paths if p in files and Path(p).match("apps/*/traces/*.yaml")]
     before = tree.contents(files[path] for path in locks)
     same = set()

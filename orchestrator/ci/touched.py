@@ -19,7 +19,7 @@ from orchestrator.values.config import ModelConfig, RuntimePin, WorkspaceConfig
 # Where things are and how many run at once: no object depends on it. Defaults are compared in the
 # apps that they end up in, the pins by their digests.
 _WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "runtimes", "defaults", "cache", "jobs"})
-# Of an app, what is told for each of its ABIs or models, and by what its runtime is.
+# Fields of an app that are reported for each of its ABIs or models, and by what its runtime is.
 _APP_NEUTRAL = frozenset({"models", "targets", "budgets", "runtime"})
 # Compared as the app has them in the end, whoever says so.
 _WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name", "maven_group")
@@ -62,7 +62,7 @@ def _workspace_reasons(head: Workspace, base: Workspace | None) -> tuple[str, ..
 
 
 def _pin_changes(old: RuntimePin, new: RuntimePin) -> Iterator[str]:
-    """What is pinned, not where it is got from: the digest tells that it is the same."""
+    """The pinned contents, not their sources: the digest identifies them."""
     for name in ("pytorch", "tree"):
         if getattr(old, name) != getattr(new, name):
             yield name
@@ -133,7 +133,7 @@ def _model_reasons(head: Workspace, change: Change, old: App, new: App) -> Itera
         for file in _files(head, new, model):
             if file in change.paths:
                 yield file
-    yield from (f"{new.place.file}: model {name} is gone" for name in sorted(before))
+    yield from (f"{new.place.file}: model {name} was removed" for name in sorted(before))
 
 
 def _files(head: Workspace, app: App, model: ModelConfig) -> tuple[str, ...]:

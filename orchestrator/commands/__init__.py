@@ -1,7 +1,7 @@
 """The verbs of the command line, one module each, registered by hand.
 
 The registry holds what `orchestrator --help` prints; a verb's module is imported only when the verb
-is used, so that help and quick verbs do not pay for the rest.
+is used, so that help and quick verbs stay fast.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ class Command:
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
-    "init": Command("init", "make a folder a workspace", in_workspace=False),
+    "init": Command("init", "turn a folder into a workspace", in_workspace=False),
     "new-app": Command("new_app", "add an app to the workspace, from its models"),
-    "build": Command("build", "build, deliver and verify apps' libraries"),
-    "plan": Command("plan", "tell what a build would need, share and compile"),
-    "matrix": Command("matrix", "list the variants that a change touches, for CI"),
-    "why": Command("why", "tell who asks for an operator or a unit, and the way to it"),
-    "explain": Command("explain", "tell why a unit is compiled again: what differs since"),
+    "build": Command("build", "build, verify and deliver apps' libraries"),
+    "plan": Command("plan", "show what a build would need, share and compile"),
+    "matrix": Command("matrix", "list the variants that a change affects, for CI"),
+    "why": Command("why", "explain why an operator or a unit is in a library"),
+    "explain": Command("explain", "explain why a unit is compiled again: what differs"),
     "export": Command("export", "write the plan as a Bazel workspace"),
     "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
-    "verify": Command("verify", "run apps' models in their delivered libraries, and compare"),
-    "runtime": Command("runtime", "maintain what is shipped for a PyTorch version: its index"),
-    "library": Command("library", "maintain what is shipped for a library of kernels: its index"),
-    "toolchain": Command("toolchain", "tell what a toolchain can do; CMake files for consumers"),
-    "cache": Command("cache", "tell what the user's cache folder holds, and make it smaller"),
-    "clean": Command("clean", "remove what builds have made, and only that"),
-    "completion": Command("completion", "print a script by which a shell completes commands"),
-    "doctor": Command("doctor", "tell what is present, what is missing, and how to get it"),
-    "fetch": Command("fetch", "get and verify the pinned source trees"),
+    "verify": Command("verify", "run apps' models in the delivered libraries and compare outputs"),
+    "runtime": Command("runtime", "maintain the shipped index of a PyTorch version"),
+    "library": Command("library", "maintain the shipped index of a kernel library"),
+    "toolchain": Command("toolchain", "show what a toolchain can do; write CMake toolchain files"),
+    "cache": Command("cache", "show and prune the user's cache folder"),
+    "clean": Command("clean", "remove build outputs, and nothing else"),
+    "completion": Command("completion", "print a shell completion script"),
+    "doctor": Command("doctor", "check for required and optional tools, and say how to get them"),
+    "fetch": Command("fetch", "fetch and verify the pinned source trees"),
 }

@@ -16,7 +16,7 @@ from orchestrator.build.library_rules import require_releasable
 from orchestrator.build.session import Session
 from orchestrator.build.signing_key import check_signing
 from orchestrator.commands.jobs import add_jobs
-from orchestrator.commands.patterns import add_patterns, what_is_right
+from orchestrator.commands.patterns import add_patterns, valid_labels
 from orchestrator.commands.replay import forget, keep, started
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
@@ -31,7 +31,7 @@ HELP = """\
 Builds every app and ABI that the patterns name into dist/<app>/<abi>/: reads the models' committed
 traces, compiles only the units that they need (objects are shared through the user's cache folder),
 links, delivers, runs every model in the delivered library, and makes the packages in
-dist/<app>/packages/. What is wrong with an app's own app.yaml stops only what names that app."""
+dist/<app>/packages/. An error in an app's app.yaml stops only the commands that name that app."""
 EXAMPLE = """\
 ./orchestrate build //...
 ./orchestrate build //apps/camera:linux-x86_64
@@ -46,16 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-going",
         "-k",
         action="store_true",
-        help="build all that can be built, and tell every failure at the end",
+        help="build as much as possible, and report all failures at the end",
     )
-    parser.add_argument("--json", action="store_true", help="print the report for machines")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
         "--release",
         action="store_true",
-        help="refuse variants that must not be shipped: those of a stand-in for an Android NDK",
+        help="fail if any variant would be built against the stub sysroot, without an Android NDK",
     )
     parser.add_argument(
-        "--no-wait", action="store_true", help="fail if another build runs in this workspace"
+        "--no-wait",
+        action="store_true",
+        help="fail instead of waiting if another build runs in this workspace",
     )
 
 
@@ -64,7 +66,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     since = started(context.root)
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    labels, faults = what_is_right(arguments.patterns, session.workspace, say)
+    labels, faults = valid_labels(arguments.patterns, session.workspace, say)
     if not arguments.keep_going:
         raise_all(faults)
     if arguments.release:
@@ -82,7 +84,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 view=progress_view(arguments.quiet, arguments.verbose),
                 keep_going=arguments.keep_going,
             )
-            if not session.workspace.broken:  # else the warning would not be told again
+            if not session.workspace.broken:  # else the replayed report would lack the warning
                 _keep(arguments, context, built, since)
     report = replace(built.report, errors=(*built.report.errors, *faults))
     if arguments.json:
@@ -99,20 +101,20 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: int) -> None:
-    """Keep the report for the next build of the same, where this one has succeeded."""
+    """Store the report for the next identical build, if this one has succeeded."""
     if built.read is None:
         return
     again = replace(built.report, actions_run=0, seconds=0.0, replayed=True)
     when = datetime.now().isoformat(" ", "seconds")
-    told = f"nothing has changed since the build of {when}; its report again"
-    # a build has not failed because the next one will take longer
+    note = f"up to date since the build of {when}; report replayed"
+    # a report that cannot be stored is no reason to fail
     with suppress(OSError):
         keep(
             context.root,
             arguments.words,
             context.env,
             built.read,
-            again.to_json() if arguments.json else f"{plain(again)}{told}\n",
+            again.to_json() if arguments.json else f"{plain(again)}{note}\n",
             folder=context.cache,
             since=since,
         )

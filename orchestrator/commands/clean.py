@@ -1,4 +1,4 @@
-"""`orchestrator clean`: removes what builds have made, and only that."""
+"""`orchestrator clean`: removes build outputs, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from orchestrator.system.workspace_lock import cache_alone, workspace_lock
 NAME = "clean"
 HELP = """\
 Removes the workspace's .orchestrator and dist folders; with --cache also the user's cache folder,
-which other workspaces share; while one of them uses it, it is refused. A folder without our marker
-is refused too, symbolic links are never followed, and files in dist/<app>/packages/ that builds did
-not write are kept."""
+which other workspaces share; it refuses to do so while another process uses the cache. Folders
+without the orchestrator's marker are refused too, symbolic links are never followed, and files in
+dist/<app>/packages/ that builds did not write are kept."""
 EXAMPLE = """\
 ./orchestrate clean
 ./orchestrate clean --cache --dry-run"""
@@ -29,21 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache",
         action="store_true",
-        help="also the cache of sources, headers and objects, shared by all workspaces",
+        help="also remove the cache that all workspaces share: sources, headers, objects",
     )
     parser.add_argument(
-        "--dry-run", "-n", action="store_true", help="tell what would be removed, and remove none"
+        "--dry-run",
+        "-n",
+        action="store_true",
+        help="show what would be removed, and remove nothing",
     )
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Remove the folders and tell the bytes freed; raises what `remove_folder` raises."""
+    """Remove the folders and print the bytes freed; raises what `remove_folder` raises."""
     folders = [context.dist, context.state] + ([context.cache] if arguments.cache else [])
     present = [folder for folder in folders if folder.is_symlink() or folder.exists()]
     for folder in present:
         refuse_foreign(folder)
-    # What runs holds the locks, a build in another workspace that of the cache: no files are pulled
-    # from under it.
+    # Running commands hold these locks, so that their files do not vanish.
     with ExitStack() as locks:
         if context.state in present:
             locks.enter_context(workspace_lock(context.state, wait=False, on_wait=print))
@@ -61,7 +63,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for path in kept:
             print(
                 f"{'would keep' if dry else 'kept'} {visible(str(path))},"
-                " which is not the orchestrator's"
+                " which the orchestrator did not write"
             )
         total = f"{'would free' if dry else 'freed'} {sum(freed.values()):,} bytes"
         print(total if freed else "nothing to remove")
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _not_ours(dist: Path) -> list[Path]:
-    """What stands in folders for packages and no build has written, or somebody has changed."""
+    """Files in package folders that no build has written, or that were modified since."""
     kept: list[Path] = []
     for folder in sorted(dist.glob(f"*/{FOLDER}")):
         if folder.is_symlink() or not folder.is_dir():

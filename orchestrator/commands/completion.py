@@ -1,4 +1,4 @@
-"""`orchestrator completion`: a script by which a shell completes the command line."""
+"""`orchestrator completion`: prints a shell completion script."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from orchestrator.load.workspace import load_workspace
 NAME = "completion"
 HELP = """\
 Prints a script for bash, zsh or tcsh that completes verbs, options and this workspace's labels.
-Labels are those of now: print it again after an app was added."""
+The labels are those of today: print it again after adding an app."""
 EXAMPLE = """\
 ./orchestrate completion bash > ~/.local/share/bash-completion/completions/orchestrate
 ./orchestrate completion zsh > ~/.zfunc/_orchestrate"""
 
-# As users type it: shells look a path's last part up.
+# As users type it: shells look up the last part of a path.
 _PROGRAM = "orchestrate"
 
-# Labels hold colons, which bash takes for the ends of words.
+# Labels contain colons, at which bash splits words.
 _PREAMBLE = {"bash": "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the shell."""
-    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS, help="whose script to print")
+    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS, help="the shell")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -45,9 +45,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _whole_parser(labels: list[str]) -> argparse.ArgumentParser:
-    """The command line as one parser, with labels as the choices of what takes them."""
+    """The command line as one parser, with the labels as choices."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, allow_abbrev=False)
-    verbs = parser.add_subparsers()  # shtab passes over one without help
+    verbs = parser.add_subparsers()  # shtab skips one without help
     for name in sorted(COMMANDS):
         module = COMMANDS[name].load()
         verb = verbs.add_parser(name, help=COMMANDS[name].help, allow_abbrev=False)

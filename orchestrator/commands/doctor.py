@@ -1,4 +1,4 @@
-"""`orchestrator doctor`: what is present, what is missing, and how to get it."""
+"""`orchestrator doctor`: checks for required and optional tools, and says how to get them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "doctor"
 HELP = """\
-Looks for everything that the workspace's targets need, and for what they could use. The exit code
-is 0 where all that is needed is there, else 1. With --verbose, what each toolchain can do."""
+Checks this machine for all required and optional tools of the workspace's targets. The exit code
+is 0 if nothing required is missing, else 1. --verbose adds the capabilities of each toolchain."""
 EXAMPLE = """\
 ./orchestrate doctor
 ./orchestrate doctor --verbose
@@ -40,7 +40,7 @@ _PACKAGES = ("cmake", "ninja", "ziglang")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --json."""
-    parser.add_argument("--json", action="store_true", help="print a list for machines")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -88,7 +88,7 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
                 context.state,
             )
     except (OrchestratorError, OSError):
-        return None  # told as a compiler, or a folder, that is missing
+        return None  # reported as a missing compiler or folder
     with cache_in_use(cache, _quiet):
         can = asdict(resolved.abilities)
     words = ", ".join(name for name, able in can.items() if able) or "nothing"
@@ -97,7 +97,7 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
 
 
 def _quiet(text: str) -> None:
-    """Nothing: who is waited for does not belong in the table."""
+    """Drop messages about waiting, which do not belong in the table."""
 
 
 def _is_fetched(cache: Path, name: str, tree: str) -> bool:
@@ -118,7 +118,7 @@ def _print_table(found: tuple[Finding, ...], whole: bool) -> None:
             (
                 _MARKS[finding.state],
                 finding.name,
-                _told(finding),
+                _text(finding),
                 ", ".join(finding.needed_by),
             ),
             {"": _STYLES[finding.state]},
@@ -132,7 +132,7 @@ def _print_table(found: tuple[Finding, ...], whole: bool) -> None:
         console.file.write(plain_text(new_table(_COLUMNS, rows, None)))
 
 
-def _told(finding: Finding) -> str:
+def _text(finding: Finding) -> str:
     advice = finding.get if finding.state != "present" else ""
     return "; ".join(filter(None, (finding.found, advice)))
 
@@ -145,14 +145,14 @@ _COLUMNS: Final = (
     Column("found, or how to get it", wraps=True),
     Column("needed by", leaves=0, wraps=True),
 )
-# Findings of which there are many alike, and what they are called together.
+# Findings that are grouped where they are alike, and the names of the groups.
 _KINDS: Final = {"toolchain ": "toolchains", "source of ": "sources"}
 
 
 def _together(found: tuple[Finding, ...]) -> list[Finding]:
-    """The findings, with one for all toolchains, or sources, of which the same is to be told.
+    """The findings, with equal ones for toolchains and for sources merged.
 
-    Of what a toolchain can do only its version is told.
+    Of a toolchain's capabilities only the version is shown.
     """
     rows: dict[object, Finding] = {}
     for finding in found:
@@ -160,12 +160,12 @@ def _together(found: tuple[Finding, ...]) -> list[Finding]:
         if kind is None or finding.state != "present":
             rows[finding.name] = finding
             continue
-        told = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
+        shared = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
         name = finding.name.removeprefix(kind)
-        before = rows.get((kind, told))
+        before = rows.get((kind, shared))
         names = f"{before.found.partition(': ')[2]}, {name}" if before else name
         needed = sorted({*finding.needed_by, *(before.needed_by if before else ())})
-        rows[kind, told] = replace(
-            finding, name=_KINDS[kind], found=f"{told}: {names}", needed_by=tuple(needed)
+        rows[kind, shared] = replace(
+            finding, name=_KINDS[kind], found=f"{shared}: {names}", needed_by=tuple(needed)
         )
     return list(rows.values())

@@ -1,4 +1,4 @@
-"""`orchestrator fetch`: gets the pinned source trees, verifies them, and tells where they are."""
+"""`orchestrator fetch`: gets the pinned source trees, verifies them, and shows their folders."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from orchestrator.values.config import RuntimePin
 
 NAME = "fetch"
 HELP = """\
-Gets the PyTorch source trees that WORKSPACE pins, and what is pinned with them, by the first of the
-listed ways that works here; verifies them; and unpacks them once into the user's cache folder. What
-is there already is not fetched again. An interrupted fetch leaves nothing behind."""
+Gets the PyTorch source trees that WORKSPACE pins, and their third-party sources, from the first of
+the listed sources that is available here; verifies them; and unpacks them once into the user's
+cache folder. Existing trees are not fetched again. An interrupted fetch leaves nothing behind."""
 EXAMPLE = """\
 ./orchestrate fetch
 ./orchestrate fetch --verify
@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="hash all that the cache holds, and fetch again what was damaged; damaged objects and"
-        " generated files are removed, and made again when a build needs them",
+        help="hash the contents of the cache, and fetch damaged sources again; damaged objects and"
+        " generated files are removed, and created again by the next build that needs them",
     )
-    parser.add_argument("--json", action="store_true", help="print an object for machines")
+    parser.add_argument("--json", action="store_true", help="print the trees as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     room = max(load_version(pin.pytorch).disk_mb for pin in pins)
     with disk_faults_told(context.cache, room):
         ensure_folder(context.cache, "cache")
-    progress = _quiet if arguments.quiet else _tell
+    progress = _quiet if arguments.quiet else _log
     with cache_in_use(context.cache, progress):
         fetched = [
             (pin, fetch_runtime(pin, context, progress, verify=arguments.verify)) for pin in pins
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for tree in trees:
             print(f"{tree['name']:<16}{tree['folder']}")
             print(f"{'':<16}tree {tree['digest']}")
-            print(f"{'':<16}{tree['files']:,} files, {tree['bytes']:,} bytes, by {tree['way']}")
+            print(f"{'':<16}{tree['files']:,} files, {tree['bytes']:,} bytes, from {tree['way']}")
     return ExitCode.OK
 
 
@@ -92,9 +92,9 @@ def _trees(fetched: Iterable[tuple[RuntimePin, FetchedRuntime]]) -> list[dict[st
     return trees
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr)
 
 
 def _quiet(text: str) -> None:
-    """Nothing: --quiet."""
+    """Drop the message: --quiet."""

@@ -1,4 +1,4 @@
-"""What a workspace needs of a machine, and what the machine has: pure, for `doctor`."""
+"""The tools that a workspace needs, and those that the machine has: pure, for `doctor`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
 from orchestrator.values.config import Emulator, RuntimePin, Source
 
-# PyTorch's source unpacked and generated (0.6 GB), and some apps' objects beside it.
+# PyTorch's source unpacked and generated (0.6 GB), and some apps' objects.
 LEAST_SPACE: Final = 4 * 10**9
 _EVERY: Final = ("every build",)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What was probed.
+    """The probed machine.
 
     install    what to do where a Python package is missing
     packages   version by Python package, None where it is not installed
@@ -30,7 +30,8 @@ class Machine:
     writable   whether files can be made there
     is_folder  whether a path is a folder
     fetched    whether the cache has a tree, by its name there and its digest
-    able       what a toolchain can do, in words; None where its compiler is not here, an error of
+    able       the capabilities of a toolchain, as text; None where its compiler is not here, an
+    error of
                ours where it is broken
     """
 
@@ -49,9 +50,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for.
+    """One tool, folder or source that was looked for.
 
-    state      present; missing: needed and not there; absent: not there, and it can do without
+    state      present; missing: required and not found; absent: optional and not found
     needed_by  targets, or "every build"; empty where nothing needs it
     get        how to get it
     """
@@ -64,7 +65,7 @@ class Finding:
 
 
 def findings(workspace: Workspace, machine: Machine) -> tuple[Finding, ...]:
-    """All findings, in the order in which they are told."""
+    """All findings, in the order of the report."""
     wanted = {abi for app in workspace.apps.values() for abi in app.config.targets}
     toolchains = [workspace.toolchains[abi] for abi in sorted(wanted)]
     again = machine.install
@@ -74,7 +75,7 @@ def findings(workspace: Workspace, machine: Machine) -> tuple[Finding, ...]:
         _finding("ziglang", machine.packages["ziglang"], _zig_users(toolchains, machine), again),
         _finding("cmake", machine.packages["cmake"], (), f"for consumers: {again}"),
         *_compilers(toolchains, machine),
-        *_abilities(toolchains, machine),
+        *_capabilities(toolchains, machine),
         *_emulators(toolchains, machine),
         *_launcher(workspace, machine),
         *_programs(machine),
@@ -103,7 +104,7 @@ def _compilers(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
             yield _finding(one.name, one.found, one.needed_by, one.get)
 
 
-def _abilities(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
+def _capabilities(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Finding]:
     for each in toolchains:
         name, get = f"toolchain {each.config.abi}", ""
         try:
@@ -125,7 +126,7 @@ def _emulators(toolchains: Sequence[Toolchain], machine: Machine) -> Iterator[Fi
     for name, emulators in sorted(users.items()):
         found = machine.which(name)
         if not found and all(e.debian for e in emulators) and machine.which("apt-get"):
-            found = "not on PATH; a build gets it by apt-get"
+            found = "not on PATH; a build gets it through apt-get"
         yield _finding(name, found, abis[name], "Debian: apt-get install qemu-user-static")
 
 
@@ -164,11 +165,15 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
     times = Counter(name for name, _ in pins)
     for runtime, called, stored_as, tree, sources in pins.values():
         name = called if times[called] == 1 else f"{called} ({runtime})"
-        ways = [way for source in sources if (way := _way(source, workspace.root, machine))]
+        found = [text for one in sources if (text := _available(one, workspace.root, machine))]
         fetched = machine.fetched(stored_as, tree)
         yield _finding(
             f"source of {name}",
-            "fetched" if fetched else f"not fetched yet; can be, by {ways[0]}" if ways else None,
+            "fetched"
+            if fetched
+            else f"not fetched yet; available from {found[0]}"
+            if found
+            else None,
             _EVERY,
             "install git or an apt client, or add a `path` to its sources in WORKSPACE",
         )
@@ -192,8 +197,8 @@ def _pins_of(runtime: str, pin: RuntimePin) -> Iterator[_Pin]:
         yield _Pin(runtime, name, name, library.tree, library.sources)
 
 
-def _way(source: Source, root: Path, machine: Machine) -> str | None:
-    """How a source could be fetched here; None where it cannot."""
+def _available(source: Source, root: Path, machine: Machine) -> str | None:
+    """A source that is available here, as text; None where it is not."""
     if source.git:
         return "git" if machine.which("git") else None
     if source.debian:
@@ -208,7 +213,7 @@ def _cache(machine: Machine) -> Iterator[Finding]:
         "cache folder",
         str(machine.cache) if machine.writable else None,
         _EVERY,
-        f"{machine.cache} cannot be written: correct its mode, or set ORCHESTRATOR_CACHE",
+        f"{machine.cache} is not writable: correct its mode, or set ORCHESTRATOR_CACHE",
     )
     space = f"{machine.free / 10**9:.1f} GB free"
     yield Finding(
@@ -216,5 +221,5 @@ def _cache(machine: Machine) -> Iterator[Finding]:
         "present" if machine.free >= LEAST_SPACE else "missing",
         space,
         _EVERY,
-        f"free some: {LEAST_SPACE / 10**9:.0f} GB are wanted, or set ORCHESTRATOR_CACHE",
+        f"free some: {LEAST_SPACE / 10**9:.0f} GB are needed, or set ORCHESTRATOR_CACHE",
     )

@@ -1,4 +1,4 @@
-"""`orchestrate init`: makes a folder a workspace."""
+"""`orchestrate init`: turns a folder into a workspace."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from orchestrator.system.staging import write_bytes
 
 NAME = "init"
 HELP = """\
-Makes the current folder a workspace: writes WORKSPACE, which pins the PyTorch that this version of
-the orchestrator has data for, with the ways to get it; a script `orchestrate`, which runs the
-installed orchestrator; and a .gitignore where there is none. Commit all of them."""
+Turns the current folder into a workspace. Writes WORKSPACE, which pins the PyTorch version that
+this orchestrator supports and lists its sources; a script `orchestrate`, which runs the installed
+orchestrator; and a .gitignore where there is none. Commit all of them."""
 EXAMPLE = """\
 ./orchestrate init
 ./orchestrate init --workspace ml --json"""
@@ -27,16 +27,16 @@ _IGNORED: Final = ".gitignore"
 
 
 class WorkspaceExistsError(OrchestratorError):
-    """A folder that is to be a workspace is one, or has a file in the way."""
+    """The folder already is a workspace, or has a file in the way."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --json."""
-    parser.add_argument("--json", action="store_true", help="print what was written for machines")
+    parser.add_argument("--json", action="store_true", help="print the written files as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Write the files, WORKSPACE last, and tell what is next. Raises WorkspaceExistsError."""
+    """Write the files, WORKSPACE last, and print the next steps. Raises WorkspaceExistsError."""
     files = _files(context.root)
     written: list[Path] = []
     try:
@@ -51,16 +51,16 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     names = [path.name for path in written]
     steps = ["./orchestrate doctor", "./orchestrate new-app NAME --model MODEL.ptl"]
     if arguments.json:
-        told = {"root": str(context.root), "files": names, "next": steps}
-        print(json.dumps({"format": 1, **told}, indent=2))
+        result = {"root": str(context.root), "files": names, "next": steps}
+        print(json.dumps({"format": 1, **result}, indent=2))
         return ExitCode.OK
-    print(f"made {', '.join(names)}")
+    print(f"created {', '.join(names)}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
     return ExitCode.OK
 
 
 def _files(root: Path) -> list[tuple[Path, bytes, int]]:
-    """What a workspace begins with: paths, contents and modes; WORKSPACE is the last."""
+    """The files of a new workspace: paths, contents and modes; WORKSPACE is the last."""
     for name in (FILE, _SCRIPT):
         if (root / name).is_symlink() or (root / name).exists():
             raise _in_the_way(name)
@@ -80,13 +80,13 @@ def _pins() -> bytes:
 def _in_the_way(name: str) -> WorkspaceExistsError:
     if name == FILE:
         return WorkspaceExistsError(
-            "there is a WORKSPACE here already",
+            "this folder already has a WORKSPACE",
             place=Place(name),
-            hint="go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is another"
-            " tool's, run init in a folder below",
+            hint="continue with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is another"
+            " tool's, run init in a subfolder",
         )
     return WorkspaceExistsError(
-        "a file of this name is there already",
+        "a file with this name already exists",
         place=Place(name),
-        hint="move it away, or run init in a folder below",
+        hint="move it away, or run init in a subfolder",
     )

@@ -6,17 +6,17 @@ import argparse
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add --jobs, which takes a whole number from 1 on; None where it is not given."""
+    """Add --jobs, which takes an integer of at least 1; None by default."""
     parser.add_argument(
         "--jobs",
         "-j",
         type=_count,
         metavar="N",
-        help="commands run at once (default: one a core, as many as the memory holds)",
+        help="number of parallel commands (default: one per core, limited by memory)",
     )
 
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a number of commands, 1 or more")
+        raise argparse.ArgumentTypeError(f"`{text}` is not an integer of at least 1")
     return int(text)

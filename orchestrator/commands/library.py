@@ -1,4 +1,4 @@
-"""`orchestrator library`: makes what is shipped for a library of kernels."""
+"""`orchestrator library`: makes the shipped index of a kernel library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orchestrator.values.config import Processor
 
 NAME = "library"
 HELP = """\
-A maintainer's verb. `index` compiles every unit of the pinned library for a processor (90 CPU
+For maintainers. `index` compiles every unit of the pinned library for a processor (90 CPU
 seconds from an empty cache), and writes the index that is shipped with the orchestrator. `kernels`
 compiles our own sources that call it, and writes which symbols they refer to."""
 EXAMPLE = """\
@@ -34,7 +34,7 @@ class LibraryUnpinnedError(OrchestratorError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, --processor and --jobs."""
-    parser.add_argument("action", choices=["index", "kernels"], help="what to make")
+    parser.add_argument("action", choices=["index", "kernels"], help="the file to make")
     parser.add_argument(
         "--processor",
         choices=get_args(Processor),
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Make what is asked for, and say what it holds."""
+    """Make the requested file, and print a summary."""
     say = speaker(arguments.quiet)
     session = chosen(Session(context, say), arguments.runtime)
     check_launcher(session)
@@ -89,7 +89,7 @@ def _index(
     print(f"  {len(index.units)} units")
     print(f"  {len(index.names):,} functions and data, {len(index.edges):,} references")
     for unit in made.left_out:
-        print(f"  {unit} does not compile: left out")
+        print(f"  {unit} does not compile: omitted")
 
 
 def _kernels(
@@ -103,6 +103,4 @@ def _kernels(
     )
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     for name, entry in sorted(made.entries.items()):
-        print(
-            f"  {name}: {len(entry.library)} symbols of the library's, {len(entry.runtime)} others"
-        )
+        print(f"  {name}: {len(entry.library)} symbols of the library, {len(entry.runtime)} others")

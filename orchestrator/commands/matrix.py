@@ -1,4 +1,4 @@
-"""`orchestrator matrix`: lists the app x ABI jobs that a change touches, for a CI system."""
+"""`orchestrator matrix`: lists the app x ABI jobs that a change affects, for a CI system."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from orchestrator.load.workspace import load_workspace
 
 NAME = "matrix"
 HELP = """\
-Lists the variants that a change touches, with the reason for each: an app's declaration, model or
+Lists the variants that a change affects, with the reasons for each: an app's declaration, model or
 trace, its toolchain, WORKSPACE's pin or defaults, or the orchestrator itself. Declarations are
-compared as values, so that a comment touches nothing. What is not committed counts too. An app.yaml
-that a change has broken is an error; one that was broken before is only warned of. For GitHub
+compared as values, so that a comment affects nothing. Uncommitted changes count too. An app.yaml
+that the change has broken is an error; one that was broken before is only a warning. For GitHub
 it prints lines for $GITHUB_OUTPUT (`matrix`, `any`, `count`), for GitLab a child pipeline."""
 EXAMPLE = """\
 ./orchestrate matrix --since origin/main
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a file of the workspace that touches everything when it changes, such as the one"
+        help="a file of the workspace whose changes affect everything, such as the one"
         " that pins the orchestrator; may be given again",
     )
     parser.add_argument(
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.format == "github":
         if len(matrix.jobs) > GITHUB_MOST:
             print(
-                f"{len(matrix.jobs)} jobs: GitHub takes {GITHUB_MOST} in one matrix",
+                f"{len(matrix.jobs)} jobs exceed the limit of {GITHUB_MOST} in one GitHub matrix",
                 file=sys.stderr,
             )
         print(matrix.to_github(), end="")

@@ -17,9 +17,9 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "new-app"
 HELP = """\
-Makes apps/NAME/ with copies of the models and an app.yaml for them, and tells what is in the models
-and what is next. A model that the runtime cannot load is refused. Where a model has no inputs
-inside, app.yaml gets a call of each of its methods, for you to put the shapes in."""
+Makes apps/NAME/ with copies of the models and an app.yaml for them, and prints a summary of the
+models and the next steps. Models that the runtime cannot load are refused. For a model without
+bundled inputs, app.yaml gets a call of each of its methods, in which you fill in the shapes."""
 EXAMPLE = """\
 ./orchestrate new-app vad --model ~/exported/vad.ptl
 ./orchestrate new-app vad --model vad.ptl --target linux-arm64 --target android-arm64-v8a"""
@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="FILE",
-        help="a .ptl file, which is copied; may be given again",
+        help="a .ptl file to copy; repeatable",
     )
     parser.add_argument(
         "--target",
         action="append",
         default=[],
         metavar="ABI",
-        help="an ABI to build for; may be given again (default: this machine's own)",
+        help="an ABI to build for; repeatable (default: this machine's own)",
     )
-    parser.add_argument("--json", action="store_true", help="print what was made for machines")
+    parser.add_argument("--json", action="store_true", help="print the new app as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Add the app and tell of it. Raises what `add_app` raises."""
+    """Add the app and print a summary. Raises what `add_app` raises."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
     warn_of_broken(session.workspace, say)
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.json:
         print(json.dumps(_to_json(added), indent=2))
         return ExitCode.OK
-    print(f"made {added.place}, for {', '.join(added.targets)}")
+    print(f"created {added.place}, for {', '.join(added.targets)}")
     for model in added.models:
         print(f"  {visible(_facts(model))}")
     print("next:", *(f"  {step}" for step in _steps(added)), sep="\n")
@@ -78,7 +78,7 @@ def _facts(model: NewModel) -> str:
 
 def _steps(added: NewApp) -> list[str]:
     label = f"//apps/{added.name}"
-    fill = [f"give the shapes of the inputs in {added.place}"]
+    fill = [f"fill in the input shapes in {added.place}"]
     return [
         *(fill if any(model.example for model in added.models) else []),
         f"./orchestrate trace {label}",

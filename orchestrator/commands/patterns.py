@@ -27,17 +27,17 @@ def resolve_patterns(
 ) -> tuple[Label, ...]:
     """The labels that the patterns name, sorted; raises the faults of apps that are among them.
 
-    Of an app that is broken and not asked for, `say` is told.
+    Broken apps that the patterns do not name are reported to `say`.
     """
-    labels, faults = what_is_right(patterns, workspace, say)
+    labels, faults = valid_labels(patterns, workspace, say)
     raise_all(faults)
     return labels
 
 
-def what_is_right(
+def valid_labels(
     patterns: Sequence[str], workspace: Workspace, say: Callable[[str], None]
 ) -> tuple[tuple[Label, ...], tuple[OrchestratorError, ...]]:
-    """The same for those who go on with the others: labels, and the faults of broken apps."""
+    """The same for commands that continue with valid apps: labels, and the faults of the others."""
     parsed = {text: Pattern.parse(text) for text in patterns}
     asked = {pattern.app for pattern in parsed.values()}
     named = {app for app in workspace.broken if app in asked or None in asked}
@@ -48,7 +48,7 @@ def what_is_right(
     try:
         return resolve(left, workspace.targets, workspace.groups, offered), faults
     except OrchestratorError:
-        # a broken app may be what the pattern means
+        # the pattern may name a broken app
         raise_all(faults)
         raise
 
@@ -56,8 +56,8 @@ def what_is_right(
 def warn_of_broken(
     workspace: Workspace, say: Callable[[str], None], without: Collection[str] = ()
 ) -> None:
-    """Tell of each broken app in a line."""
+    """Print a line about each broken app."""
     for app, (first, *more) in workspace.broken.items():
         if app not in without:
             others = f", and {len(more)} more" if more else ""
-            say(f"warning: //apps/{app} is left out: {first.place}: {first.what}{others}")
+            say(f"warning: //apps/{app} is skipped: {first.place}: {first.what}{others}")

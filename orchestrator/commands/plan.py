@@ -1,4 +1,4 @@
-"""`orchestrator plan`: tells what a build would need, share and compile, and does none of it."""
+"""`orchestrator plan`: shows what a build would need, share and compile, without building."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "plan"
 HELP = """\
-Tells, for each app and ABI that the patterns name, how many units it needs, how many of their
+Shows, for each app and ABI that the patterns name, how many units it needs, how many of their
 objects are in the cache, how many are shared with other variants of the same plan and with which,
 and about how many CPU seconds the rest takes. Nothing is built; the sources, generated headers and
-compilers that a plan reads are prepared on first use, as for a build. The estimated size is
-that of the stripped shared library on x86-64, to within a fifth; one over the app's budget is
-told."""
+compilers that a plan reads are prepared on first use, as for a build. The estimated size is that of
+the stripped shared library on x86-64, accurate to within a fifth. Estimates over an app's budget
+are reported."""
 EXAMPLE = """\
 ./orchestrate plan
 ./orchestrate plan //apps/camera //apps/scanner:linux-x86_64
@@ -32,7 +32,7 @@ EXAMPLE = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add patterns and --json."""
     add_patterns(parser)
-    parser.add_argument("--json", action="store_true", help="print the plan for machines")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:

@@ -1,17 +1,17 @@
-"""The fast path of a build in which nothing has changed: the report of the last one again.
+"""Fast path for no-op builds: replays the last report without planning.
 
-A build that succeeded leaves its report in `.orchestrator/last-build.json`, with size, times and
-inode of all that it hangs on (`build/inputs_read.py`) and digests of the environment's variables
-that it used. While all of that is the same, and ninja finds no work to do, the next build of the
-same words prints the report again and says so. Times only decide whether to look closer; what is
-built is decided by content.
+A successful build stores its report in `.orchestrator/last-build.json`, with size, times and
+inode of all files that it depends on (`build/inputs_read.py`) and digests of the environment's
+variables that it used. While all of that is the same, and ninja finds no work to do, the next build
+with the same arguments replays the report and says so. Times only decide whether to look closer;
+content decides what is built.
 
 Which variables were used: those that were looked up (`system/environment.py`); and since compilers
-and models' runs get the whole environment, those of it that are known to decide what they do: see
+and models' runs get the whole environment, those that are known to affect them: see
 `_DECIDING`. Others, such as TERM or a desktop's, differ from shell to shell.
 
-Only the standard library is imported here: a cold import of the pipeline takes longer than all of
-this.
+Only the standard library is imported here: a cold import of the pipeline takes longer than the
+replay.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEPT = "last-build.json"
 _FORMAT = 2
 # Beginnings of names. gcc: "Environment Variables Affecting GCC" and collect2's; clang: CCC_*,
 # SDKROOT and the deployment targets; zig: ZIG_*, NIX_*; the linkers' own; launchers; javac and the
-# JVM; Python; what decides how a program is loaded, which kernels PyTorch and our libraries take,
+# JVM; Python; what affects how a program is loaded, which kernels PyTorch and our libraries take,
 # in how many threads, how qemu runs it.
 _DECIDING = (
     *("PATH", "CC", "CXX", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "OBJC"),
@@ -54,8 +54,8 @@ _NINJA_TIME_LIMIT = 60
 _CLOCK_STEP_NS = 20_000_000
 
 
-def told_again(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
-    """Print the last report of the same command again, if nothing has changed since."""
+def replay_last_build(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
+    """Print the last report of the same command again, if everything is up to date."""
     root = next((f for f in (cwd, *cwd.parents) if (f / "WORKSPACE").is_file()), None)
     if root is None:
         return False
@@ -71,10 +71,10 @@ def told_again(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
 
 
 def started(root: Path) -> int:
-    """The time, as the clocks of files have it, before which a build that begins read nothing."""
+    """The file system's time before a build reads anything."""
     mark = root / ".orchestrator" / "started"
     times = [time.time_ns() - _CLOCK_STEP_NS]
-    # the clock of a file server may be another one
+    # a file server may have a different clock
     with suppress(OSError):
         mark.touch()
         times.append(mark.stat().st_mtime_ns)
@@ -91,7 +91,8 @@ def keep(
     folder: Path,
     since: int,
 ) -> bool:
-    """Keep a report for `told_again`; False where something that was read may have changed since.
+    """Keep a report for `replay_last_build`; False where something that was read may have changed
+    since.
 
     folder is where ninja runs, since what `started` gave before anything was read.
     """
@@ -123,14 +124,14 @@ def keep(
 
 
 def forget(root: Path) -> None:
-    """Drop the kept report: a build is about to change what it tells of."""
+    """Drop the stored report: a build is about to change its subject."""
     _kept(root).unlink(missing_ok=True)
 
 
 def difference(
     kept: Mapping[str, Any], root: Path, words: Sequence[str], env: Mapping[str, str], cwd: Path
 ) -> str | None:
-    """The first thing that is not as it was when a report was kept; None where all is the same."""
+    """The first difference since the report was stored; None where there is none."""
     if kept["format"] != _FORMAT or kept["command"] != _command(root, words, env, cwd):
         return "command"
     before = kept["environment"]
@@ -184,7 +185,7 @@ def _matches(base: Path, pattern: str) -> list[str]:
 
 
 def _stat(path: str) -> list[int] | None:
-    """What tells one state of a file or folder from another; None where there is none.
+    """The identity of a state of a file or folder; None where it does not exist.
 
     The time of its last change (`st_ctime`) cannot be set, as the one of its content can.
     """
@@ -196,7 +197,7 @@ def _stat(path: str) -> list[int] | None:
 
 
 def _linked_stat(path: str) -> list[int] | None:
-    """The same of a file that others make names of and remove them, which is a change too."""
+    """The same for a file whose links others add and remove, which changes `st_ctime`."""
     stat = _stat(path)
     return None if stat is None else [stat[0], stat[1], stat[3]]
 

@@ -1,4 +1,4 @@
-"""`orchestrator runtime index`: makes the index that is shipped for a PyTorch version."""
+"""`orchestrator runtime index`: makes the shipped index of a PyTorch version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "runtime"
 HELP = """\
-A maintainer's verb. `index` compiles every unit of the pinned PyTorch once, with all operators and
+For maintainers. `index` compiles every unit of the pinned PyTorch once, with all operators and
 dtypes (about 35 CPU minutes from an empty cache), and writes the runtime index and the entry
 symbols that are shipped with the orchestrator."""
 EXAMPLE = """\
@@ -27,20 +27,20 @@ EXAMPLE = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action and --jobs."""
-    parser.add_argument("action", choices=["index"], help="what to make")
+    parser.add_argument("action", choices=["index"], help="the file to make")
     parser.add_argument(
         "--unit",
         action="append",
         default=[],
         metavar="PATH",
-        help="index this unit anew, and no other; may be given again",
+        help="index only this unit again; repeatable",
     )
     add_runtime(parser)
     add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Make the index and say what it holds."""
+    """Make the index and print a summary."""
     say = speaker(arguments.quiet)
     session = chosen(Session(context, say), arguments.runtime)
     check_launcher(session)

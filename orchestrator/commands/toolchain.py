@@ -1,4 +1,4 @@
-"""`orchestrator toolchain`: what compiles for an ABI, what it can do; CMake files for consumers."""
+"""`orchestrator toolchain`: the compiler of an ABI, its capabilities; CMake toolchain files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "toolchain"
 HELP = """\
-`show` tells which compiler an ABI has, what it can do, which is found out by trying, and how its
-binaries were found to run here. `cmake` writes a CMake toolchain file for this machine, with which
-a consumer compiles as the orchestrator does, and prints its path."""
+`show` prints an ABI's compiler, its capabilities, found by probing, and how its binaries run on
+this machine. `cmake` writes a CMake toolchain file for this machine, so that consumers compile as
+the orchestrator does, and prints its path."""
 EXAMPLE = """\
 ./orchestrate toolchain show linux-arm64
 ./orchestrate toolchain show --json
@@ -29,16 +29,16 @@ cmake -S . -B build -DCMAKE_TOOLCHAIN_FILE=$(./orchestrate toolchain cmake linux
 
 
 class AbiUnknownError(OrchestratorError):
-    """A name on the command line is no ABI of the workspace."""
+    """A name on the command line is not an ABI of the workspace."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the ABI and --json."""
-    parser.add_argument("action", choices=["show", "cmake"], help="what to do")
+    parser.add_argument("action", choices=["show", "cmake"], help="the action")
     parser.add_argument(
         "abi", nargs="?", help="an ABI (show: all that apps name or toolchains/ has)"
     )
-    parser.add_argument("--json", action="store_true", help="show: print a list for machines")
+    parser.add_argument("--json", action="store_true", help="show: print the toolchains as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.action == "cmake":
         if arguments.abi is None:
             raise AbiUnknownError(
-                "`cmake` wants one ABI", expected=", ".join(session.workspace.toolchains)
+                "`cmake` requires one ABI", expected=", ".join(session.workspace.toolchains)
             )
         with cache_in_use(context.cache, say):
             toolchain = session.toolchain(arguments.abi)
@@ -91,8 +91,8 @@ def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:
 
 def _runs(prefix: tuple[str, ...] | None) -> str:
     if prefix is None:
-        return "not here, or not tried yet"
-    return f"with {' '.join(prefix)}" if prefix else "as it is"
+        return "not on this machine, or not tried yet"
+    return f"with {' '.join(prefix)}" if prefix else "natively"
 
 
 def _words(value: object) -> str:

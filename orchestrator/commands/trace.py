@@ -19,9 +19,9 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "trace"
 HELP = """\
-Builds each app's tracer (PyTorch cut to what the app's models could reach, with recording compiled
-in), runs every model on its inputs, and writes apps/<app>/traces/<model>.yaml and the recorded
-outputs beside it. Commit both: builds read them."""
+Builds each app's tracer (PyTorch reduced to what the app's models could reach, with recording
+compiled in), runs every model on its inputs, and writes apps/<app>/traces/<model>.yaml and the
+recorded outputs next to it. Commit both: builds read them."""
 EXAMPLE = """\
 ./orchestrate trace //apps/camera
 ./orchestrate trace //..."""
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-operators",
         action="store_true",
-        help="a tracer that holds every operator: slow, a cross-check of the runtime index",
+        help="build the tracer with every operator: slow; cross-checks the runtime index",
     )
-    parser.add_argument("--json", action="store_true", help="print what ran for machines")
+    parser.add_argument("--json", action="store_true", help="print the traces as JSON")
     add_jobs(parser)
 
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         print(json.dumps({"format": 1, "apps": [_row(one) for one in traced]}, indent=2))
     else:
         for one in traced:
-            _tell(one)
+            _print(one)
     return ExitCode.OK
 
 
@@ -84,7 +84,7 @@ def _row(traced: TracedApp) -> dict[str, Any]:
     }
 
 
-def _tell(traced: TracedApp) -> None:
+def _print(traced: TracedApp) -> None:
     print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
     for model in traced.models:
         trace = model.trace
@@ -97,6 +97,9 @@ def _tell(traced: TracedApp) -> None:
         if model.uncompared:
             print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
         if model.misfits:
-            print(f"    never ran, and cannot in this runtime: {visible(', '.join(model.misfits))}")
+            print(
+                "    never ran, and would fail in this runtime: "
+                f"{visible(', '.join(model.misfits))}"
+            )
         if model.changes:
             print(f"    changed in the lock: {'; '.join(map(str, model.changes))}")

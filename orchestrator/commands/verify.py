@@ -1,4 +1,4 @@
-"""`orchestrator verify`: runs apps' models in the libraries that were delivered."""
+"""`orchestrator verify`: runs apps' models in the delivered libraries."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from orchestrator.verify.verdict import Status, VerifyResult, require_verified
 NAME = "verify"
 HELP = """\
 Compares each delivered file with its digest in the manifest, runs each app's models in the library
-that lies in dist/, on the traced inputs, and compares the outputs with the tracer's. `build` does
-the same at its end. What is wrong with one variant does not keep it from the others."""
+in dist/ on the traced inputs, and compares the outputs with the recorded ones. `build` ends with
+the same checks. A failing variant does not stop the others."""
 EXAMPLE = """\
 ./orchestrate verify //apps/camera
 ./orchestrate verify //... --json"""
@@ -36,7 +36,7 @@ EXAMPLE = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add patterns and --json."""
     add_patterns(parser)
-    parser.add_argument("--json", action="store_true", help="print the verdicts for machines")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             try:
                 results = verify_delivered(session, label)
                 if not arguments.json:
-                    _tell(label, results, console)
+                    _print(label, results, console)
                 require_verified(str(label), results)
             except OrchestratorError as caught:
                 error = caught
@@ -88,7 +88,7 @@ _STYLES: Final[Mapping[Status, str]] = {
 }
 
 
-def _tell(label: Label, results: Sequence[VerifyResult], console: Console) -> None:
+def _print(label: Label, results: Sequence[VerifyResult], console: Console) -> None:
     for result in results:
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:

@@ -29,7 +29,7 @@ View = Callable[[Mapping[str, float], int], "ProgressView | QuietView"]
 
 def progress_view(quiet: bool, verbose: bool = False) -> View:
     """A live line on a terminal, else one at start and end and now and then; nothing with --quiet,
-    a line for each command that has run with --verbose."""
+    a line for each command that was run with --verbose."""
 
     def view(costs: Mapping[str, float], jobs: int) -> ProgressView | QuietView:
         if quiet:
@@ -42,7 +42,7 @@ def progress_view(quiet: bool, verbose: bool = False) -> View:
 
 
 def speaker(quiet: bool) -> Callable[[str], None]:
-    """Says what a command is doing, a line each."""
+    """A logger that prints lines to stderr, or drops them with --quiet."""
 
     def say(text: str) -> None:
         if not quiet:

@@ -1,4 +1,4 @@
-"""`orchestrator why`: tells which model asks for something, and by which way it is reached."""
+"""`orchestrator why`: explains which model needs something, and by which path."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "why"
 HELP = """\
-Tells why something is in a variant: an operator, a unit (its path in PyTorch's tree), a kernel tag,
-a custom class, a build feature, or a mangled symbol; of an operator without an overload, each that
-is there. It names the models that ask for it, and the
-shortest way from a root to it: a chain of functions of which each refers to the next."""
+Explains why something is in a variant: an operator, a unit (its path in PyTorch's tree), a kernel
+tag, a custom class, a build feature, or a mangled symbol. An operator without an overload stands
+for all of its overloads. Prints the models that need it, and the shortest path from a root to it: a
+chain of functions, each of which refers to the next."""
 EXAMPLE = """\
 ./orchestrate why //apps/camera aten::conv2d
 ./orchestrate why //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp"""
@@ -27,8 +27,10 @@ EXAMPLE = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the label, the subject and --json."""
     parser.add_argument("label", metavar="LABEL", help="//apps/camera, or one ABI of it")
-    parser.add_argument("subject", metavar="NAME", help="what is asked about")
-    parser.add_argument("--json", action="store_true", help="print the answer for machines")
+    parser.add_argument(
+        "subject", metavar="NAME", help="the operator, unit, tag, class, feature or symbol"
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -40,8 +42,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with cache_in_use(context.cache, say):
         answer = why(session, label, arguments.subject)
     if arguments.json:
-        told = {"label": str(label), "subject": answer.subject, "lines": list(answer.lines)}
-        print(json.dumps({"format": 1, "present": bool(answer.lines), **told}, indent=2))
+        answered = {"label": str(label), "subject": answer.subject, "lines": list(answer.lines)}
+        print(json.dumps({"format": 1, "present": bool(answer.lines), **answered}, indent=2))
     else:
         print(answer.text(), end="")
     return ExitCode.OK

@@ -237,7 +237,7 @@ def _check_minimum(
 ) -> None:
     if not all(part.isdigit() for part in minimum.split(".")) or len(minimum.split(".")) > 3:
         raise MinimumVersionError(
-            "the least iOS version is not one",
+            "`minimum` is not a valid iOS version",
             place=place,
             expected="two or three numbers, such as 15.0",
             seen=minimum,

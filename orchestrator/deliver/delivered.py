@@ -1,7 +1,7 @@
 """A delivered folder as the packagers read it: what its manifest lists, and nothing else.
 
 Contract: the files are those of the manifest, with the digests that it gives; a folder that was
-changed by hand is refused, so that a package never says one thing and holds another.
+modified by hand is refused, so that a package always matches its manifest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Packager(Protocol):
     def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
         """Makes the packages of delivered folders in the folder `into`; returns their paths.
 
-        A package that is there and was made of the same is left as it is.
+        An existing package with the same inputs stays as it is.
         """
 
 
@@ -77,13 +77,13 @@ def _problem(manifest: Manifest, path: str, file: File) -> str | None:
         return f"{path}: {cause.strerror}"
     if size != fact.bytes:
         return f"{path} has {size:,} bytes, not {fact.bytes:,}"
-    return f"{path} has other content"
+    return f"{path} has different content"
 
 
 def _changed(folder: Path, manifest: Manifest, wrong: Sequence[str]) -> ChangedDeliveryError:
     label = f"//apps/{manifest.app}:{manifest.abi}"
     return ChangedDeliveryError(
-        "the delivered folder was changed",
+        "the delivered folder was modified",
         place=Place(str(folder)),
         expected="the files that its manifest lists, with their digests",
         seen=", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else ""),

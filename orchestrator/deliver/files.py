@@ -1,9 +1,9 @@
-"""Folders and files that we write: all or nothing, byte-stable, and never over someone else's.
+"""Folders and files that we write: all or nothing, byte-stable, and never over foreign files.
 
 Contract: a folder that we write carries the marker of `execute.folders`; a package file that we
-write is listed with its sha256 in `RECORD` beside it. Only what carries the one or is listed in the
-other is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask and
-the clock say, so that the content does not tell when or by whom it was made.
+write is listed with its sha256 in the `RECORD` next to it. Only what carries the one or is listed
+in the other is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask
+and the clock say, so that the content does not depend on when or by whom it was made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ForeignFileError(OrchestratorError):
 
 
 class UnwritableError(OrchestratorError):
-    """The place to deliver to cannot be written: full, read-only or not permitted."""
+    """The destination cannot be written: full, read-only or not permitted."""
 
 
 class DuplicateFileError(OrchestratorError):
@@ -114,7 +114,7 @@ def write_folder(target: Path, files: Iterable[File]) -> None:
 
 @contextmanager
 def replacing_folder(target: Path, files: Iterable[File]) -> Iterator[Path]:
-    """A folder beside `target` with `files` and the marker, to look at; at the end it is `target`.
+    """A folder next to `target` with `files` and the marker, to check; at the end it is `target`.
 
     What is raised inside leaves `target` as it was, and so does a kill at any moment: see `_swap`.
     Raises what `write_folder` raises.
@@ -129,7 +129,7 @@ def replacing_folder(target: Path, files: Iterable[File]) -> Iterator[Path]:
         with writing(target):
             _fill(stage, ordered)
         yield stage
-        # Looking took its time.
+        # The check took time.
         refuse_foreign_folder(target)
         with writing(target):
             _swap(stage, target)
@@ -139,9 +139,10 @@ def replacing_folder(target: Path, files: Iterable[File]) -> Iterator[Path]:
 
 
 def tidy_folder(target: Path) -> None:
-    """Clears what a killed delivery left beside `target`, and puts back what it had taken away.
+    """Removes the leftovers of a killed delivery next to `target`, and restores what it moved.
 
-    Only for whoever delivers there: a staged folder of another process would go. Raises `OSError`.
+    Only for the process that delivers there: it would remove another one's staging folder. Raises
+    `OSError`.
     """
     for old in target.parent.glob(f".{target.name}.old-*"):
         if not os.path.lexists(target) and is_ours(old):
@@ -186,7 +187,7 @@ def write_package(
     *,
     hint: str = "move it away, or give the app another package_name or version",
 ) -> bool:
-    """Writes a package file and lists it in the `RECORD` beside it; False where it was there.
+    """Writes a package file and lists it in the `RECORD` next to it; False where it was up to date.
 
     `made_of` is a digest of all that the package is made of: one with the same is not made again.
     `write` gets the file to write to. Raises `ForeignFileError`, with this hint, where another file
@@ -228,7 +229,7 @@ def write_package_folder(
 ) -> bool:
     """Writes a package that is a folder; otherwise as `write_package`, which see.
 
-    Its digest in the record is `folder_digest`: who adds a file to it makes it his.
+    Its digest in the record is `folder_digest`: a folder with added files is foreign.
     """
     record = target.parent / RECORD
     known = read_record(record)
@@ -242,7 +243,7 @@ def write_package_folder(
                 "this folder was not written by the orchestrator, so it is not replaced",
                 place=Place(str(target)),
                 expected="no folder, or the package that was written before",
-                seen="other files, or a file that was changed" if plain else "no folder",
+                seen="other files, or a modified file" if plain else "no folder",
                 hint=hint,
             )
         if entry.get("made_of") == made_of and entry.get("sha256") == seen:
@@ -262,7 +263,7 @@ def _own(
 ) -> None:
     """List a package in its record before it takes its place.
 
-    The record owns the old one too: a crash in between disowns neither.
+    The record lists the old one too, so that a crash in between orphans neither.
     """
     written = {"made_of": made_of, "sha256": sha256}
     if before is not None:
@@ -307,20 +308,20 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """A file beside `target` to write, which takes its place at the end, or goes."""
+    """A temporary file next to `target`, which replaces it at the end or is removed."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}{_NEW}", dir=target.parent)
     os.close(handle)
     stage = Path(name)
     try:
         yield stage
-        _settle(stage, 0o644)
+        _set_mode(stage, 0o644)
         stage.replace(target)
     finally:
         stage.unlink(missing_ok=True)
 
 
 def _sweep(target: Path) -> None:
-    """Remove what a delivery that was killed left beside `target`: ours by marker, or empty."""
+    """Remove the leftovers of a killed delivery next to `target`: ours by marker, or empty."""
     for kind in ("new", "old"):
         for left in target.parent.glob(f".{target.name}.{kind}-*"):
             _discard(left)
@@ -337,7 +338,7 @@ def _sweep_files(folder: Path, names: Container[str]) -> None:
 
 
 def _discard(folder: Path) -> None:
-    """Remove a folder that is ours or empty; killed half-way, it is still known for one."""
+    """Remove a folder that is ours or empty; interrupted half-way, it keeps its marker."""
     if folder.is_symlink() or not folder.is_dir():
         return
     if is_ours(folder):
@@ -354,10 +355,10 @@ def _fill(stage: Path, files: Iterable[File]) -> None:
             folders.add(folder)
         path = stage / file.path
         file.write(path)
-        _settle(path, file.mode)
+        _set_mode(path, file.mode)
     # Inner ones first: a folder's time changes when something is put into it.
     for folder in sorted(folders, reverse=True):
-        _settle(stage / folder, 0o755)
+        _set_mode(stage / folder, 0o755)
 
 
 def _new_folders(path: str, known: Container[str]) -> list[str]:
@@ -370,7 +371,7 @@ def _new_folders(path: str, known: Container[str]) -> list[str]:
     return missing[::-1]
 
 
-def _settle(path: Path, mode: int) -> None:
+def _set_mode(path: Path, mode: int) -> None:
     path.chmod(mode)
     os.utime(path, (EPOCH, EPOCH))
 
@@ -391,7 +392,7 @@ def _swap(stage: Path, target: Path) -> None:
         except BaseException:
             old.rename(target)
             raise
-        # Half removed, it must not be found.
+        # A half-removed folder must not be found.
         old.rename(stage)
 
 
@@ -404,7 +405,7 @@ def writing(target: Path) -> Iterator[None]:
         raise UnwritableError(
             "the delivery cannot be written",
             place=Place(str(target)),
-            expected="a folder that can be written, with room",
+            expected="a writable folder with free space",
             seen=cause.strerror or str(cause),
             hint="nothing was changed; free some space or change the permissions, and build again",
         ) from cause

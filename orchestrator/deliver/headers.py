@@ -1,4 +1,4 @@
-"""Which headers a delivery must hold: those that a translation unit was really compiled with.
+"""The headers of a delivery: those that a translation unit was compiled with.
 
 Contract: `headers_from_depfile` is pure. It reads the dependencies that the compiler wrote (`-MD`;
 GNU make's syntax, as clang and gcc write it: one rule, ` \\` at line ends, `\\ ` for a space, `\\#`
@@ -25,7 +25,7 @@ class MalformedDepfileError(OrchestratorError):
 
 
 class ShadowedHeaderError(OrchestratorError):
-    """Two headers of different folders would go to one place."""
+    """Two headers of different folders have the same destination."""
 
 
 @dataclass(frozen=True, order=True)
@@ -41,8 +41,8 @@ def headers_from_depfile(depfile_text: str, roots: Mapping[str, str]) -> list[He
 
     `roots` maps an include folder, as it was given to the compiler, to the folder below `include/`
     that its headers go to (`""`: `include/` itself). Of two roots that hold a header the longer
-    wins. Headers below no root are the system's or the compiler's, and are left out; so are source
-    files. Raises `MalformedDepfileError`, and `ShadowedHeaderError` where two sources meet.
+    wins. Headers below no root are the system's or the compiler's, and are omitted, and so are
+    source files. Raises `MalformedDepfileError`, and `ShadowedHeaderError` where two sources meet.
     """
     by_length = sorted(
         ((PurePosixPath(root), prefix) for root, prefix in roots.items()),

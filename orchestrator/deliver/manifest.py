@@ -1,4 +1,4 @@
-"""What a delivered variant says about itself: `manifest.json`, read and written without loss.
+"""The manifest of a delivered variant: `manifest.json`, read and written without loss.
 
 Contract: `Manifest.parse(manifest.text()) == manifest`. All collections are sorted, so that equal
 facts give equal bytes. Sizes are bytes; digests are lower-case sha256. The packagers make their
@@ -39,7 +39,7 @@ Names = Annotated[tuple[str, ...], Strict(False), AfterValidator(_canonical)]
 
 class ModelFact(_Fact):
     """A model that the variant was cut for and has run: what can be called in it, and a call that
-    it was traced with, where it can be told."""
+    it was traced with, where it is known."""
 
     name: str = Field(pattern=NAME)
     file: str
@@ -73,8 +73,8 @@ class KernelsFact(_Fact):
 
 
 class AndroidFact(_Fact):
-    """Android: the least API level, the NDK's major release (None for the stand-in), and which of
-    the NDK's C++ libraries."""
+    """Android: the least API level, the NDK's major release (None for the stub sysroot), and which
+    of the NDK's C++ libraries."""
 
     api: int
     ndk: int | None
@@ -94,7 +94,7 @@ class ToolchainFact(_Fact):
 
 
 class SourceFact(_Fact):
-    """What a part was compiled from, so that it can be told whatever its name and version are.
+    """What a part was compiled from, which identifies it whatever its name and version are.
 
     sha256  of the one file; of several, of the lines that `sha256sum` prints for them in the order
             of their paths (source/tree.py)
@@ -187,7 +187,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError, UnicodeDecodeError) as cause:
         raise UnreadableManifestError(
-            "this folder has no manifest that can be read",
+            "this folder has no readable manifest",
             place=Place(str(path)),
             expected="the manifest.json of a delivered variant",
             seen=str(cause).splitlines()[0],

@@ -28,29 +28,29 @@ _Record = dict[str, dict[str, str]]
 
 
 def claim_packages(folder: Path, slot: str, names: Collection[str]) -> tuple[str, ...]:
-    """Says that these files of ours fill `slot`; returns the names of those that it removed.
+    """Assigns these files of ours to `slot`; returns the names of the files that it removed.
 
     When an app's version or name changes, its packages get other names, and the ones before must
-    not lie beside them. Raises `UnwritableError`.
+    not remain. Raises `UnwritableError`.
     """
     known = read_record(folder / RECORD)
     old = [name for name, entry in known.items() if entry.get("slot") == slot]
     removed = _remove(folder, known, set(old).difference(names))
     for name in names:
         known.setdefault(name, {})["slot"] = slot
-    _settle(folder / RECORD, known)
+    _update(folder / RECORD, known)
     return removed
 
 
 def drop_packages(folder: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
     """Removes the packages of ours in `folder` whose slot is not in `but`; returns their names.
 
-    A file that was changed since it was written is somebody else's now, and stays. Raises
+    A file that was changed since it was written is foreign now, and stays. Raises
     `UnwritableError`.
     """
     known = read_record(folder / RECORD)
     removed = _remove(folder, known, {n for n, e in known.items() if e.get("slot") not in but})
-    _settle(folder / RECORD, known)
+    _update(folder / RECORD, known)
     return removed
 
 
@@ -86,7 +86,7 @@ def _remove(folder: Path, known: _Record, names: Collection[str]) -> tuple[str, 
     return tuple(removed)
 
 
-def _settle(record: Path, known: _Record) -> None:
+def _update(record: Path, known: _Record) -> None:
     """Brings the record up to date; without entries there is none."""
     if known == read_record(record):
         return

@@ -21,7 +21,8 @@ _CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBC
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a package's parts lie to each other; the CMake and pkg-config folders are in `lib`."""
+    """The relative locations of a package's parts; the CMake and pkg-config folders are in
+    `lib`."""
 
     include_from_lib: str
 
@@ -36,12 +37,12 @@ def package_name(app: str) -> str:
 
 
 def registrations_archive(app: str) -> str:
-    """The archive to link whole."""
+    """The archive to link with --whole-archive."""
     return f"lib{app}_torch_registrations.a"
 
 
 def core_archive(app: str) -> str:
-    """The archive to link by need."""
+    """The archive to link on demand."""
     return f"lib{app}_torch_core.a"
 
 
@@ -67,7 +68,7 @@ def pkgconfig_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
 
 
 def readme(manifest: Manifest, library_bytes: int) -> str:
-    """The README for the one who links it; `library_bytes` is the file's that he links."""
+    """The README for users of the library; `library_bytes` is the size of the file to link."""
     template = "README-static.md.j2" if manifest.library.is_static else "README.md.j2"
     # One whose call is known, where there is one.
     sampled = min(manifest.models, key=lambda model: (model.call is None, model.name))

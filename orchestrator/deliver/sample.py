@@ -1,7 +1,7 @@
 """A C program for a README: loads a model and calls it as it was traced, tensors full of zeros.
 
 Contract: pure; the lines compile as C99 and C++ without a warning, and run with what `ModelFact`
-says. A model whose call cannot be told gets a program that lists its methods.
+says. A model without a known call gets a program that lists its methods.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The software bill of materials of a variant: CycloneDX 1.5 JSON, from its manifest.
 
-Contract: pure and stable. The serial number is made from what the bill tells (RFC 4122, version 5),
+Contract: pure and stable. The serial number is derived from the contents (RFC 4122, version 5),
 and there is no time stamp, so that equal variants have equal bills.
 
-The licence of the whole is the conjunction of its parts' (SPDX specification, annex D): who ships
-the library must keep to all of them. A part's hash is that of its source (`SourceFact`), a model's
+The licence of the whole is the conjunction of its parts' (SPDX specification, annex D): a shipped
+library must comply with all of them. A part's hash is that of its source (`SourceFact`), a model's
 and a library's that of its file.
 """
 
@@ -30,13 +30,13 @@ _NAMESPACE: Final = uuid.UUID("5f1f6f0c-54d0-4f3b-9b3e-3f0a6c1f7d52")
 
 
 def text(manifest: Manifest, libraries: Mapping[str, str]) -> str:
-    """The bill as JSON with a last newline; the manifest's files play no part in it.
+    """The bill as JSON with a last newline; the manifest's files are not in it.
 
     libraries: path -> sha256 of those that are delivered with it.
     """
     bare = manifest.model_copy(update={"files": {}})
-    told = bare.text() + json.dumps(libraries, sort_keys=True)
-    bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, told))
+    contents = bare.text() + json.dumps(libraries, sort_keys=True)
+    bom = Bom(serial_number=uuid.uuid5(_NAMESPACE, contents))
     root = _root(manifest, libraries)
     parts = [_part(fact) for fact in manifest.licences]
     models = [_model(fact.name, fact.sha256) for fact in manifest.models]

@@ -1,8 +1,8 @@
 """Puts a linked variant into `dist/<app>/<abi>/`: libraries, headers, CMake package, manifest.
 
-Contract: all or nothing. The folder is complete, ours and proven before it appears; a folder that
-we did not write is never touched. Equal inputs give an equal folder, byte for byte, times and modes
-included, and one that is already there is left as it is.
+Contract: all or nothing. The folder is complete, ours and verified before it appears; a folder
+that we did not write is never touched. Equal inputs give an equal folder, byte for byte, times and
+modes included, and one that is already there is left as it is.
 
     lib/lib<app>_torch.so                     stripped; exports the C API only
     lib/lib<app>_torch_{registrations,core}.a
@@ -65,7 +65,7 @@ class Licence:
     """A part that was linked: its licence (an SPDX expression) and the texts by file name.
 
     A text is its bytes, or the file that holds it; `version` is empty where the part has none.
-    `source` tells what it was compiled from, where that is known.
+    `source` is what it was compiled from, where that is known.
     """
 
     component: str
@@ -79,7 +79,7 @@ class Licence:
 class DeliverInputs:
     """All that a delivery is made of.
 
-    `shared_library` is unstripped; `registrations` is linked whole by consumers, `core` by need.
+    `shared_library` is unstripped; consumers link `registrations` alwayslink, `core` on demand.
     Where apps link no shared library (iOS), there is `static_library` in place of the three.
     `headers` are PyTorch's (destinations below `include/`), `definitions` the macros that they need
     (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's. `fingerprint` identifies
@@ -116,7 +116,7 @@ class DeliverInputs:
 
 @dataclass(frozen=True)
 class Delivered:
-    """A delivered variant; `changed` is False where the folder already was what it should be.
+    """A delivered variant; `changed` is False where the folder was up to date.
 
     stripped_bytes: the shared library's, or what an app's linker takes of the static one.
     """
@@ -133,7 +133,7 @@ class Delivered:
 
 
 def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
-    """Writes `dist/<app>/<abi>/`, with nothing to prove of it. Raises what `delivering` raises."""
+    """Writes `dist/<app>/<abi>/` without verification. Raises what `delivering` raises."""
     with delivering(inputs, dist) as delivered:
         pass
     return replace(delivered, folder=dist / inputs.app / inputs.abi)
@@ -141,10 +141,10 @@ def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
 
 @contextmanager
 def delivering(inputs: DeliverInputs, dist: Path) -> Iterator[Delivered]:
-    """A delivery to prove, beside its place: at the end it is `dist/<app>/<abi>/`.
+    """A staged delivery to verify; at the end it is `dist/<app>/<abi>/`.
 
     What is raised inside leaves `dist/<app>/<abi>/` as it was, and so does a kill at any moment.
-    Where that folder already is what it should be, it is the one to prove.
+    Where that folder is up to date, it is the one to verify.
     Raises `MissingPartError`, `NotStrippableError`, and `files.ForeignFolderError`,
     `files.DuplicateFileError`, `files.UnwritableError`; then nothing has changed.
     """
@@ -291,9 +291,9 @@ def _part(path: Path) -> Iterator[None]:
         raise MissingPartError(
             "a part of the delivery cannot be read",
             place=Place(str(path)),
-            expected="a file that the build has made",
+            expected="a file made by the build",
             seen=cause.strerror or str(cause),
-            hint="build again; if it stays, run `./orchestrate clean` first",
+            hint="build again; if the error persists, run `./orchestrate clean` first",
         ) from cause
 
 

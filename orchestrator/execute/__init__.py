@@ -1,1 +1,1 @@
-"""The action graph as a ninja file, and ninja carrying it out."""
+"""Writes the action graph as a ninja file, and runs ninja."""

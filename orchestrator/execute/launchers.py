@@ -1,15 +1,15 @@
-"""What compiler launchers are told beside the command: who the compiler is, and which folder moves.
+"""The environment of compiler launchers: the identity of the compiler, and the movable folder.
 
-A launcher sees a small script of ours in place of the compiler, so a cache would go on giving old
-objects after an upgrade of what the script runs; and it sees the paths of one machine, so that it
-would give nothing to another. Both are told by variables that differ from launcher to launcher.
+A launcher sees a small script of ours in place of the compiler, so a cache would keep returning old
+objects after an upgrade of what the script runs; and it sees the paths of one machine, so that
+another machine would never hit. Variables that differ from launcher to launcher fix both.
 Pure: names in, variables out. A launcher that is not in the table gets none.
 
 Sources: ccache 4.7's manual (COMPILER_CHECK, COMPILER_TYPE, BASE_DIR, HASH_DIR); sccache's
 docs/Configuration.md (SCCACHE_C_CUSTOM_CACHE_BUSTER, SCCACHE_BASEDIRS); recc's
 docs/source/configuration-variables.rst (RECC_ACTION_SALT, RECC_PROJECT_ROOT). distcc and icecc
-cache nothing: distcc runs the script, which must be on its servers at the same path, and icecc is
-told of compilers by its own ICECC_VERSION.
+cache nothing: distcc runs the script, which must be on its servers at the same path, and icecc
+learns about compilers from its own ICECC_VERSION.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Variables:
     """Variables about one toolchain, and about the folder that all paths begin with."""
 
     compiler: Callable[[Identity], Mapping[str, str]]
     folder: Callable[[str], Mapping[str, str]]
 
 
-_LAUNCHERS: Final[Mapping[str, _Told]] = {
-    "ccache": _Told(
+_LAUNCHERS: Final[Mapping[str, _Variables]] = {
+    "ccache": _Variables(
         lambda who: {
             "CCACHE_COMPILERCHECK": f"string:{who.digest}",
-            # told by a compiler's name, which ours does not have
+            # detected by the compiler's name, which ours does not have
             "CCACHE_COMPILERTYPE": who.family,
         },
         lambda folder: {"CCACHE_BASEDIR": folder, "CCACHE_NOHASHDIR": "true"},
     ),
-    "sccache": _Told(
+    "sccache": _Variables(
         lambda who: {"SCCACHE_C_CUSTOM_CACHE_BUSTER": who.digest},
         lambda folder: {"SCCACHE_BASEDIRS": folder},
     ),
-    "recc": _Told(
+    "recc": _Variables(
         lambda who: {"RECC_ACTION_SALT": who.digest},
         lambda folder: {"RECC_PROJECT_ROOT": folder},
     ),
@@ -67,19 +67,19 @@ _LAUNCHERS: Final[Mapping[str, _Told]] = {
 
 
 def compiler_variables(command: Sequence[str], who: Identity) -> dict[str, str]:
-    """The variables that tell the launchers in `command` which compiler they stand before."""
-    return _merged(told.compiler(who) for told in _told(command))
+    """The variables that identify the compiler to the launchers in `command`."""
+    return _merged(known.compiler(who) for known in _known(command))
 
 
 def folder_variables(command: Sequence[str], folder: str) -> dict[str, str]:
-    """The variables that tell the launchers that `folder` lies elsewhere on other machines."""
-    return _merged(told.folder(folder) for told in _told(command))
+    """The variables that make `folder` relocatable for the launchers in `command`."""
+    return _merged(known.folder(folder) for known in _known(command))
 
 
 def launch_text(command: Sequence[str], declared: Mapping[str, str], who: Identity) -> str:
-    """What stands before a compiler command in a shell's line: variables, then the launcher.
+    """The prefix of a compiler command in a shell: variables, then the launcher.
 
-    declared: the environment that WORKSPACE gives the launcher; its word goes first.
+    declared: the environment that WORKSPACE gives the launcher; it takes precedence.
     """
     own = compiler_variables(command, who)
     words = [f"{name}={shlex.quote(own[name])}" for name in sorted(own) if name not in declared]
@@ -96,7 +96,7 @@ def require_launcher(command: Sequence[str], path: str | None, place: Place) -> 
         )
 
 
-def _told(command: Sequence[str]) -> list[_Told]:
+def _known(command: Sequence[str]) -> list[_Variables]:
     """Of every word of the command, since one may run another: `nice ccache`."""
     names = (PurePath(word).name for word in command)
     return [_LAUNCHERS[name] for name in names if name in _LAUNCHERS]

@@ -55,7 +55,7 @@ def ninja_text(
     folders     absolute folders by variable name (`cache`, `tree`, ...)
     toolchains  abi -> its tools
     present     objects and precompiled headers (as their actions name them) that exist already
-    launchers   abi -> what stands before its compile commands: a launcher with its variables
+    launchers   abi -> the prefix of its compile commands: a launcher with its variables
     heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool,
                 heavy_jobs at once
     python      the interpreter that runs our own steps
@@ -103,7 +103,7 @@ def ninja_text(
 
 
 def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
-    # Beside the output, and renamed at the end: what is there is whole, whatever was killed. The
+    # Next to the output, and renamed at the end: outputs are complete even if a run is killed. The
     # run's own name comes from the environment, so that the command is the same in every run:
     # compilers of a run that was killed may still be at work in the next one.
     part, depfile = _PART, f"$out.$${RUN}.d"
@@ -166,7 +166,7 @@ def _code_archive_rule(writer: Any, abi: str) -> None:
 
 
 def _static_rules(writer: Any, abi: str) -> None:
-    """What static libraries need besides: see plan/static_links.py."""
+    """The additional rules of static libraries: see plan/static_links.py."""
     part = _PART
     for kind, command in (
         ("relocatable", f"${{cxx_{abi}}} -r -nostdlib $flags $in -o {part} && mv {part} $out"),
@@ -247,5 +247,5 @@ def _quoting(folders: Collection[str]) -> Quote:
 def _literal(text: str) -> str:
     """A piece of a flag that stands for itself: for the shell, then for ninja."""
     if "\n" in text:
-        raise ValueError(f"ninja has no way to write a line's end: {text!r}")
+        raise ValueError(f"ninja cannot express a line break: {text!r}")
     return str(ninja_syntax.escape(shlex.quote(text))) if text else ""

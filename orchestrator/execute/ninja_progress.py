@@ -1,12 +1,12 @@
 """What ninja is doing, and how long it will still take: read from ninja's own status lines.
 
 Contract: pure but for the clock, which is passed in. ninja runs with `NINJA_STATUS` set to
-`STATUS_FORMAT`. On a pipe it tells each action's end; on a pseudo terminal (`TERM` not `dumb`)
-each start as well, so only there the names of what is running are known. `NinjaStream` cuts either
+`STATUS_FORMAT`. On a pipe it reports each action's end; on a pseudo terminal (`TERM` not `dumb`)
+each start as well, so the names of running actions are known only there. `NinjaStream` cuts either
 into lines, `Progress` follows them.
 
-The estimate weighs each action by its expected CPU seconds: a count of actions lies where one unit
-takes 0.3 s and another 25 s.
+The estimate weighs each action by its expected CPU seconds: a count of actions misleads where one
+unit takes 0.3 s and another 25 s.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NinjaStream:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The lines that this chunk completes; empty ones are left out.
+        """The lines that this chunk completes; without empty ones.
 
         A status line on a terminal ends with an erase code, and is overwritten, not ended.
         """
@@ -73,7 +73,7 @@ class Status:
 
 
 def parse_status(line: str) -> Status | None:
-    """The status in a line; None for anything else that ninja or a command says."""
+    """The status in a line; None for other output of ninja or a command."""
     match = _STATUS.fullmatch(line)
     if match is None:
         return None

@@ -15,9 +15,9 @@ from orchestrator.system.process import LOCAL, Command, CommandRunner
 _FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
 _ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
 _MOST_ERRORS = 8
-# In place of an output's path: what ninja says of itself, a full disk for example.
+# In place of an output's path: ninja's own errors, a full disk for example.
 NINJA = "ninja"
-# A build killed by the kernel for want of memory says nothing else.
+# A build that the kernel killed for lack of memory prints nothing else.
 _KILLED = re.compile(r"\bKilled\b|signal: 9|signal 9")
 
 
@@ -49,7 +49,7 @@ def run_ninja(
     feed: Callable[[str], None],
     runner: CommandRunner = LOCAL,
 ) -> NinjaResult:
-    """Run ninja in `folder` to its end; every line that is not about a failure goes to `feed`.
+    """Run ninja in `folder` to completion; every line that is not about a failure goes to `feed`.
 
     KeyboardInterrupt (or what `feed` raises) passes through after ninja has stopped its commands;
     ninja removes what was half written, so that the next run goes on from there.
@@ -100,14 +100,14 @@ def failure_error(
 ) -> ActionFailedError:
     """The error for a failed run; the whole text of every failure goes to `log`.
 
-    names: output path -> the unit that it is made of.  about: the outputs of which the error tells.
+    names: output path -> the unit that it is made of.  about: the outputs that the error reports.
     """
     log.write_text("\n".join(f"{output}\n{text}\n" for output, text in result.failures.items()))
     output = next(path for path in result.failures if about is None or path in about)
     text = result.failures[output]
     # an action's text begins with its command, ninja's own has none
     rest = text if output == NINJA else text.partition("\n")[2]
-    lines = rest.splitlines() or text.splitlines() or ["ninja ended without a word"]
+    lines = rest.splitlines() or text.splitlines() or ["ninja failed without output"]
     errors = [line for line in lines if _ERROR.search(line)] or lines
     first = errors[0]
     if all(_KILLED.search(line) for line in errors):

@@ -1,4 +1,4 @@
-"""What declarations must hold beyond their own form: names that exist, files that are there.
+"""Checks of declarations beyond their own form: names and files that must exist.
 
 Every check returns its faults; none raises.
 """
@@ -20,11 +20,11 @@ from orchestrator.values.names import did_you_mean, did_you_mean_abi
 
 
 class AppNameError(OrchestratorError):
-    """An app's folder has a name that no label can write."""
+    """An app's folder name is not valid in a label."""
 
 
 class UnknownTargetError(OrchestratorError):
-    """A target that no toolchain offers."""
+    """A target without a toolchain."""
 
 
 class UnknownRuntimeError(OrchestratorError):
@@ -36,15 +36,15 @@ class RepeatedError(OrchestratorError):
 
 
 class DuplicateModelError(OrchestratorError):
-    """Two models of an app have one name."""
+    """Two models of an app have the same name."""
 
 
 class DuplicatePackageError(OrchestratorError):
-    """Two apps have one package name."""
+    """Two apps have the same package name."""
 
 
 class MissingModelError(OrchestratorError):
-    """A model's file is not there."""
+    """A model file does not exist."""
 
 
 class BudgetTargetError(OrchestratorError):
@@ -52,15 +52,15 @@ class BudgetTargetError(OrchestratorError):
 
 
 class PackageTargetError(OrchestratorError):
-    """A package that none of the app's targets can be put in."""
+    """A kind of package that no target of the app supports."""
 
 
 class ToolchainNameError(OrchestratorError):
-    """A toolchain's ABI is not its file's name."""
+    """A toolchain's ABI does not match its file name."""
 
 
 class ToolchainSystemError(OrchestratorError):
-    """A toolchain's parts do not go together."""
+    """A toolchain's keys contradict each other."""
 
 
 def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorError]:
@@ -68,7 +68,7 @@ def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorErr
     config, places = toolchain.config, toolchain.places
     if config.abi != stem:
         yield ToolchainNameError(
-            "the ABI is not the file's name",
+            "`abi` does not match the file name",
             place=places.value(("abi",)),
             expected=stem,
             seen=config.abi,
@@ -106,7 +106,7 @@ def check_groups(
     for stem, group in groups.items():
         if group.config.abi != stem:
             yield ToolchainNameError(
-                "the target is not the file's name",
+                "`abi` does not match the file name",
                 place=group.places.value(("abi",)),
                 expected=stem,
                 seen=group.config.abi,
@@ -116,11 +116,11 @@ def check_groups(
         for number, abi in enumerate(group.config.members):
             if abi not in single:
                 yield UnknownTargetError(
-                    f"{abi} is itself a group" if abi in groups else f"no toolchain offers {abi}",
+                    f"{abi} is itself a group" if abi in groups else f"no toolchain for {abi}",
                     place=group.places.value(("members", number)),
                     expected=", ".join(single),
                     seen=abi,
-                    hint="name the ABIs that it stands for"
+                    hint="list its ABIs instead"
                     if abi in groups
                     else did_you_mean_abi(abi, single, _declare(abi)),
                 )
@@ -134,7 +134,7 @@ def check_apps(
     groups: Mapping[str, tuple[str, ...]],
     runtimes: Collection[str],
 ) -> Iterator[OrchestratorError]:
-    """Faults of all apps; `known` names the targets that have a file, whether or not it is right.
+    """Faults of all apps; `known` names the targets that have a file, valid or not.
 
     groups    target -> the ABIs that it stands for
     runtimes  names of those that WORKSPACE pins
@@ -149,7 +149,7 @@ def check_apps(
         first = owners.setdefault(app.package_name, app)
         if first is not app:
             yield DuplicatePackageError(
-                "two apps have one package name",
+                "two apps have the same package name",
                 place=app.places.value(("package_name",)),
                 seen=f"`{app.package_name}`, which is also //apps/{first.name}'s ({_named(first)})",
                 hint="give one of them another `package_name`",
@@ -191,7 +191,7 @@ def _named(app: App) -> str:
 def _name(app: App) -> Iterator[OrchestratorError]:
     if not re.fullmatch(NAME, app.name):
         yield AppNameError(
-            "the app's folder has a name that no label can write",
+            "the app's folder name is not valid in a label",
             place=app.place,
             expected=PATTERN_WORDS[NAME],
             seen=app.name,
@@ -204,14 +204,14 @@ def _models(app: App) -> Iterator[OrchestratorError]:
         place = app.places.value(("models", number, "file"))
         if not app.model_path(model).is_file():
             yield MissingModelError(
-                "the model's file is not there",
+                "the model file does not exist",
                 place=place,
                 seen=model.file,
                 hint="export it, or correct the path; it is relative to the app's folder",
             )
         if first.setdefault(model.name, number) != number:
             yield DuplicateModelError(
-                f"two models are called `{model.name}`",
+                f"two models are named `{model.name}`",
                 place=app.places.value(("models", number, "name")),
                 seen=f"`{app.config.models[first[model.name]].file}` has that name too",
                 hint="give one of them a `name` of its own",
@@ -227,7 +227,7 @@ def _targets(
         twice = {*groups.get(target, ())}.intersection(targets)
         for abi in sorted(twice):
             yield RepeatedError(
-                f"`{abi}` is in `targets` twice",
+                f"`targets` lists `{abi}` twice",
                 place=app.places.value(("targets", number)),
                 seen=f"{target}, which stands for {', '.join(groups[target])}",
                 hint=f"keep {target} or {abi}",
@@ -249,9 +249,9 @@ def _targets(
 def unknown_target(
     abi: str, known: Collection[str], place: Place | None = None
 ) -> UnknownTargetError:
-    """The fault of a target that no toolchain offers."""
+    """The fault of a target without a toolchain."""
     return UnknownTargetError(
-        f"no toolchain offers {abi}",
+        f"no toolchain for {abi}",
         place=place,
         expected=", ".join(sorted(known)),
         seen=abi,
@@ -262,7 +262,7 @@ def unknown_target(
 def _declare(abi: str) -> str:
     *systems, last = PLATFORMS
     named = f"{', '.join(systems)} or {last}"
-    return f"take one of these, or declare it in toolchains/{abi}.yaml, for system {named}"
+    return f"use one of these, or declare it in toolchains/{abi}.yaml, for system {named}"
 
 
 def _packages(
@@ -277,7 +277,7 @@ def _packages(
     for number, kind in enumerate(wanted):
         if kind not in possible:
             yield PackageTargetError(
-                f"none of the app's targets can be put in a package of kind {kind}",
+                f"no target of this app can be packaged as {kind}",
                 place=app.places.value(("packages", number)),
                 expected=", ".join(possible),
                 seen=kind,
@@ -291,7 +291,7 @@ def _repeated(
     for value in sorted(value for value, count in counts.items() if count > 1):
         last = len(values) - 1 - values[::-1].index(value)
         yield RepeatedError(
-            f"`{value}` is in `{key}` twice",
+            f"`{key}` lists `{value}` twice",
             place=declared.places.value((key, last)),
             hint="keep one of them",
         )

@@ -22,7 +22,7 @@ from orchestrator.values.config import (
 
 @dataclass(frozen=True)
 class App:
-    """An app: its declaration, and what it gets from the workspace's defaults.
+    """An app: its declaration, completed with the workspace's defaults.
 
     config  its `targets` and `budgets` name ABIs only: groups are replaced by their members
     folder  `<root>/apps/<name>`; models' files and traces are relative to it
@@ -70,10 +70,10 @@ class Group:
 class Workspace:
     """All declarations; `apps` by name and `toolchains` by ABI, both sorted.
 
-    apps    those that are right
+    apps    the valid ones
     cache   the user's cache folder, as `cache_folder` finds it
     groups  target -> the ABIs that it stands for
-    broken  the other apps: name -> what is wrong with them
+    broken  the other apps: name -> their faults
     """
 
     root: Path

@@ -1,8 +1,8 @@
 """JSON schemas of the declaration files, for editors that complete and check them.
 
 `python -m orchestrator.load.schemas --write` writes them. They are generated from the models that
-the loader validates with (draft 2020-12), and committed; a test holds that they are current. A
-schema says the form only: what needs a second file or the disk is the loader's.
+the loader validates with (draft 2020-12), and committed; a test ensures that they are current. A
+schema checks the form only: the loader checks what needs a second file or the disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def schema_text(name: str) -> str:
 
 
 def main(arguments: Sequence[str], folder: Path) -> int:
-    """Write the schemas into `folder`, or without `--write` tell which are not current."""
+    """Write the schemas into `folder`, or without `--write` list those that are not current."""
     stale = []
     for name in sorted(MODELS):
         file = folder / f"{name}.schema.json"

@@ -1,4 +1,4 @@
-"""Plain data to a declared model, with every fault told at its place in the file.
+"""Plain data to a declared model, with every fault reported at its place in the file.
 
 pydantic finds the faults; here they become our errors: its location becomes file:line:column, its
 words ours, and an unknown key is answered with the nearest known one or with where it belongs.
@@ -18,12 +18,12 @@ from pydantic_core import ErrorDetails
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.keys import containers_at, fields_at, sections_with
 from orchestrator.load.yaml import PlaceIndex, clipped
-from orchestrator.values.config import PATTERN_WORDS
+from orchestrator.values.config import PATTERN_WORDS, Expected
 from orchestrator.values.names import did_you_mean
 
 MOST_ERRORS: Final = 10
-# Faults of one file that are told with all that helps; the others of thousands are only counted.
-_MOST_TOLD: Final = 100
+# Faults of one file that are reported in full; the others of thousands are only counted.
+_MOST_DETAILED: Final = 100
 # A value that a hint may repeat.
 _SHORT: Final = 80
 
@@ -64,14 +64,14 @@ class BadValueError(OrchestratorError):
 
 
 class FurtherFaultError(OrchestratorError):
-    """One of the many faults of a file, of which others are told."""
+    """A fault beyond the first ones of a file, reported without details."""
 
 
 class DeclarationErrors(OrchestratorError):
-    """Several faults, told together; the first `MOST_ERRORS` of them, in the order of places."""
+    """Several faults, reported together: the first `MOST_ERRORS`, in the order of places."""
 
     def __init__(self, errors: Sequence[OrchestratorError]) -> None:
-        super().__init__(f"{len(errors)} errors in the workspace's files")
+        super().__init__(f"{len(errors)} errors in the workspace files")
         self.errors = tuple(sorted(errors, key=lambda error: error.place or Place("")))
 
     @property
@@ -82,7 +82,7 @@ class DeclarationErrors(OrchestratorError):
         """The errors one after another, and how many there are."""
         shown = [error.render() for error in self.errors[:MOST_ERRORS]]
         left = len(self.errors) - len(shown)
-        more = f", {left} of them not shown" if left else ""
+        more = f", {left} not shown" if left else ""
         return "\n".join([*shown, f"{self.what}{more}"])
 
 
@@ -104,12 +104,12 @@ def validated(
         return None, _translated(model, error.errors(include_url=False), places)
 
 
-def right_part(model: type[M], data: Any, instead: Mapping[str, Any]) -> M | None:
-    """What is right in faulty data, by its top-level keys: the others count as left out.
+def valid_part(model: type[M], data: Any, instead: Mapping[str, Any]) -> M | None:
+    """The valid part of faulty data, by its top-level keys: the others count as missing.
 
-    So that what is asked of a right value can be told in the same round as its faults. `instead`
-    has a right value for each required key, all of them lists: one that is left out is empty then.
-    None where nothing is to be had.
+    It lets the checks of valid values report in the same run as these faults. `instead` has a
+    valid value for each required key, all of them lists: a missing one is empty in the result.
+    None where nothing is valid.
     """
     try:
         return model.model_validate(data)
@@ -133,11 +133,11 @@ def _translated(
     details = sorted(details, key=lambda detail: places.value(detail["loc"]))
     errors += [
         FurtherFaultError("a value is not valid", place=places.value(detail["loc"]))
-        for detail in details[_MOST_TOLD:]
+        for detail in details[_MOST_DETAILED:]
     ]
-    for detail in details[:_MOST_TOLD]:
+    for detail in details[:_MOST_DETAILED]:
         if detail["type"] in _TYPES:
-            # A union says once for each of its types that the value is none of them.
+            # A union reports once for each of its types that the value has another.
             types.setdefault(places.find(detail["loc"]).path, []).append(detail)
         elif not _is_echo(detail):
             errors.append(_error(model, detail, places))
@@ -146,7 +146,7 @@ def _translated(
 
 
 def _is_echo(detail: ErrorDetails) -> bool:
-    """Whether a fault only follows from another one, which is told by itself."""
+    """Whether a fault only follows from another one, which is reported itself."""
     if detail["type"] == "default_factory_not_called":
         return True
     # A list of which no entry is valid counts as empty.
@@ -198,10 +198,12 @@ def _missing_key(
 
 
 def _wanted(field: FieldInfo) -> str:
-    """What a key takes: its words, where there are few, else the first sentence about it."""
+    """What a key takes: its words, else the field's own `Expected`, else what its pattern asks."""
     if get_origin(field.annotation) is Literal:
         return _either([str(word) for word in get_args(field.annotation)])
-    return (field.description or "").partition(". ")[0].rstrip(".")
+    declared = [item.text for item in field.metadata if isinstance(item, Expected)]
+    patterns = [getattr(item, "pattern", None) for item in field.metadata]
+    return next(iter(declared), None) or next(PATTERN_WORDS[p] for p in patterns if p)
 
 
 def _wrong_type(
@@ -225,7 +227,7 @@ def _wrong_type(
 def _rewritten(
     model: type[BaseModel], detail: ErrorDetails, wanted: Sequence[str], places: PlaceIndex
 ) -> str | None:
-    """How a value of the wrong type is to be written, where that can be told."""
+    """How to write a value of the wrong type, where that is known."""
     value = detail["input"]
     if wanted == ["text"] and isinstance(value, bool | int | float | datetime.date):
         return "put it in quotes"
@@ -253,7 +255,7 @@ def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex)
         key, bound = _BOUNDS[kind]
         expected = bound.format(context[key])
     elif "expected" in context:
-        what, expected = f"is refused: {detail['msg']}", str(context["expected"])
+        what, expected = f"is not valid: {detail['msg']}", str(context["expected"])
     return BadValueError(
         f"{_subject(model, detail, places)} {what}",
         place=places.value(detail["loc"]),
@@ -264,7 +266,7 @@ def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex)
 
 
 def _subject(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> str:
-    """What a fault is about: the innermost key on the way to it, written or left out."""
+    """What a fault is about: the innermost key of its path, present or missing."""
     path, last = places.find(detail["loc"]).path, detail["loc"][-1:]
     if last and last[0] in fields_at(model, path):
         path += last

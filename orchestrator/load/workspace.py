@@ -1,8 +1,8 @@
 """The workspace as its files declare it: `WORKSPACE`, `apps/*/app.yaml`, `toolchains/*.yaml`.
 
-`load_workspace` reads all of them. Faults of `WORKSPACE` or of a toolchain are raised, all that
-there are together; those of an app are kept with its name, for whoever needs that app. Toolchains
-that we ship are there too; a file of the same name in `toolchains/` takes the place of one. Places
+`load_workspace` reads all of them. Faults of `WORKSPACE` or of a toolchain are raised, all of
+them together; those of an app are stored with its name, for commands that need that app. The
+built-in toolchains are included; a file of the same name in `toolchains/` overrides one. Places
 show paths relative to the workspace's root, with `/`.
 """
 
@@ -20,7 +20,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.checks import check_apps, check_groups, check_runtimes, check_toolchain
 from orchestrator.load.declared import App, Group, Toolchain, Workspace
 from orchestrator.load.groups import without_groups
-from orchestrator.load.validate import raise_all, right_part, validated
+from orchestrator.load.validate import raise_all, valid_part, validated
 from orchestrator.load.yaml import PlaceIndex, load_located
 from orchestrator.values.config import (
     AppConfig,
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 FILE: Final = "WORKSPACE"
-# What we ship as a workspace has it: links to this project's own, files in an installed package.
+# The built-in files, laid out as in a workspace: links to this project's own, files in an installed
+# package.
 BUILT_IN: Final = Path(__file__).parent.parent / "builtin"
 
 M = TypeVar("M", bound=BaseModel)
@@ -57,7 +58,7 @@ class UnreadableFileError(OrchestratorError):
 
 
 class MisnamedFileError(OrchestratorError):
-    """A file that would be a declaration under another name."""
+    """A file that is not recognised under its name."""
 
 
 class UnsetVariableError(OrchestratorError):
@@ -65,7 +66,7 @@ class UnsetVariableError(OrchestratorError):
 
 
 class UnexpandedPathError(OrchestratorError):
-    """A path that was meant for a shell, or is relative to nothing."""
+    """A path that only a shell could expand, or that is relative to nothing."""
 
 
 def find_root(start: Path) -> Path:
@@ -74,11 +75,10 @@ def find_root(start: Path) -> Path:
         if (folder / FILE).is_file():
             return folder
     raise NoWorkspaceError(
-        "there is no workspace here",
-        expected=f"a file {FILE} in this folder or in one above it",
+        "no workspace found",
+        expected=f"a file {FILE} in this folder or a parent folder",
         seen=str(start),
-        hint="change to a workspace, name one with --workspace DIR, or make one here:"
-        " orchestrate init",
+        hint="change to a workspace, pass --workspace DIR, or create one here: orchestrate init",
     )
 
 
@@ -143,7 +143,7 @@ def _load_toolchains(
 ) -> tuple[dict[str, Toolchain], dict[str, Group], set[str]]:
     """Toolchains and groups, those that we ship too, and every name that has a file.
 
-    A broken one counts as known, or each of its apps would be told again.
+    A broken one counts as known, or each of its apps would report it again.
     """
     own = list(_declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors))
     known = {file.stem for file in own}
@@ -162,7 +162,7 @@ def _load_toolchains(
 
 
 def _app_of(fault: OrchestratorError) -> str:
-    """The app in whose folder a fault has its place: `apps/<app>/...`."""
+    """The app in whose folder a fault is: `apps/<app>/...`."""
     assert fault.place
     return fault.place.file.split("/")[1]
 
@@ -189,7 +189,7 @@ def _expanded(text: str, place: Place | None, root: Path, env: Mapping[str, str]
     """The cache folder that a text names; without a place it is of ORCHESTRATOR_CACHE."""
     if re.match("~[^/]", text):
         raise UnexpandedPathError(
-            "the home folder of another user is not looked up",
+            "`~user` is not supported",
             place=place,
             expected="an absolute path, or one with `~/` or `$VARIABLE`",
             seen=text if place else f"ORCHESTRATOR_CACHE={text}",
@@ -197,7 +197,7 @@ def _expanded(text: str, place: Place | None, root: Path, env: Mapping[str, str]
     path = expand(text, root, env)
     if path is None:
         raise UnsetVariableError(
-            "the cache folder's path has a variable that is not set",
+            "the cache folder's path uses an unset variable",
             place=place,
             seen=text if place else f"ORCHESTRATOR_CACHE={text}",
             hint="set it, or set ORCHESTRATOR_CACHE" if place else "set it, or write the path out",
@@ -226,7 +226,7 @@ def _home(env: Mapping[str, str]) -> Path:
         home = None
     if home is None or not home.is_absolute():
         raise UnexpandedPathError(
-            "there is no home folder here",
+            "the home folder is not known",
             expected="an absolute path in HOME",
             seen=env.get("HOME") or None,
             hint="set HOME, or ORCHESTRATOR_CACHE",
@@ -237,14 +237,14 @@ def _home(env: Mapping[str, str]) -> Path:
 def _declarations(
     root: Path, pattern: str, name: str, errors: list[OrchestratorError]
 ) -> Iterator[Path]:
-    """The files of one kind, sorted; one with a misspelt ending is an error, not passed over."""
+    """The files of one kind, sorted; one with a misspelt ending is an error, not ignored."""
     for file in sorted(root.glob(pattern)):
         if re.fullmatch(name, file.name):
             yield file
         else:
             errors.append(
                 MisnamedFileError(
-                    "the file is not read under this name",
+                    "the file name is not recognised",
                     place=_place(root, file),
                     hint=f"rename it to {file.with_suffix('.yaml').name}",
                 )
@@ -273,7 +273,7 @@ def _load(
             none,
             [
                 UnreadableFileError(
-                    "the file is not text",
+                    "the file is not UTF-8 text",
                     place=place,
                     expected="UTF-8",
                     seen=f"byte 0x{error.object[error.start]:02x} at offset {error.start}",
@@ -283,10 +283,10 @@ def _load(
         )
     except OSError as error:
         # a folder of that name, a link to nothing, or a file of another user
-        told = UnreadableFileError(
+        fault = UnreadableFileError(
             "the file cannot be read", place=place, expected="a text file", seen=error.strerror
         )
-        return None, none, [told], None
+        return None, none, [fault], None
     except OrchestratorError as error:
         return None, none, [error], None
     chosen = model if isinstance(model, type) else model(data)
@@ -310,17 +310,17 @@ def _toolchain_model(data: Any) -> type[ToolchainConfig | ToolchainGroup]:
     return ToolchainGroup if grouped else ToolchainConfig
 
 
-# Lists that an app must have, each with an entry that is right.
+# Lists that an app must have, each with a valid entry.
 _ANY: Final = {"models": [{"file": "any.ptl"}], "targets": ["any"]}
 
 
 def _load_app(
     root: Path, file: Path, workspace: WorkspaceConfig, errors: list[OrchestratorError]
 ) -> App | None:
-    """An app; of one whose file is faulty what is right in it, if anything."""
+    """An app; for a faulty file its valid part, if any."""
     config, places, faults, data = _load(AppConfig, root, file)
     errors.extend(faults)
-    part = config or right_part(AppConfig, data, _ANY)
+    part = config or valid_part(AppConfig, data, _ANY)
     if part is None:
         return None
     if not part.targets:

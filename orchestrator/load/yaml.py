@@ -1,13 +1,13 @@
 """YAML to plain data, with the place of every key and value.
 
-What is read is a strict part of YAML 1.1: one document; mappings with text keys, none of them
-twice; lists; scalars as PyYAML's safe loader reads them. Anchors and aliases are fine. Tags, merge
-keys (`<<`) and a value that contains itself are refused, and so is what no declaration needs: more
-than `MOST_VALUES` values (an alias counts as all that it stands for, as often as it is written),
-deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
+The accepted text is a strict subset of YAML 1.1: one document; mappings with text keys, none of
+them twice; lists; scalars as PyYAML's safe loader reads them. Anchors and aliases are fine. Tags,
+merge keys (`<<`) and a value that contains itself are refused, and so is what no declaration needs:
+more than `MOST_VALUES` values (an alias counts as all that it stands for, as often as it is
+written), deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
 
-libyaml's parser is used where PyYAML has it, for speed. The words of a syntax error come from the
-Python parser, so that they are the same on every machine; not in a long text, of which it takes
+libyaml's parser is used where PyYAML has it, for speed. The text of a syntax error comes from the
+Python parser, so that it is the same on every machine; not in a long text, of which it takes
 minutes.
 """
 
@@ -54,15 +54,15 @@ class YamlKeyError(OrchestratorError):
 
 
 class YamlUnsupportedError(OrchestratorError):
-    """YAML that we do not read: a tag, a merge key, a value that contains itself."""
+    """Unsupported YAML: a tag, a merge key, a value that contains itself."""
 
 
 class YamlTooLargeError(OrchestratorError):
-    """A text that is longer, deeper or has more values or larger numbers than we read."""
+    """A text that is longer, deeper, or has more values or larger numbers than allowed."""
 
 
 class YamlConflictError(OrchestratorError):
-    """A merge left marks of a conflict in the text."""
+    """The text has unresolved conflict markers."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PlaceIndex:
     """Places of keys and values in one file, looked up by path: ("models", 0, "file").
 
     A path may hold parts that are not in the file (a union's branch in pydantic's locations, a
-    missing key): they are passed over, so the answer is the nearest value around them.
+    missing key): they are skipped, so the answer is the nearest value around them.
     """
 
     file: str
@@ -143,9 +143,9 @@ def load_located(text: str, file: str) -> tuple[Any, PlaceIndex]:
     conflict = conflict_line(text)
     if conflict:
         raise YamlConflictError(
-            "a merge conflict was left here",
+            "unresolved merge conflict",
             place=Place(file, conflict, 1),
-            hint="keep one side of it, and remove the marks",
+            hint="keep one side and remove the conflict markers",
         )
     loader = None
     try:
@@ -189,7 +189,7 @@ def _measure(text: str, file: str) -> None:
 
 
 def _too_deep(place: Place) -> YamlTooLargeError:
-    return _too_large("nesting", place, f"{DEEPEST} lists or mappings in each other")
+    return _too_large("nesting", place, f"{DEEPEST} nested lists or mappings")
 
 
 def _too_many(place: Place) -> YamlTooLargeError:
@@ -198,7 +198,7 @@ def _too_many(place: Place) -> YamlTooLargeError:
 
 def _too_large(what: str, place: Place, most: str, seen: str | None = None) -> YamlTooLargeError:
     return YamlTooLargeError(
-        f"this {what} is more than is read", place=place, expected=f"at most {most}", seen=seen
+        f"this {what} exceeds the limit", place=place, expected=f"at most {most}", seen=seen
     )
 
 
@@ -211,7 +211,7 @@ def _refuse_tags(text: str, file: str) -> None:
     for token in yaml.scan(text, Loader=_FAST):
         if isinstance(token, yaml.TagToken):
             raise YamlUnsupportedError(
-                "a YAML tag is not read here",
+                "YAML tags are not supported",
                 place=_place(file, token.start_mark),
                 seen="".join(part for part in token.value if part),
                 hint="remove the tag; quote the value if it is text",
@@ -272,7 +272,7 @@ class _Reader:
             key = self._key(key_node, place)
             if key in first:
                 raise YamlDuplicateKeyError(
-                    f"key `{clipped(key)}` is here twice",
+                    f"duplicate key `{clipped(key)}`",
                     place=place,
                     seen=f"first at line {first[key].line}, column {first[key].column}",
                     hint="keep one of them",
@@ -284,7 +284,10 @@ class _Reader:
     def _key(self, node: Node, place: Place) -> str:
         if node.tag == _MERGE:
             raise YamlUnsupportedError(
-                "a merge key is not read here", place=place, seen="<<", hint="write the keys out"
+                "YAML merge keys are not supported",
+                place=place,
+                seen="<<",
+                hint="write the keys out",
             )
         if not isinstance(node, ScalarNode) or node.tag != _STRING:
             raise YamlKeyError(
@@ -303,7 +306,7 @@ def clipped(text: str) -> str:
 
 
 def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
-    """What a parser's error says about a text, in words of ours."""
+    """A parser's error about a text, as an error of ours."""
     if isinstance(error, yaml.YAMLError) and len(text) < _SHORT_FOR_PYTHON:
         error = _slow_error(text) or error
     if isinstance(error, yaml.MarkedYAMLError):
@@ -311,7 +314,7 @@ def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
         words = [part for part in (error.problem, error.context) if part]
         snippet = mark.get_snippet(indent=0) if mark and mark.buffer is not None else None
         return YamlSyntaxError(
-            "not YAML: " + ", ".join(words).replace("character '\\t'", "a tab"),
+            "invalid YAML: " + ", ".join(words).replace("character '\\t'", "a tab"),
             place=_place(file, mark) if mark else Place(file),
             hint="indent with blanks" if "'\\t'" in (error.problem or "") else None,
             details=snippet if snippet and snippet.splitlines()[0].strip() else None,
@@ -320,11 +323,11 @@ def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
     if control:
         before = text[: control.start()]
         return YamlSyntaxError(
-            "not YAML: a control character",
+            "invalid YAML: a control character",
             place=Place(file, before.count("\n") + 1, len(before) - before.rfind("\n")),
             seen=f"U+{ord(control[0]):04X}",
         )
-    return YamlSyntaxError("not YAML that we can read", place=Place(file), seen=str(error))
+    return YamlSyntaxError("unreadable YAML", place=Place(file), seen=str(error))
 
 
 def _slow_error(text: str) -> yaml.YAMLError | None:

@@ -1,8 +1,8 @@
-"""The zip archive that a `.ptl` is: opened, checked as a whole, its small records read.
+"""The zip archive that a `.ptl` is: opened, checked completely, its small records read.
 
 Contract: `open_archive(file, name)` yields an `Archive` or raises one of the errors here, whatever
 the bytes are; memory stays bounded by the limits below, not by what the file claims. The layout is
-PyTorch's (`caffe2/serialize/inline_container.cc`): every record lies in one top folder, tensors are
+PyTorch's (`caffe2/serialize/inline_container.cc`): every record is in one top folder, tensors are
 stored as they are, and only text is compressed.
 """
 
@@ -72,7 +72,7 @@ class DamagedModelError(OrchestratorError):
 
 
 class OversizedModelError(OrchestratorError):
-    """The archive claims more than any model needs: a zip bomb, or not a model."""
+    """The archive exceeds the limits for a model: a zip bomb, or not a model."""
 
 
 class OddRecordPathError(OrchestratorError):
@@ -81,7 +81,7 @@ class OddRecordPathError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Archive:
-    """An open archive whose records were all read once and found whole.
+    """An open archive whose records were all read once and match their checksums.
 
     `sizes` has the records, by their paths below the archive's top folder, and their bytes.
     """
@@ -112,11 +112,11 @@ def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
     try:
         archive = zipfile.ZipFile(file)
     except _ZIP_ERRORS as error:
-        raise _damaged(place, "no table of contents at the end of the file") from error
+        raise _damaged(place, "no zip central directory at the end of the file") from error
     with archive:
         entries = archive.infolist()
         if len(entries) != count:
-            raise _damaged(place, f"{len(entries)} records in a table of {count}")
+            raise _damaged(place, f"{len(entries)} records in a central directory of {count}")
         _check_sizes(entries, file.seek(0, 2), place)
         root, sizes = _check_paths(entries, place)
         for entry in entries:
@@ -134,7 +134,7 @@ def _check_magic(file: BinaryIO, place: Place) -> None:
             "this model is in the flatbuffer format",
             place=place,
             expected="a .ptl in the zip format",
-            seen="the flatbuffer mark PTMF",
+            seen="the flatbuffer identifier PTMF",
             hint=f"{_EXPORT_HINT}, without _use_flatbuffer=True",
         )
     if head[4:6] == _EXECUTORCH_MAGIC:
@@ -142,7 +142,7 @@ def _check_magic(file: BinaryIO, place: Place) -> None:
             "this is a program for ExecuTorch, which the lite interpreter does not run",
             place=place,
             expected="a .ptl in the zip format",
-            seen=f"the mark {head[4:8].decode('ascii', 'replace')} of a .pte",
+            seen=f"the identifier {head[4:8].decode('ascii', 'replace')} of a .pte",
             hint="torch.jit.script or trace the nn.Module that was exported, and write it with"
             " module._save_for_lite_interpreter(path)",
         )
@@ -162,10 +162,10 @@ def _first_bytes(head: bytes) -> str:
 
 
 def _check_end(file: BinaryIO, place: Place) -> int:
-    """How many records the archive says that it has, before zipfile makes an entry of each.
+    """The number of records that the archive claims, before zipfile creates an entry for each.
 
-    The table of contents must end where its end is told, as PyTorch writes it: zipfile would look
-    for it there, the runtime where the table says.
+    The central directory must end at its end record, as PyTorch writes it: zipfile looks for it
+    there, the runtime at the stated offset.
     """
     size = file.seek(0, 2)
     start = max(0, size - _END64.size - _END64_LOCATOR.size - _END.size - _LONGEST_COMMENT)
@@ -179,19 +179,21 @@ def _check_end(file: BinaryIO, place: Place) -> int:
         _, count, length, offset, _ = _END.unpack_from(tail, at)
         end = start + at
     except struct.error as error:
-        raise _damaged(place, "no table of contents at the end of the file") from error
+        raise _damaged(place, "no zip central directory at the end of the file") from error
     where = at - _END64_LOCATOR.size
     if where >= _END64.size and tail[where : where + 4] == _LOCATOR_MAGIC:
         _, end = _END64_LOCATOR.unpack_from(tail, where)
         _, count, length, offset = _END64.unpack_from(tail, where - _END64.size)
         if end != start + where - _END64.size or tail[where - _END64.size :][:4] != _END64_MAGIC:
-            raise _damaged(place, "a table of contents that ends in two places")
+            raise _damaged(place, "two conflicting central directories")
     if count > MAX_RECORDS:
         raise _oversized(place, f"{count} records", f"{MAX_RECORDS} records")
     if length > MAX_TABLE_BYTES:
-        raise _oversized(place, f"a table of {length} bytes", f"{MAX_TABLE_BYTES} bytes")
+        raise _oversized(
+            place, f"a central directory of {length} bytes", f"{MAX_TABLE_BYTES} bytes"
+        )
     if offset + length != end:
-        raise _damaged(place, "a table of contents that does not end where it says")
+        raise _damaged(place, "a central directory with a wrong offset or size")
     return int(count)
 
 
@@ -226,11 +228,11 @@ def _check_paths(entries: list[zipfile.ZipInfo], place: Place) -> tuple[str, Map
         if len(roots) > 1:
             raise _odd_path(place, f"the folders {', '.join(sorted(roots))}", "one top folder")
         if name.lower() in names:
-            raise _odd_path(place, f"two records named {name}", "one record of each name")
+            raise _odd_path(place, f"two records named {name}", "unique record names")
         names.add(name.lower())
         sizes[name] = entry.file_size
     if not names:
-        raise _damaged(place, "an archive without a record")
+        raise _damaged(place, "an archive without records")
     return roots.pop(), sizes
 
 
@@ -239,7 +241,7 @@ def _has_dots(path: str) -> bool:
 
 
 def _check_contents(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, place: Place) -> None:
-    """Reads a record through, in pieces, so that its length and checksum are known to be right."""
+    """Reads a record in chunks, which verifies its length and checksum."""
     length = 0
     try:
         with archive.open(entry) as record:
@@ -255,7 +257,7 @@ def _damaged(place: Place, seen: str) -> DamagedModelError:
     return DamagedModelError(
         "this model is truncated or damaged",
         place=place,
-        expected="a whole .ptl archive",
+        expected="a complete .ptl archive",
         seen=seen,
         hint="copy the file again, or export it again",
     )
@@ -263,7 +265,7 @@ def _damaged(place: Place, seen: str) -> DamagedModelError:
 
 def _oversized(place: Place, seen: str, limit: str) -> OversizedModelError:
     return OversizedModelError(
-        "this archive claims more than a model needs",
+        "this archive exceeds the limits for a model",
         place=place,
         expected=f"at most {limit}",
         seen=seen,
@@ -273,7 +275,7 @@ def _oversized(place: Place, seen: str, limit: str) -> OversizedModelError:
 
 def _odd_path(place: Place, seen: str, expected: str) -> OddRecordPathError:
     return OddRecordPathError(
-        "a record of this archive is not where PyTorch puts one",
+        "this archive has a record at an unexpected path",
         place=place,
         expected=expected,
         seen=seen,

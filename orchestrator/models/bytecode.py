@@ -93,7 +93,7 @@ def check_version(kind: str, version: int, versions: range, place: Place) -> Non
         return
     newer = version >= versions.stop
     raise UnsupportedVersionError(
-        f"this model's {kind} is not one that the runtime loads",
+        f"the runtime does not support this model's {kind}",
         place=place,
         expected=f"{kind} {versions.start} to {versions.stop - 1}",
         seen=str(version),
@@ -105,7 +105,7 @@ def check_version(kind: str, version: int, versions: range, place: Place) -> Non
 
 @dataclass(frozen=True)
 class _Code:
-    """A function's code: what is kept of it, its instructions, and how long its tables are."""
+    """A function's code: its used parts, its instructions, and the lengths of its tables."""
 
     operators: tuple[OperatorUse, ...]
     types: tuple[str, ...]
@@ -115,9 +115,9 @@ class _Code:
 
 
 class _Parser:
-    """Walks the record by its fixed shape; whatever does not fit is damage.
+    """Walks the record by its fixed shape; anything else is damage.
 
-    What was parsed is kept by the identity of its value, which the record holds all the time.
+    Parsed values are cached by identity; the record keeps them alive.
     """
 
     def __init__(self, place: Place) -> None:
@@ -142,7 +142,7 @@ class _Parser:
         functions = tuple(self._function(entry, version) for entry in entries)
         names = {function.qualified for function in functions}
         if len(names) != len(functions):
-            raise self._damaged("two functions of one name")
+            raise self._damaged("two functions with the same name")
         self._check_instructions(attributes)
         return version, functions
 
@@ -169,7 +169,7 @@ class _Parser:
         types = self._field(table, 3, "types")
         registers = self._entry(table, 4, "register_size")
         if type(registers) is not int or not 0 <= registers <= MAX_ROWS:
-            raise self._damaged(f"a number of registers that is none: {str(registers)[:40]}")
+            raise self._damaged(f"an invalid register count: {str(registers)[:40]}")
         code = self._codes.get(id(value))
         if code is None:
             code = self._codes[id(value)] = _Code(
@@ -198,7 +198,7 @@ class _Parser:
         overload = self._text(row[1], "an operator's overload", MAX_NAME)
         count = row[2] if len(row) == 3 else -1
         if type(count) is not int:
-            raise self._damaged("a number of arguments that is not a number")
+            raise self._damaged("an argument count that is not a number")
         try:
             return OperatorUse(OperatorName.of(name, overload), count)
         except MalformedOperatorNameError as error:
@@ -248,7 +248,7 @@ class _Parser:
     def _entry(self, table: tuple[Value, ...], index: int, name: str) -> Value:
         pair = table[index] if index < len(table) else ()
         if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] != name:
-            raise self._damaged(f"no field {name!r} where it belongs")
+            raise self._damaged(f"field {name!r} is missing or out of order")
         return pair[1]
 
     def _tuple(self, value: Value, what: str) -> tuple[Value, ...]:
@@ -265,7 +265,7 @@ class _Parser:
 
     def _text(self, value: Value, what: str, limit: int) -> str:
         if not isinstance(value, str):
-            raise self._damaged(f"{what} that is not a text")
+            raise self._damaged(f"{what} that is not text")
         if len(value) > limit:
             raise self._damaged(f"{what} of {len(value)} characters")
         self._text_length += len(value)

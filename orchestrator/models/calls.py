@@ -1,7 +1,7 @@
-"""What the calls in a pickle make, as inert values.
+"""The results of the calls in a pickle, as inert values.
 
 Contract: pure. `called` returns what the runtime would have built, described, or raises `Fault`
-where its arguments are none that the runtime takes. These are the cases of `Unpickler::readGlobal`
+where the runtime does not take its arguments. These are the cases of `Unpickler::readGlobal`
 in `torch/csrc/jit/serialization/unpickler.cpp`.
 """
 
@@ -15,7 +15,7 @@ from orchestrator.models.typetexts import type_fault
 def called(function: Global, argument: Value, types: dict[int, str]) -> Value:
     """The value of a call; `function.can_be_called`.
 
-    types: the texts of types that were found good so far, by their identity.
+    types: the valid type texts so far, by identity.
     """
     if function.types_a_list:
         return _typed(function, argument, types)

@@ -1,4 +1,4 @@
-"""Whether a model can be cut for a runtime at all, said before anything is traced or compiled.
+"""Whether a runtime can run a model at all, checked before anything is traced or compiled.
 
 Contract: each check returns nothing, or raises the one error that it is about.
 """
@@ -43,7 +43,7 @@ _PACKED: Final = frozenset({"quantized", "rnn", "sparse"})
 _CLASSES: Final = "__torch__.torch.classes."
 _GENERAL_ADVICE: Final = (
     "export it with torch.jit.trace in place of torch.jit.script, or pass the scripted module "
-    "through torch.jit.freeze: both leave out branches that the model never takes; "
+    "through torch.jit.freeze: both drop branches that the model never takes; "
     "or pin a newer runtime in WORKSPACE"
 )
 
@@ -69,7 +69,7 @@ class MissingArgumentsError(OrchestratorError):
 
 
 class LapackMissingError(OrchestratorError):
-    """A model wants operators whose kernels are LAPACK's, which the runtime is built without."""
+    """A model needs operators whose kernels are LAPACK's, which the runtime is built without."""
 
 
 class UnusableClassError(OrchestratorError):
@@ -87,7 +87,7 @@ def require_inputs(info: ModelInfo, declared: bool) -> None:
     raise NoInputsError(
         "this model has no inputs to run it with",
         place=info.place,
-        expected="inputs bundled in the model, or `inputs:` beside it in app.yaml",
+        expected="inputs bundled in the model, or `inputs:` for it in app.yaml",
         seen=f"the methods {_some(info.methods)}" if info.methods else "no method",
         hint="bundle some with torch.utils.bundled_inputs.bundle_inputs before saving, "
         "or declare their shapes and dtypes in app.yaml",
@@ -95,7 +95,7 @@ def require_inputs(info: ModelInfo, declared: bool) -> None:
 
 
 def require_no_named_tuples(info: ModelInfo) -> None:
-    """Raises `NamedTupleError`: PyTorch 1.13.1 dies of such a model without a word."""
+    """Raises `NamedTupleError`: PyTorch 1.13.1 crashes on such a model without a message."""
     found = info.named_tuples
     if not found:
         return
@@ -113,7 +113,7 @@ def require_no_named_tuples(info: ModelInfo) -> None:
 def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_version: str) -> None:
     """Raises `UnknownOperatorError` if the model names an operator that `known` does not hold.
 
-    The loader wants every named operator, on branches that never run as well.
+    The loader requires every named operator, on branches that never run as well.
     """
     missing = [operator for operator in info.root_operators if operator not in known]
     if not missing:
@@ -165,8 +165,8 @@ def require_no_lapack(
     """
     wanted = [name for name in failed_in if name.partition(".")[0] in lapack]
     if wanted:
-        way = ", which called ".join(failed_in)
-        raise _lapack_missing("calls", wanted[:1], place, runtime_version, f"raised in {way}")
+        path = ", which called ".join(failed_in)
+        raise _lapack_missing("calls", wanted[:1], place, runtime_version, f"raised in {path}")
 
 
 def _lapack_missing(
@@ -179,9 +179,9 @@ def _lapack_missing(
         place=place,
         expected=f"operators of PyTorch {runtime_version} that have kernels without LAPACK",
         seen=_some(operators),
-        hint="where it is of constants, compute it before the model is exported; else outside of"
-        " the model, or write it in other operators, as the inverse of a small matrix by its"
-        " formula",
+        hint="compute results of constants before the export; compute others outside of"
+        " the model, or express them in other operators, such as the closed form for the inverse"
+        " of a small matrix",
         details=details,
     )
 
@@ -203,9 +203,9 @@ class Misfit:
 
 
 def misfits(info: ModelInfo, taken: Mapping[str, Arguments]) -> tuple[Misfit, ...]:
-    """The calls of a model that the runtime loads and cannot make; sorted.
+    """The calls of a model that the runtime loads and cannot execute; sorted.
 
-    taken: operator -> arguments in the runtime; operators that it does not hold are not looked at.
+    taken: operator -> arguments in the runtime; other operators are ignored.
     With too many the interpreter calls the operator with the last ones, and leaves the others where
     the result should be; with too few it fails where the call is reached
     (torch/csrc/jit/mobile/function.cpp, `makeOperatorFunction`). A call that no input reaches does
@@ -235,11 +235,11 @@ def require_arguments(
         return
     if extra:
         error: type[OrchestratorError] = ExtraArgumentsError
-        what = f"this model passes more arguments than operators of PyTorch {runtime_version} take"
+        what = f"this model passes more arguments than PyTorch {runtime_version}'s operators take"
         limits = {misfit.operator: f"at most {misfit.takes.most}" for misfit in extra}
     else:
         error = MissingArgumentsError
-        what = f"this model passes fewer arguments than operators of PyTorch {runtime_version} take"
+        what = f"this model passes fewer arguments than PyTorch {runtime_version}'s operators need"
         limits = {misfit.operator: f"at least {misfit.takes.least}" for misfit in wrong}
     raise error(
         what,
@@ -255,7 +255,7 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
     """Raises `UnusableClassError` if the model holds an object of a class outside of `usable`.
 
     usable: names such as `quantized.EmbeddingPackedParamsBase`. The loader makes such an object
-    before anything runs, and dies of one that it cannot make.
+    before anything runs, and crashes on one that it cannot create.
     """
     names = [name.removeprefix(_CLASSES) for name in info.custom_classes]
     missing = [name for name in names if name not in usable]
@@ -263,7 +263,7 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         return
     packed = all(name.split(".")[0] in _PACKED for name in missing)
     raise UnusableClassError(
-        f"this model holds objects that this build of PyTorch {runtime_version} cannot make",
+        f"this model holds objects that this build of PyTorch {runtime_version} cannot create",
         place=info.place,
         expected=f"objects of {', '.join(sorted(usable))}, or none" if usable else "none",
         seen=_some(missing),
@@ -271,7 +271,7 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         " does not have, such as convolutions in three dimensions and sparse ones: export these"
         " layers in float32"
         if packed
-        else "they belong to a library that this runtime does not hold: export the model without"
+        else "they belong to a library that this runtime does not include: export the model without"
         " them",
     )
 
@@ -347,6 +347,6 @@ def _advice_on(operator: OperatorName, namespaces: Collection[str]) -> str | Non
     if operator.namespace in namespaces:
         return None
     return (
-        f"{operator} belongs to another library than PyTorch, which this runtime does not hold: "
+        f"{operator} belongs to a library other than PyTorch, which this runtime does not include: "
         "write that part of the model in PyTorch's own operators"
     )

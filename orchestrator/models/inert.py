@@ -1,4 +1,4 @@
-"""What a PyTorch pickle may say, as values that do nothing.
+"""The contents of a PyTorch pickle, as inert values.
 
 `Value` is the type of everything that `read_pickle` returns. The names that a pickle may mention
 are those of `Unpickler::readGlobal` in `torch/csrc/jit/serialization/unpickler.cpp`.
@@ -56,7 +56,7 @@ _KNOWN: Final = {
 
 
 class Fault(Exception):
-    """What is wrong with a value, in words; whoever knows the file makes an error of it."""
+    """A fault of a value; a caller that knows the file turns it into an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ _HOLDERS: Final = frozenset({tuple, list, Call, Pairs})
 
 
 def nesting_fault(root: Value) -> str | None:
-    """What is wrong with how a value holds others, in words; nothing here recurses."""
+    """The fault in how values are nested, or None; nothing here recurses."""
     # 0 from the moment a value is entered until all that it holds is known
     heights: dict[int, int] = {}
     todo = _holders((root,))
@@ -133,16 +133,16 @@ def nesting_fault(root: Value) -> str | None:
             inside = _inside(value)
             heights[id(value)] = 0 if inside else 1
             if len(heights) > MAX_HOLDERS:
-                return f"more than {MAX_HOLDERS} values that hold others"
+                return f"more than {MAX_HOLDERS} nested containers"
             if any(heights.get(id(one)) == 0 for one in inside):
-                return "a value that holds itself"
+                return "a value that contains itself"
             if inside:
                 todo += [one for one in inside if id(one) not in heights]
                 continue
         elif height == 0:
             height = 1 + max(heights[id(one)] for one in _inside(value))
             if height > MAX_DEPTH:
-                return f"values more than {MAX_DEPTH} deep in each other"
+                return f"values nested more than {MAX_DEPTH} deep"
             heights[id(value)] = height
         todo.pop()
     return None

@@ -1,7 +1,7 @@
-"""What a `.ptl` names and holds, known without running it.
+"""The contents of a `.ptl`, read without running it.
 
 Contract: `read_model` returns a `ModelInfo`, or raises one of the errors of this package;
-it never executes, imports or builds anything that the file asks for.
+it never executes, imports or builds anything that the file names.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BundledInputs:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model as data; two files with the same content are equal, wherever they lie.
+    """A model as data; two files with the same content are equal, whatever their paths.
 
     `place` is for messages. `size` is the file's, in bytes. `archive_version` decides whether the
     runtime rewrites old operators on loading. `custom_classes` are qualified names such as
@@ -69,8 +69,8 @@ class ModelInfo:
 
     packings      (custom class, version) of the formats in which weights are packed, as far as the
                   objects say it
-    own_methods   what an app can call, without what bundling of inputs added
-    bundled_call  a call with the first of the inputs inside, where it can be told
+    own_methods   what an app can call, without the methods that bundling of inputs added
+    bundled_call  a call with the first of the inputs inside, where it is known
     """
 
     place: Place = field(compare=False)
@@ -210,12 +210,12 @@ def _bundled_inputs(functions: Iterable[Function], data: Value) -> tuple[Bundled
 
 
 def _counts(data: Value) -> Mapping[str, int]:
-    """Method -> how many inputs lie in the module for it."""
+    """Method -> how many inputs the module has for it."""
     return {method: len(inputs) for method, inputs in _stored(data).items()}
 
 
 def _stored(data: Value) -> Mapping[str, list[Value]]:
-    """Method -> the inputs that lie in the module for it."""
+    """Method -> the inputs that the module has for it."""
     if not isinstance(data, Call) or not isinstance(data.argument, Pairs):
         return {}
     return {
@@ -234,7 +234,7 @@ def _class_of(data: Value) -> str:
 def _first_call(
     bundled: Iterable[BundledInputs], functions: Iterable[Function], data: Value
 ) -> MethodCall | None:
-    """Of `forward`, where it has inputs, else of the first method that can be told."""
+    """Of `forward`, where it has inputs, else of the first method with a known call."""
     stored = _stored(data)
     methods = sorted((one.method for one in bundled), key=lambda name: name != "forward")
     for method in methods[:_TRIED]:

@@ -1,9 +1,9 @@
-"""A function's instructions: whether what they refer to is there.
+"""A function's instructions: whether their operands are valid.
 
-Contract: pure. `instruction_fault` returns what is wrong, in words, or None. The runtime's
-interpreter looks most of it up unchecked (`torch/csrc/jit/mobile/interpreter.cpp`,
-`InterpreterState::run` and `reg`; `Object::getSlot`). How many values lie on its stack is not
-followed here: that depends on the operators' schemas, which are the runtime's.
+Contract: pure. `instruction_fault` returns a fault as text, or None. The runtime's
+interpreter uses most operands unchecked (`torch/csrc/jit/mobile/interpreter.cpp`,
+`InterpreterState::run` and `reg`; `Object::getSlot`). The depth of its stack is not
+checked here: it depends on the operators' schemas, which the runtime has.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WHAT: Final = {
     "F": "function",
     "I": "number",
 }
-# Setting an attribute makes all that come before it.
+# Setting an attribute creates all attributes before it.
 MAX_SLOTS: Final = 2**16
 # struct Instruction: int32_t X, uint16_t N
 _NUMBERS: Final = range(2**31)
@@ -58,7 +58,7 @@ class Tables:
 
 
 def instruction_fault(rows: Sequence[Value], tables: Tables) -> str | None:
-    """What is wrong with the instructions of one function."""
+    """The first fault in the instructions of one function."""
     ranges = {
         "O": range(tables.operators),
         "R": range(1, tables.registers + 1),
@@ -70,15 +70,15 @@ def instruction_fault(rows: Sequence[Value], tables: Tables) -> str | None:
     }
     for at, row in enumerate(rows):
         if not _is_instruction(row):
-            return f"an instruction {at} that the interpreter does not have"
+            return f"instruction {at}, which the interpreter does not have"
         name, x, n = row
         kind = _OPERANDS[name]
-        # A jump counts from its own place.
+        # A jump is relative to its own index.
         within = range(-at, len(rows) - at) if kind == "P" else ranges.get(kind)
         if within is not None and x not in within:
-            return f"an instruction {at}, {name}, that refers to {_WHAT[kind]} {x}"
+            return f"instruction {at}, {name}, which refers to missing {_WHAT[kind]} {x}"
         if not _counts_well(name, x, n, tables):
-            return f"an instruction {at}, {name}, that asks for {n}"
+            return f"instruction {at}, {name}, with invalid operand {n}"
     return None
 
 
@@ -100,7 +100,7 @@ def _is_instruction(row: Value) -> TypeGuard[tuple[str, int, int]]:
 
 
 def _counts_well(name: str, x: int, n: int, tables: Tables) -> bool:
-    """Whether the second operand is one that the interpreter can do with."""
+    """Whether the interpreter can handle the second operand."""
     match name:
         case "STOREN":
             return x + n <= tables.registers + 1

@@ -1,7 +1,7 @@
-"""What can be called in a model, for those who use it: its own methods, and a call with its inputs.
+"""The callable methods of a model, for its users, and an example call with its inputs.
 
-Contract: pure, and never an error: what has no plain name, type or value is left out, since a model
-that runs is not refused for what a README cannot say of it.
+Contract: pure, and never an error: methods without plain names, types or values are omitted, since
+a README that cannot describe them is no reason to refuse a model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DTYPES: Final = {
 
 
 class _Unsaid(Exception):
-    """A value that a call cannot be written with."""
+    """A value that an example call cannot contain."""
 
 
 def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
@@ -77,7 +77,7 @@ def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
 
 
 def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> Call | None:
-    """The call of a method with the first of the inputs that lie in a model for it."""
+    """The call of a method with the first of its inputs in the model."""
     if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], tuple):
         return None
     unfolding = {f"_generate_bundled_inputs_for_{method}", "_generate_bundled_inputs"}

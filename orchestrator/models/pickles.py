@@ -9,8 +9,8 @@ This is an interpreter of the opcodes that PyTorch's own reader knows
 `pickle.Unpickler`: that one would still accept opcodes which PyTorch refuses, allocate a memo table
 as long as a hostile index says, and hash attacker-made keys. What is refused here is what the
 runtime refuses as well, and what would harm it: indices of its memo that it would make room for,
-values nested so deep that it dies of freeing them, values that hold themselves, tensors outside of
-their storage.
+values nested so deep that freeing them overflows the stack, values that contain themselves, tensors
+outside of their storage.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_TENSORS = 20_000
 
 
 class UnsafePickleError(OrchestratorError):
-    """A pickle in the model asks for an object or an opcode that no model needs."""
+    """A pickle in the model references an object or an opcode that no model needs."""
 
 
 @dataclass
@@ -67,13 +67,13 @@ def read_pickle(
 ) -> Pickle:
     """The value of one pickle; `record` is its path in the archive, for messages.
 
-    tensors: what its tensors may refer to, nothing if left out. steps: `MAX_STEPS` if left out.
+    tensors: what its tensors may refer to, nothing by default. steps: `MAX_STEPS` by default.
     """
     machine = _Machine(data, record, place, tensors or Tensors({}, ""))
     try:
         value = machine.run(steps or Steps(MAX_STEPS))
     except (IndexError, KeyError, ValueError, struct.error) as error:
-        raise machine.damaged("it ends early or refers to what is not there") from error
+        raise machine.damaged("it is truncated or refers to a missing value") from error
     except Fault as fault:
         raise machine.damaged(str(fault)) from fault
     classes = {known.qualified for known in machine.globals.values() if known.is_model_class}
@@ -128,7 +128,7 @@ class _Machine:
 
     def _unsafe(self, seen: str) -> UnsafePickleError:
         return UnsafePickleError(
-            "this model asks for something that no model needs",
+            "this model's pickle is not safe to load",
             place=self._place,
             expected=f"only tensors, lists and the model's own classes in {self._record}",
             seen=seen,
@@ -137,8 +137,8 @@ class _Machine:
 
     def _only_value(self) -> Value:
         if len(self._stack) != 1:
-            raise self.damaged(f"it leaves {len(self._stack)} values in place of one")
-        # No opcode drops a value that holds others: all there is hangs on this one.
+            raise self.damaged(f"it leaves {len(self._stack)} values on the stack instead of one")
+        # No opcode drops a container: all values are reachable from this one.
         fault = nesting_fault(self._stack[0])
         if fault:
             raise self._unsafe(fault)
@@ -233,7 +233,7 @@ class _Machine:
         values = self._since_mark()
         target = self._stack[-1]
         if not isinstance(target, list):
-            raise self.damaged("an append to what is not a list")
+            raise self.damaged("an append to a value that is not a list")
         target.extend(values)
 
     def dict_since_mark(self) -> None:
@@ -243,7 +243,7 @@ class _Machine:
         values = self._since_mark()
         target = self._stack[-1]
         if not isinstance(target, Pairs):
-            raise self.damaged("an item set in what is not a dictionary")
+            raise self.damaged("an item set in a value that is not a dictionary")
         target.entries.extend(self._paired(values))
 
     def _paired(self, values: list[Value]) -> list[tuple[Value, Value]]:
@@ -252,14 +252,14 @@ class _Machine:
         return list(zip(values[::2], values[1::2], strict=True))
 
     def new_object(self) -> None:
-        # The attributes come with BUILD; the argument tuple means nothing, and so is empty.
+        # BUILD brings the attributes; the argument tuple is unused, and therefore empty.
         if self._stack.pop() != ():
             raise self.damaged("an object made with arguments")
 
     def call(self) -> None:
         argument, function = self._stack.pop(), self._stack.pop()
         if not isinstance(function, Global) or not function.can_be_called:
-            raise self._unsafe("a call of what is not a named class")
+            raise self._unsafe("a call of something other than a named class")
         if function.is_model_class and isinstance(argument, Pairs):
             self.attributes = max(self.attributes, len(argument.entries))
         if function.is_model_class and isinstance(argument, tuple):

@@ -1,11 +1,11 @@
 """The tensors that a pickle describes: each within its storage, each storage within its record.
 
 Contract: pure. `read_pickle` asks here whenever a pickle makes a storage (`Tensors.check_storage`)
-or a tensor (`check_tensor`); what is wrong is raised as `Fault`. The runtime trusts these
-numbers: it takes lengths, offsets, sizes and strides as they stand (`Unpickler::readInstruction`,
+or a tensor (`check_tensor`); faults are raised as `Fault`. The runtime trusts these
+numbers: it uses lengths, offsets, sizes and strides unchecked (`Unpickler::readInstruction`,
 case BINPERSID, and `Unpickler::rebuildTensor` in `torch/csrc/jit/serialization/unpickler.cpp`), and
-kernels read and write by them. Asked here is that all of it stays inside of the record, and that
-no product leaves an int64.
+kernels read and write by them. The checks here keep all of it inside the record, and
+every product inside an int64.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Tensors:
     """What the tensors of one pickle may refer to.
 
     records  the archive's records, and how many bytes each has
-    folder   where this pickle's storages lie among them, such as `data/`
+    folder   the folder of this pickle's storages among them, such as `data/`
     """
 
     records: Mapping[str, int]
@@ -60,7 +60,7 @@ class Tensors:
         record = self.folder + key
         # The runtime does not look for the record of an empty one.
         if claimed > self.records.get(record, 0):
-            held = f"has {self.records[record]}" if record in self.records else "is not there"
+            held = f"has {self.records[record]}" if record in self.records else "does not exist"
             raise Fault(f"a storage of {claimed} bytes in {record[:120]!r}, which {held}")
 
 
@@ -136,18 +136,18 @@ def _check_quantised(tensor: _Tensor, scheme: Value) -> None:
 
 
 def _check_sparse(layout: Value, sizes: Value, parts: list[Value]) -> None:
-    """Indices and values; what the indices say lies in their records, and is not looked at."""
+    """Indices and values; the contents of the indices are in their records, and are not read."""
     needed = {_SPARSE: 2, _SPARSE_CSR: 3}.get(_number(layout, "a layout"))
     if needed is None or len(parts) < needed:
         raise Fault("a sparse tensor without its indices and values")
     *indices, values = [_plain(part) for part in parts[:needed]]
     if any(index.type not in ("LongStorage", "IntStorage") for index in indices):
-        raise Fault("a sparse tensor whose indices are no whole numbers")
+        raise Fault("a sparse tensor whose indices are not integers")
     _check_product(_numbers(sizes, "a size"), STORAGE_SIZES[values.type])
 
 
 def _check_product(sizes: tuple[int, ...], item: int) -> None:
-    # A size of 0 does not save the others: PyTorch multiplies some of them alone.
+    # A size of 0 does not excuse the others: PyTorch multiplies some of them alone.
     if prod(filter(None, sizes)) * item >= _LIMIT:
         raise Fault("a tensor of 2**63 bytes or more")
 

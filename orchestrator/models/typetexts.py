@@ -1,8 +1,8 @@
 """The texts of types, as TorchScript writes them: `Dict[str, List[Tensor]]`.
 
 The runtime parses them when it loads a model (`torch/csrc/jit/mobile/type_parser.cpp`,
-`TypeParser::parse`), one level of its stack for each pair of brackets. Nothing is parsed here: what
-the text says is the runtime's to judge, and only what would harm it is looked for.
+`TypeParser::parse`), one level of its stack for each pair of brackets. Nothing is parsed here:
+the runtime judges the text, and only what would harm the runtime is checked.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ MAX_BRACKETS: Final = 64
 
 
 def type_fault(text: str) -> str | None:
-    """What is wrong with a type's text, in words; None where nothing is."""
+    """The fault of a type's text; None where there is none."""
     if len(text) > MAX_TYPE:
         return f"a type of {len(text)} characters"
     # Few types have that many brackets at all.
     if text.count("[") > MAX_BRACKETS and _deepest(text) > MAX_BRACKETS:
-        return f"a type of more than {MAX_BRACKETS} types in each other"
+        return f"a type nested more than {MAX_BRACKETS} deep"
     return None
 
 

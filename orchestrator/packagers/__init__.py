@@ -1,4 +1,4 @@
-"""From linked libraries to what a developer adds to an app.
+"""Packages of delivered libraries, for developers of apps.
 
 `deliver` makes a variant's folder, `PACKAGERS` the packages of one app's folders.
 """

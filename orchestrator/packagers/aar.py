@@ -1,4 +1,4 @@
-"""An Android library of all of an app's Android ABIs, and what belongs beside it.
+"""An Android library with all of an app's Android ABIs, and its companion files.
 
     <name>.aar                      Java API, libraries, prefab modules
     <name>-sources.jar              the Java API's sources, as Maven repositories have them
@@ -73,7 +73,7 @@ class NotForAndroidError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the packages are made of; `version` has what marks one that is not whole."""
+    """What the packages are made of; `version` has the marks of an incomplete one."""
 
     variants: tuple[AndroidVariant, ...]
     sources: tuple[File, ...]
@@ -96,7 +96,7 @@ def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
 
 
 def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
-    """Makes the AAR of an app's delivered folders, and what is beside it.
+    """Makes the AAR of an app's delivered folders, and its companion files.
 
     Raises `NotForAndroidError`, `JavaCompileError`, the errors of `elf.check`, and what
     `read_delivery` and `write_package` raise.
@@ -142,10 +142,10 @@ def _facts(manifest: Manifest) -> AndroidFact:
     facts = manifest.toolchain.android
     if "aar" not in PLATFORMS[manifest.system].packages or facts is None:
         raise NotForAndroidError(
-            f"{manifest.abi} is not an ABI of Android",
-            expected="a variant for Android, and its least API level",
+            f"{manifest.abi} is not an Android ABI",
+            expected="a variant for Android, with a minimum API level",
             seen=manifest.system if facts else f"{manifest.system}, no API level",
-            hint="take `aar` out of the app's packages, or the ABI out of its targets",
+            hint="remove `aar` from the app's packages, or the ABI from its targets",
         )
     return facts
 
@@ -190,7 +190,7 @@ def _write(target: BinaryIO, contents: Callable[[], Iterable[File]]) -> None:
 
 
 def _aar(parts: _Parts) -> Iterator[File]:
-    """All in one file, for who adds it by hand."""
+    """All in one file, for adding it by hand."""
     yield from _texts(parts, java_package(parts.manifest.app))
     yield from _java_side(parts)
     yield from prefab_files(parts.variants)

@@ -52,7 +52,7 @@ class JavaCompileError(OrchestratorError):
 
 @dataclass(frozen=True)
 class JavaCompiler:
-    """A javac that was found, and what it says that it is (`javac 17.0.15`)."""
+    """A javac that was found, and its version (`javac 17.0.15`)."""
 
     program: str
     version: str

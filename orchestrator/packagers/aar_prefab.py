@@ -2,8 +2,8 @@
 
     prefab/prefab.json
     prefab/modules/<app>_torch/                 the shared library; libtorch_app.h
-    prefab/modules/<app>_torch_core/            static: linked by need; PyTorch's headers
-    prefab/modules/<app>_torch_registrations/   static: linked whole
+    prefab/modules/<app>_torch_core/            static: linked on demand; PyTorch's headers
+    prefab/modules/<app>_torch_registrations/   static: alwayslink
 
 The C API's module needs nothing else: its header is C, and no C++ of it is visible, so it suits
 every STL. The C++ API is in two static modules, as in every delivered folder. Prefab's targets
@@ -92,7 +92,7 @@ def _library(name: str, variant: AndroidVariant, file: File, *, static: bool) ->
         {
             "abi": variant.abi,
             "api": facts.api,
-            # the least that prefab asks for; the stand-in is no NDK of any release
+            # the minimum that prefab requires; the stub sysroot is no NDK release
             "ndk": facts.ndk or 0,
             "stl": "none" if hidden else facts.stl,
             "static": static,
@@ -131,7 +131,7 @@ def _cxx_headers(
 def _headers(module: str, by_abi: Mapping[str, Mapping[str, File]]) -> Iterator[File]:
     """A module's headers: one folder for all ABIs, or one for each where a header differs.
 
-    A folder beside a library takes the place of the module's own, so each of them is whole.
+    A folder next to a library replaces the module's own, so each of them is complete.
     """
     digests: dict[str, set[str]] = {}
     for headers in by_abi.values():

@@ -97,10 +97,10 @@ def _refuse_other_systems(manifest: Manifest) -> None:
     target = manifest.toolchain.target or ""
     if not PLATFORMS[manifest.system].has_package("deb", c_library_of(target)):
         raise NotForDebianError(
-            f"{manifest.abi} is not an ABI of Debian",
+            f"{manifest.abi} is not a Debian architecture",
             expected="Linux with glibc",
             seen=f"{manifest.system} ({target})" if target else manifest.system,
-            hint="take `deb` out of the app's packages, or the ABI out of its targets",
+            hint="remove `deb` from the app's packages, or the ABI from its targets",
         )
 
 
@@ -283,7 +283,7 @@ def _control(package: _Package, manifest: Manifest) -> list[File]:
         f" {', '.join(model.name for model in manifest.models)} ({manifest.abi}).",
     }
     if not manifest.for_release:
-        fields["Description"] += f"\n {NOT_FOR_RELEASE}: built with a stand-in toolchain."
+        fields["Description"] += f"\n {NOT_FOR_RELEASE}: built against a stub sysroot."
     text = "".join(f"{field}: {value}\n" for field, value in fields.items())
     sums = "".join(
         f"{_md5(file)}  {file.path}\n" for file in sorted(package.files, key=lambda f: f.path)

@@ -1,6 +1,6 @@
 """Signs texts with a minisign secret key: a file that `minisign -G` wrote.
 
-Contract: the key file is read when the key is opened, its password is only tried when something is
+Contract: the key file is read when the key is opened, its password is used only when something is
 signed: that takes a second and, as minisign sets it (libsodium's `SENSITIVE`), 1 GB of memory. The
 same text, comment and key give the same bytes.
 """
@@ -22,7 +22,7 @@ _MOST_BYTES: Final = 4096
 
 
 class SigningKeyUnreadableError(OrchestratorError):
-    """The key that packages are to be signed with is not there, or cannot be read."""
+    """The signing key does not exist or cannot be read."""
 
 
 class SigningKeyDamagedError(OrchestratorError):
@@ -30,12 +30,12 @@ class SigningKeyDamagedError(OrchestratorError):
 
 
 class SigningKeyLockedError(OrchestratorError):
-    """The signing key has a password, which is not given, or another one."""
+    """The signing key has a password, which is not given, or a wrong one."""
 
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A secret key that was read, perhaps encrypted: its file, who declares it, its password."""
+    """A secret key, possibly encrypted: its file, where it is declared, its password."""
 
     path: Path
     place: Place
@@ -60,7 +60,7 @@ class SigningKey:
                 # one without a password is not checked when it is read
                 key.get_public_key().verify(text, signature)
             except minisign.VerifyError as cause:
-                raise _damaged(self.path, self.place, "a key that does not fit itself") from cause
+                raise _damaged(self.path, self.place, "an inconsistent key") from cause
         return bytes(signature) + b"\n"
 
     def _unlock(self, key: minisign.SecretKey) -> None:
@@ -69,7 +69,7 @@ class SigningKey:
         try:
             key.decrypt(self.password)
         except MemoryError as cause:
-            raise self._locked("too little memory for it: minisign's keys need 1 GB") from cause
+            raise self._locked("not enough memory: minisign needs 1 GB to decrypt a key") from cause
         except ValueError as cause:
             raise self._locked(f"{SIGNING_PASSWORD}: {cause}") from cause
 
@@ -97,7 +97,7 @@ def open_key(path: Path, place: Place, password: str | None) -> SigningKey:
             place=place,
             expected="a minisign secret key",
             seen=cause.strerror or str(cause),
-            hint="write one with `minisign -G -s FILE -p PUBLIC_FILE`, or take `signing` away",
+            hint="write one with `minisign -G -s FILE -p PUBLIC_FILE`, or remove `signing`",
         ) from cause
     try:
         if len(content) > _MOST_BYTES:

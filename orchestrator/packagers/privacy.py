@@ -16,7 +16,7 @@ from orchestrator.errors import OrchestratorError
 
 
 class UnexplainedCallError(OrchestratorError):
-    """A library calls a function that needs a reason, and we know of none."""
+    """A library calls a function that requires a declared reason, and there is none."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def accessed(symbols: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         used = sorted(called & api.functions)
         if used and api.reason is None:
             raise UnexplainedCallError(
-                "the library calls a function that Apple wants a reason for",
+                "the library calls a function for which Apple requires a declared reason",
                 expected=f"no function of {api.category}",
                 seen=", ".join(used),
-                hint="find out which unit calls it, and leave that out",
+                hint="find the unit that calls it, and exclude it",
             )
         if used and api.reason is not None:
             found[api.category] = (api.reason,)

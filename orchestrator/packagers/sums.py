@@ -2,8 +2,8 @@
 
 Contract: it lists all packages of ours in the folder, sorted, and of one that is a folder each
 file, so that equal packages have an equal list. It is a package file of ours like the others: one
-that somebody changed is not replaced. While packages are being replaced it tells of those before,
-so that a check in between fails; the next build mends it.
+that somebody changed is not replaced. While packages are being replaced it still lists the old
+ones, so that a check in between fails; the next build repairs it.
 
 The signature is minisign's (jedisct1.github.io/minisign, "Signature format"), of the list's BLAKE2b
 digest; its trusted comment, which it covers, says which package and version the list is of.
@@ -29,7 +29,7 @@ _HINT: Final = "move it away, and build again"
 
 
 def write_sums(folder: Path, key: SigningKey | None, comment: str) -> bool:
-    """Bring the list and its signature up to date; tells whether anything was written.
+    """Bring the list and its signature up to date; returns whether anything was written.
 
     Without packages of ours there is no list, without a key no signature. Raises
     `ForeignFileError`, `UnwritableError`, and what `SigningKey.sign` raises.

@@ -12,7 +12,7 @@
       PrivacyInfo.xcprivacy, README.md, manifest.json, sbom.cdx.json, licences/
 
 Contract: see `delivered.Packager`. Every object in it is checked: platform, least version,
-processor, and that the library offers the C API and nothing else. The headers lie in a folder of
+processor, and that the library exports the C API and nothing else. The headers lie in a folder of
 the module's name: Xcode copies all `Headers` into one place, where two module maps would meet.
 """
 
@@ -129,7 +129,7 @@ def module_name(manifest: Manifest) -> str:
 
 
 def minimum_of(manifest: Manifest) -> str:
-    """The least iOS version of a variant, from its toolchain's target."""
+    """The minimum iOS version of a variant, from its toolchain's target."""
     match = _TARGET.search(manifest.toolchain.target or "")
     if match is None:
         raise MixedVariantsError(
@@ -152,7 +152,7 @@ def _refuse_mixed(manifests: Sequence[Manifest]) -> None:
         ]
         if same[0] != same[1]:
             raise MixedVariantsError(
-                "the variants are not of one state of one app",
+                "the variants come from different builds",
                 expected=f"{first.package_name} {first.version}, as for {first.abi}",
                 seen=f"{manifest.package_name} {manifest.version} for {manifest.abi}",
                 hint="build them together",
@@ -165,7 +165,7 @@ def _refuse_mixed(manifests: Sequence[Manifest]) -> None:
                 f"two variants are for {manifest.system} on {manifest.processor}",
                 expected="one variant for each platform and processor",
                 seen=f"{seen[key]} and {manifest.abi}",
-                hint="take one of them out of the app's targets, or package them apart",
+                hint="remove one of them from the app's targets, or package them separately",
             )
         seen[key] = manifest.abi
 

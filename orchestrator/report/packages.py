@@ -1,4 +1,4 @@
-"""What a build tells about packages: those made, and those that an ABI is missing for."""
+"""What a build reports about packages: those made, and those not made for want of an ABI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PackageFile:
 
 @dataclass(frozen=True)
 class MissingAbi:
-    """An ABI that belongs into a package and cannot be put there, and why in a few words."""
+    """An ABI that belongs to a package and cannot be included, and a short reason."""
 
     abi: str
     why: str

@@ -1,4 +1,4 @@
-"""What `plan` tells: what each variant needs, what of it is in the cache, and who shares it.
+"""The report of `plan`: what each variant needs, what of it is in the cache, and who shares it.
 
 Contract: pure. `plan_report` makes the value; `to_json` is its documented form and `show` prints
 it, with colour on a terminal and as the same bytes everywhere else.
@@ -27,7 +27,7 @@ class PlannedVariant:
     """One app for one ABI, as planned.
 
     compiles         its units, each once
-    budget_bytes     the most that its library may have; None without a budget
+    budget_bytes     the maximum size of its library; None without a budget
     estimated_bytes  of the stripped shared library, from the index; None where it is not known
     generated        whether torchgen has written its registrations; if not, they count as not
                      cached and as shared with nobody but an equal request
@@ -47,7 +47,7 @@ class PlannedVariant:
 
 @dataclass(frozen=True)
 class VariantRow:
-    """What is told of one variant.
+    """The report on one variant.
 
     cached       units whose objects the cache has
     shared       units whose objects other variants of this plan use too
@@ -282,14 +282,15 @@ def _sums(report: PlanReport) -> list[str]:
     ]
     lines += [
         f"//apps/{row.app}:{row.abi} is estimated at {human_bytes(row.estimated_bytes or 0)},"
-        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are right to within"
-        " a fifth"
+        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are accurate to"
+        " within a fifth"
         for row in report.variants
         if row.is_over_budget
     ]
     missing = sum(not row.generated for row in report.variants)
     if missing:
         lines.append(
-            f"registrations of {missing:,} variants are not generated yet: they count as to compile"
+            f"{missing:,} variants have no generated registrations yet:"
+            " their units count as not cached"
         )
     return lines

@@ -1,8 +1,8 @@
 """Shows a build's progress: a live line on a terminal, else one line at its start and end, and one
-every half minute in between: CI systems end jobs that are silent for minutes, and a link is.
+every 30 seconds in between: CI systems end jobs that print nothing for minutes, as links do.
 
-Contract: writes to the console that it is given and to nothing else. What commands say (warnings,
-errors) is passed on whole in either case.
+Contract: writes to the console that it is given and to nothing else. Output of commands (warnings,
+errors) is passed on unchanged in either case.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class ProgressView:
     """A context manager around ninja's run; `feed` takes its lines.
 
     `auto_refresh` lets a thread keep the clock ticking; without it each line refreshes. With
-    `verbose`, each command that has run is told. `beat` is how long nothing is said at most where
-    there is no terminal, in seconds.
+    `verbose`, each command that was run is printed. `beat` is the longest silence in seconds
+    without a terminal.
     """
 
     def __init__(
@@ -78,29 +78,29 @@ class ProgressView:
             self._beating.join()
         state = self._progress.snapshot()
         if state.total:
-            self._say(f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}")
+            self._print(f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}")
 
     def feed(self, line: str) -> None:
         """Takes one line of ninja's output."""
         before = self._progress.snapshot().finished
         if not self._progress.feed(line):
-            self._say(line)
+            self._print(line)
         elif self._verbose and self._progress.snapshot().finished > before:
             state = self._progress.snapshot()
-            self._say(f"[{state.finished}/{state.total}] {state.last}")
+            self._print(f"[{state.finished}/{state.total}] {state.last}")
         elif not self._announced:
             self._announced = True
             if not self._live:
                 state = self._progress.snapshot()
-                self._say(f"{state.total} to run{_about(state)}")
+                self._print(f"{state.total} to run{_about(state)}")
         if self._live and not self._live.auto_refresh:
             self._live.refresh()
 
     def _beats(self) -> None:
         while not self._over.wait(self._beat):
-            self._say(beat_line(self._progress.snapshot()))
+            self._print(beat_line(self._progress.snapshot()))
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         # soft_wrap: a compiler's line is not ours to break.
         self._console.print(Text.from_ansi(text), soft_wrap=True, highlight=False)
 
@@ -109,9 +109,9 @@ class ProgressView:
 
 
 def live_line(state: Snapshot) -> Text:
-    """The line on a terminal; the names at its end are cut where the terminal ends."""
+    """The line on a terminal; the names at its end are cut at the terminal's width."""
     if not state.total:
-        return Text("looking for what has changed")
+        return Text("checking for changes")
     filled = _BAR * state.finished // state.total
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("━" * filled, style="green")
@@ -123,9 +123,9 @@ def live_line(state: Snapshot) -> Text:
 
 
 def beat_line(state: Snapshot) -> str:
-    """What is told now and then where there is no terminal."""
+    """The line that is printed at intervals without a terminal."""
     if not state.total:
-        return "looking for what has changed"
+        return "checking for changes"
     line = f"{state.finished} of {state.total} run after {exact_seconds(state.elapsed)}"
     names = ", ".join(_short(name) for name in state.running)
     return f"{line}{_about(state)}" + (f": {names}" if names else "")

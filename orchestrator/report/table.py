@@ -1,4 +1,4 @@
-"""What a build tells at its end: one row a variant, for people and for machines.
+"""The report of a build: one row a variant, for people and for machines.
 
 Contract: `BuildReport` is a value; `to_json` is its documented form and `show` prints it. Away from
 a terminal the text has no colour and no box drawing, no trailing blanks, and the same bytes for the
@@ -35,9 +35,9 @@ class VariantReport:
 
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None
-    where the build did not get so far, and `problem` says why in a few words, `error` in full.
-    `made_as` is the ABI of the same app that ran, and that this one, which did not run here, is
-    made as.
+    where the build did not get so far; `problem` has a short reason, `error` the full one.
+    `made_as` is the executed ABI of the same app to which this one, not executed here, is
+    structurally identical.
     """
 
     app: str
@@ -66,7 +66,7 @@ class BuildReport:
     """A build: its variants and packages, how many actions ran, its wall seconds, and the errors
     that are of no single variant.
 
-    replayed: it is the report of the build before, of which nothing has changed; nothing was done.
+    replayed: the report of the previous build; everything is up to date, and nothing was run.
     """
 
     variants: tuple[VariantReport, ...]
@@ -186,10 +186,10 @@ def _parts(report: BuildReport, width: int | None = None) -> Iterator[Renderable
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, whether it has numbers, and when it is left out.
+    """A column: its heading, whether it has numbers, and when it is omitted.
 
-    leaves  on a terminal that is too narrow for all columns those with a number leave, the lowest
-            first; None stays
+    leaves  on a terminal that is too narrow for all columns those with a number are dropped, the
+            lowest first; None stays
     wraps   its texts may take several lines
     """
 
@@ -236,7 +236,7 @@ def new_table(columns: Sequence[Column], rows: Sequence[Row], width: int | None)
     for row in rows:
         whole = row.style if isinstance(row.style, str) else ""
         styles = {} if isinstance(row.style, str) else row.style
-        # as texts: what went wrong may be told of names with brackets, which rich takes for markup
+        # as texts: messages may have names with brackets, which rich takes for markup
         cells = (
             Text(visible(row.cells[n]), style=styles.get(columns[n].name, "") if fancy else "")
             for n in kept
@@ -310,7 +310,7 @@ def _cells(variant: VariantReport) -> list[str]:
     saved = variant.saved_percent
     verdict = variant.problem or variant.verified or UNKNOWN
     if variant.made_as and not variant.problem:
-        verdict += f", made as {variant.made_as}"
+        verdict += f", same structure as {variant.made_as}"
     if not variant.for_release:
         verdict += ", NOT FOR RELEASE"
     return [

@@ -1,7 +1,7 @@
 """Reachability over the runtime index: which units and operators a set of roots needs.
 
-Pure.  This is the walk itself, with the way to every node: `why` tells a path as a chain of
-parents.  Plans and static closures need no ways, and are many: `needs` finds the same for them.
+Pure.  This is the walk itself, with the parent of every node, from which `why` prints paths.
+Plans and static closures need no paths, and are many: `needs` computes the same sets for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = -1
 class Registry:
     """The registrations of one index that count for a set of backends, by operator name.
 
-    kept  what `needs` has found over them, no part of the value
+    kept  the results of `needs` for them, not part of the value
     """
 
     by_operator: Mapping[str, tuple[Registration, ...]]
@@ -56,7 +56,7 @@ class Reach:
 
     parents       node -> the node that led to it, or ROOT
     operators     operator -> the node whose code calls it, or ROOT for a root operator
-    units         indices of the units to compile (generated ones are left out)
+    units         indices of the units to compile (without generated ones)
     called        operators with a live typed entry point (`at::_ops::X::call`)
     stubs         functions of cut units that live code refers to: symbols to be stubbed
     direct        (dispatch key, operator) of kernels that live code calls without the dispatcher
@@ -106,9 +106,8 @@ def reach(
 def initialisers(index: RuntimeIndex, unit: int, *, follow_calls: bool) -> tuple[int, ...]:
     """The nodes that are reached because `unit` is.
 
-    What the units of the interpreter's operators register at start is none of what a root may call:
-    each operator of theirs is called by its name in a model's bytecode, and brings its own
-    registration.
+    The operators that the interpreter's units register at start are not callable from roots: each
+    is called by its name in a model's bytecode, and brings its own registration.
     """
     if follow_calls and unit in index.interpreter_units:
         return ()

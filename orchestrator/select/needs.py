@@ -1,10 +1,10 @@
 """What many sets of roots need, over one index: the walk of `closure.reach`, remembered.
 
 A walk is a union: what a set of roots reaches is what each of them reaches.  So every node, unit
-and operator is looked at once, whatever the number of apps; strongly connected parts are found on
+and operator is visited once, whatever the number of apps; strongly connected parts are found on
 the way (R. Tarjan, "Depth-first search and linear graph algorithms", 1972), and the outcome of each
 is one integer, a set of bits.  Only outcomes are kept (units, operators, entry points, stubs,
-sizes), not the nodes themselves: how something was reached is `closure.reach`'s to tell.
+sizes), not the nodes themselves: `closure.reach` finds how something was reached.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
 
 @dataclass(frozen=True)
 class Needed:
-    """What a set of roots needs; the fields of `closure.Reach`, without the way.
+    """What a set of roots needs; the fields of `closure.Reach`, without paths.
 
-    units       indices of the units to compile (generated ones are left out)
+    units       indices of the units to compile (without generated ones)
     generated   indices of generated units of which a node is reached
     operators   the roots' operators; with calls followed, those that they may call too
     called      operators with a live typed entry point (`at::_ops::X::call`)
@@ -58,7 +58,7 @@ def needed(
     cut: Iterable[int] = (),
     follow_calls: bool,
 ) -> Needed:
-    """As `closure.reach`, for the same arguments; what is found is kept with `kernels`."""
+    """As `closure.reach`, for the same arguments; results are cached in `kernels`."""
     nodes, left = frozenset(entry), frozenset(cut)
     roots, whole = tuple(operators), tuple(units)
     while True:

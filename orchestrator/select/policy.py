@@ -24,7 +24,7 @@ def static_selection(
 def _closed(index: RuntimeIndex, found: Needed, roots: frozenset[str], requester: str) -> Selection:
     """All dtypes of every kernel tag that reached code switches on.
 
-    Where a reached unit computes a tag's name, no code tells it: all tags of such units then.
+    A tag name that a reached unit computes is not in its code: all tags of such units then.
     """
     who = frozenset({requester})
     units = [index.units[number] for number in sorted(found.units)]
@@ -77,7 +77,7 @@ def recorded_selection(
 
 
 def traced_selection(trace: Trace) -> Selection:
-    """What ran, and every operator that the bytecode names: the loader wants all of them."""
+    """What ran, and every operator that the bytecode names: the loader requires all of them."""
     who = frozenset({trace.model})
     operators = sorted({*trace.root_operators, *trace.called_operators})
     return Selection(

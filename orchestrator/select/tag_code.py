@@ -10,7 +10,7 @@ from orchestrator.index.model import RuntimeIndex
 def size_of_tag(index: RuntimeIndex, tag: str, unit: int) -> int:
     """Bytes of the unit's functions that switch on the tag, and of its own that these can call.
 
-    What other units have too is left out, since the linker keeps one copy whoever asks.
+    Functions that other units have too do not count: the linker keeps one copy of them anyway.
     """
     own = [n for n, tags in index.kernel_tags.items() if tag in tags and index.owners[n] == unit]
     return sum(index.sizes[node] for node in _reached_in_unit(index, own, unit))

@@ -1,8 +1,8 @@
-"""Why something is in a variant: who asked for it, and the way to it through the index. Pure.
+"""Why something is in a variant: who asked for it, and the path to it through the index. Pure.
 
-A way is a chain of nodes from a root to what is asked about, one of the shortest.  Roots are the
+A path is a shortest chain of nodes from a root to the subject.  Roots are the
 symbols that our own code refers to, the selected operators' kernels, and the static initialisers of
-the units that the runtime cannot do without.
+the units that the runtime always needs.
 """
 
 from __future__ import annotations
@@ -52,18 +52,20 @@ class Explainer:
         ]
         if name in self.walk.called:
             node = next(n for n in self.walk.parents if self.index.operator_calls.get(n) == name)
-            lines += ["kernels that are linked can call it:", *self.way(node)]
+            lines += ["linked kernels can call it:", *self.path(node)]
             if name not in self.selection.operators:
-                lines.append("no kernel of it is registered: such a call would raise an error")
+                lines.append("it has no registered kernel: such a call would throw an error")
         return lines
 
     def operators(self, names: Sequence[str], traces: Sequence[Trace]) -> list[str]:
-        """The same of several, of which those that are in the variant are named; the lines alone
-        where the first is in it and no other."""
-        told = {name: lines for name in names if (lines := self.operator(name, traces))}
-        if len(names) == 1 or [*told] == [names[0]]:
-            return told.get(names[0], [])
-        return [line for name, of in told.items() for line in (name, *(f"  {one}" for one in of))]
+        """The same for several operators, each with its name; for the first alone, just its
+        lines."""
+        answers = {name: lines for name in names if (lines := self.operator(name, traces))}
+        if len(names) == 1 or [*answers] == [names[0]]:
+            return answers.get(names[0], [])
+        return [
+            line for name, of in answers.items() for line in (name, *(f"  {one}" for one in of))
+        ]
 
     def unit(self, path: str) -> list[str]:
         """What brings a unit; nothing where it is not in the variant."""
@@ -72,27 +74,30 @@ class Explainer:
             return []
         lines = []
         if path in self.always:
-            lines.append("the runtime cannot do without its static initialisers")
+            lines.append("the runtime always needs its static initialisers")
         registered = sorted(set(self._registered.get(number, ())))
         if registered and number in self.walk.units:
             lines.append(f"it registers {', '.join(registered)}")
         node = next((n for n in self.walk.parents if self.index.owners[n] == number), None)
         if node is not None:
-            lines += ["the shortest way to it:", *self.way(node)]
+            lines += ["the shortest path to it:", *self.path(node)]
         return lines
 
     def symbol(self, name: str) -> list[str]:
         """What brings a function or a datum, by its mangled name."""
         names = self.index.names
         node = next((n for n in self.walk.parents if names[n].split("@", 1)[0] == name), None)
-        return [] if node is None else ["the shortest way to it:", *self.way(node)]
+        return [] if node is None else ["the shortest path to it:", *self.path(node)]
 
-    def way(self, node: int) -> list[str]:
+    def path(self, node: int) -> list[str]:
         """The chain from a root to a node, a line each."""
         chain = [node]
         while (parent := self.walk.parents[chain[-1]]) != ROOT:
             chain.append(parent)
-        return [f"  {self._root(chain[-1])}", *(f"  -> {self._told(n)}" for n in reversed(chain))]
+        return [
+            f"  {self._root(chain[-1])}",
+            *(f"  -> {self._described(n)}" for n in reversed(chain)),
+        ]
 
     def _root(self, node: int) -> str:
         operator = self._brought.get(node)
@@ -100,9 +105,9 @@ class Explainer:
             return f"operator {operator}"
         if node in self._inits:
             return f"static initialisers of {self._inits[node]}"
-        return "our own code, or the registering machinery, refers to it"
+        return "referenced by the library's own code or by registration code"
 
-    def _told(self, node: int) -> str:
+    def _described(self, node: int) -> str:
         owner = self.index.owners[node]
         where = self.index.units[owner].path if owner >= 0 else "a header"
         return f"{readable(self.index.names[node])}  ({where})"
@@ -115,8 +120,8 @@ def _request(name: str, trace: Trace, selection: Selection) -> str:
     if calls:
         return f"kernels called it, {_times(calls)}"
     guarded = sorted(selection.guarded & set(trace.root_operators))
-    return "no input ran it; the static closure has it" + (
-        f" of what never ran: {', '.join(guarded)}" if guarded else ""
+    return "no input ran it; it is in the static closure" + (
+        f" of operators that never ran: {', '.join(guarded)}" if guarded else ""
     )
 
 

@@ -3,9 +3,9 @@ upstream archive, in `debian.py` binary packages.
 
 The mirror, its keys and its options are those of the machine's own apt sources (one-line files and
 deb822 files): each is written once more, for one type of packages, into a private list; the index
-files and apt's caches live in a private folder, and what is installed on the machine is not looked
-at. Suites that are known to hold the wanted version of a source package are added to every mirror
-that serves plain suites, so that a newer release of the distribution finds it too.
+files and apt's caches live in a private folder, and packages installed on the machine are
+ignored. Suites that are known to hold the wanted version of a source package are added to every
+mirror that serves plain suites, so that a newer release of the distribution finds it too.
 
 Formats: sources.list(5), and the `Sources` paragraphs that `apt-cache showsrc` prints (deb822(5)).
 """
@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from orchestrator.source.unpack import ArchiveMismatchError
-from orchestrator.system.process import LOCAL, Command, CommandRunner, Finished, WayClosed
+from orchestrator.system.process import (
+    LOCAL,
+    Command,
+    CommandRunner,
+    Finished,
+    SourceUnavailableError,
+)
 from orchestrator.values.config import DebianSource
 
 UPDATE_SECONDS: Final = 300
@@ -80,14 +86,14 @@ class PrivateApt:
         self._updated: Finished | None = None
 
     def _update(self) -> Finished:
-        """Read the package indexes, once. A mirror that fails is told by what is then missing."""
+        """Read the package indexes, once. A failed mirror shows in what is then missing."""
         if self._updated is None:
             for name in ("lists/partial", "cache/archives/partial"):
                 (self._folder / name).mkdir(parents=True, exist_ok=True)
             (self._folder / "status").touch()
             sources = machine_sources(self._etc())
             if not sources:
-                raise WayClosed("apt has no sources on this machine")
+                raise SourceUnavailableError("apt has no sources on this machine")
             text = "\n".join(source.as_stanza(self._type, self._suites) for source in sources)
             (self._folder / "private.sources").write_text(text, encoding="utf-8")
             what = "source" if self._type == "deb-src" else "binary"
@@ -106,7 +112,7 @@ class PrivateApt:
         done = self._run(["apt-config", "shell", *words], 30)
         values = dict(word.split("=", 1) for word in shlex.split(done.out))
         if done.code != 0 or set(values) != set(wanted):
-            raise WayClosed(f"apt-config: {done.reason()}")
+            raise SourceUnavailableError(f"apt-config: {done.reason()}")
         return values
 
     def _options(self) -> list[str]:
@@ -122,7 +128,7 @@ class PrivateApt:
             "Acquire::Languages": "none",
         }
         if os.geteuid() == 0:
-            # root's apt gives up its rights while it downloads, and may then not write here
+            # root's apt drops its privileges for downloads, and could not write here
             options["APT::Sandbox::User"] = "root"
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
@@ -130,7 +136,7 @@ class PrivateApt:
         try:
             return self._runner.run(Command(argv, self._env, self._folder, seconds))
         except FileNotFoundError:
-            raise WayClosed(f"{argv[0]} is not installed here") from None
+            raise SourceUnavailableError(f"{argv[0]} is not installed") from None
 
 
 def update_fault(update: Finished) -> str:
@@ -156,12 +162,12 @@ class AptClient(PrivateApt):
     def download(self, source: DebianSource) -> Path:
         """The upstream archive of `source`, in this client's folder, its sha256 verified.
 
-        Raises `WayClosed`, `ArchiveMismatchError`.
+        Raises `SourceUnavailableError`, `ArchiveMismatchError`.
         """
         update = self._update()
         version, sha256 = self._find(source, update)
         if sha256 != source.sha256:
-            raise _mismatch(source, sha256, "the distribution's index names another archive")
+            raise _mismatch(source, sha256, "the distribution's index lists a different archive")
         self._progress(f"apt: downloading {source.archive}")
         wanted = f"{source.package}={version}"
         options = [*self._options(), "--download-only", "--tar-only"]
@@ -169,11 +175,11 @@ class AptClient(PrivateApt):
         done = self._run(argv, DOWNLOAD_SECONDS)
         archive = self._folder / source.archive
         if done.code != 0 or not archive.is_file():
-            raise WayClosed(f"apt-get source {wanted}: {done.reason()}")
+            raise SourceUnavailableError(f"apt-get source {wanted}: {done.reason()}")
         with archive.open("rb") as stream:
             seen = hashlib.file_digest(stream, "sha256").hexdigest()
         if seen != source.sha256:
-            raise _mismatch(source, seen, "the downloaded archive is another one")
+            raise _mismatch(source, seen, "the downloaded archive does not match the pinned digest")
         return archive
 
     def _find(self, source: DebianSource, update: Finished) -> tuple[str, str]:
@@ -185,9 +191,11 @@ class AptClient(PrivateApt):
                 return version, archives[source.archive]
         if offered:
             seen = ", ".join(sorted({version for version, _ in offered}))
-            raise WayClosed(f"the mirror has {source.package} {seen}, without {source.archive}")
+            raise SourceUnavailableError(
+                f"the mirror has {source.package} {seen}, without {source.archive}"
+            )
         why = update_fault(update)
-        raise WayClosed(f"the mirror has no source package {source.package}{why}")
+        raise SourceUnavailableError(f"the mirror has no source package {source.package}{why}")
 
 
 def machine_sources(etc: tuple[Path, Path]) -> tuple[AptSource, ...]:

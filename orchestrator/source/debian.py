@@ -1,11 +1,11 @@
 """Debian binary packages unpacked into a folder of ours: programs without root, or of another ABI.
 
 Contract: the folder holds the packages' files as they would lie below `/`, and `.packages.json`,
-which says what was unpacked. It appears whole or not at all, and once: a lock file beside it keeps
-two processes from doing the same work, and what an interrupted one left is removed by the next.
+which says what was unpacked. It appears atomically and once: a lock file next to it keeps two
+processes from doing the same work, and the next process removes what an interrupted one left.
 Packages come through the machine's apt client, which verifies them by the signed indexes of the
-machine's own mirrors. No script of a package is run. Dependencies are not followed: whoever calls
-names all that is needed, since an empty machine's dependencies would bring a whole system.
+machine's own mirrors. No script of a package is run. Dependencies are not followed: callers name
+all packages, since the dependencies would bring a complete system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from orchestrator.errors import OrchestratorError
 from orchestrator.source.apt import DOWNLOAD_SECONDS, PrivateApt, update_fault
 from orchestrator.system.locks import file_lock
-from orchestrator.system.process import LOCAL, Command, CommandRunner, WayClosed
+from orchestrator.system.process import LOCAL, Command, CommandRunner, SourceUnavailableError
 
 MARKER: Final = ".packages.json"
 UNPACK_SECONDS: Final = 300
@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 
 
 class PackagesUnavailableError(OrchestratorError):
-    """Binary packages cannot be got through this machine's apt client."""
+    """This machine's apt client cannot provide the binary packages."""
 
 
 def binary_packages(
@@ -51,15 +51,15 @@ def binary_packages(
         return folder
     with file_lock(
         folder.with_name(f".{folder.name}.lock"),
-        lambda _: progress(f"another process is getting {folder.name}; waiting for it"),
+        lambda _: progress(f"another process is fetching {folder.name}; waiting for it"),
         before=lambda: folder.parent.mkdir(parents=True, exist_ok=True),
     ):
-        # another process may have got them while we waited for the lock
+        # another process may have fetched them while we waited for the lock
         if _unpacked(folder) != wanted:
             with _staging(folder) as staging:
                 try:
                     _fetch(wanted, folder, staging, env, progress, runner)
-                except WayClosed as reason:
+                except SourceUnavailableError as reason:
                     raise _unavailable(wanted, str(reason)) from reason
     return folder
 
@@ -80,14 +80,14 @@ class BinaryClient(PrivateApt):
         self._architectures = tuple(dict.fromkeys((native, *architectures)))
 
     def download(self, names: Sequence[str]) -> tuple[Path, ...]:
-        """The packages' archives, in this client's folder. Raises `WayClosed`."""
+        """The packages' archives, in this client's folder. Raises `SourceUnavailableError`."""
         update = self._update()
         self._progress(f"apt: downloading {', '.join(names)}")
         argv = ["apt-get", *self._options(), "download", "--", *names]
         done = self._run(argv, DOWNLOAD_SECONDS)
         archives = tuple(sorted(self._folder.glob("*.deb")))
         if done.code != 0 or len(archives) < len(names):
-            raise WayClosed(f"apt-get download: {done.reason()}{update_fault(update)}")
+            raise SourceUnavailableError(f"apt-get download: {done.reason()}{update_fault(update)}")
         return archives
 
     def _options(self) -> list[str]:
@@ -117,7 +117,7 @@ def _fetch(
     if folder.exists():
         if _unpacked(folder) is None and any(folder.iterdir()):
             raise PackagesUnavailableError(
-                "packages would be unpacked over files that are not ours",
+                "packages would be unpacked over existing files",
                 seen=str(folder),
                 hint="remove that folder",
             )
@@ -130,9 +130,9 @@ def _unpack(archive: Path, root: Path, env: Mapping[str, str], runner: CommandRu
         argv = ["dpkg-deb", "--extract", str(archive), str(root)]
         done = runner.run(Command(argv, env, root, UNPACK_SECONDS))
     except FileNotFoundError:
-        raise WayClosed("dpkg-deb is not installed here") from None
+        raise SourceUnavailableError("dpkg-deb is not installed") from None
     if done.code != 0:
-        raise WayClosed(f"dpkg-deb --extract {archive.name}: {done.reason()}")
+        raise SourceUnavailableError(f"dpkg-deb --extract {archive.name}: {done.reason()}")
 
 
 def _unpacked(folder: Path) -> list[str] | None:
@@ -148,7 +148,7 @@ def _unavailable(wanted: Sequence[str], reason: str) -> OrchestratorError | OSEr
     if "No space left on device" in reason:
         return OSError(errno.ENOSPC, reason)
     return PackagesUnavailableError(
-        f"Debian packages cannot be got through apt here: {', '.join(wanted)}",
+        f"apt cannot provide Debian packages here: {', '.join(wanted)}",
         seen=reason,
         hint=f"install them yourself: apt-get install {' '.join(wanted)}",
     )

@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 
 from orchestrator.source.members import MAX_BYTES
 from orchestrator.source.unpack import ArchiveMismatchError
-from orchestrator.system.process import WayClosed
+from orchestrator.system.process import SourceUnavailableError
 from orchestrator.values.config import ArchiveSource
 
-# Without a byte for so long, the other side is gone.
+# The connection counts as dead after so long without a byte.
 _STALLED_SECONDS: Final = 30.0
 _CHUNK: Final = 2**18
 
@@ -32,7 +32,7 @@ def download(
 ) -> Path:
     """The archive, in `folder`.
 
-    Raises `WayClosed`, `ArchiveMismatchError`, and the disk's `OSError`.
+    Raises `SourceUnavailableError`, `ArchiveMismatchError`, and the disk's `OSError`.
     """
     target = folder / "archive"
     progress(f"downloading {shown(source.url)}")
@@ -42,13 +42,15 @@ def download(
             seen.update(chunk)
             out.write(chunk)
             if out.tell() > MAX_BYTES:
-                raise WayClosed(f"{shown(source.url)} is larger than {MAX_BYTES:,} bytes")
+                raise SourceUnavailableError(
+                    f"{shown(source.url)} is larger than {MAX_BYTES:,} bytes"
+                )
     if seen.hexdigest() != source.sha256:
         raise ArchiveMismatchError(
-            f"{shown(source.url)}: the downloaded archive is another one",
+            f"{shown(source.url)}: the downloaded archive does not match the pinned digest",
             expected=f"sha256 {source.sha256}",
             seen=f"sha256 {seen.hexdigest()}",
-            hint="check the pin in WORKSPACE; if it is right, do not use this address",
+            hint="check the pin in WORKSPACE; if it is right, do not use this URL",
         )
     return target
 
@@ -66,16 +68,16 @@ def _read(url: str, env: Mapping[str, str]) -> Generator[bytes, None, None]:
         with opener.open(request, timeout=_STALLED_SECONDS) as answer:
             yield from iter(partial(answer.read, _CHUNK), b"")
             if answer.length:  # what the header promised and did not come
-                raise WayClosed(f"{shown(url)}: ended {answer.length:,} bytes early")
+                raise SourceUnavailableError(f"{shown(url)}: ended {answer.length:,} bytes early")
     except urllib.error.HTTPError as error:
         error.close()
-        raise WayClosed(f"{shown(url)}: HTTP {error.code} {error.reason}") from error
+        raise SourceUnavailableError(f"{shown(url)}: HTTP {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
-        raise WayClosed(f"{shown(url)}: {error.reason}") from error
-    # A connection that breaks, or tells nonsense, in the middle; the disk's errors are raised
-    # where the bytes are written.
+        raise SourceUnavailableError(f"{shown(url)}: {error.reason}") from error
+    # A connection that breaks, or violates the protocol, in the middle; the disk's errors are
+    # raised where the bytes are written.
     except (OSError, http.client.HTTPException) as error:
-        raise WayClosed(f"{shown(url)}: {error or type(error).__name__}") from error
+        raise SourceUnavailableError(f"{shown(url)}: {error or type(error).__name__}") from error
 
 
 def _proxies(url: str, env: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Gets a source tree from a git remote: one tag, one commit deep, never asking for anything.
+"""Gets a source tree from a git remote: one tag, one commit deep, never interactive.
 
 The files that count lie outside submodules (see `tree.py`), so none is cloned. The remote is asked
 for the tag first, which is quick: a machine without a network learns it in seconds.
@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from orchestrator.system.process import LOCAL, Command, CommandRunner, Finished, WayClosed
+from orchestrator.system.process import (
+    LOCAL,
+    Command,
+    CommandRunner,
+    Finished,
+    SourceUnavailableError,
+)
 from orchestrator.values.config import GitSource
 
 ASK_SECONDS: Final = 30
@@ -27,22 +33,22 @@ def clone(
 ) -> None:
     """Check `source.tag` (a tag or branch) out into the new folder `into`.
 
-    A remote that is a relative path counts from `root`. Raises `WayClosed`.
+    A remote that is a relative path counts from `root`. Raises `SourceUnavailableError`.
     """
     progress(f"git: asking {source.remote} for {source.tag}")
     refs = [f"refs/tags/{source.tag}", f"refs/heads/{source.tag}"]
     argv = ["ls-remote", "--", source.remote, *refs]
     asked = _git(argv, root, env, ASK_SECONDS, runner)
     if asked.code != 0:
-        raise WayClosed(f"{source.remote}: {asked.reason()}")
+        raise SourceUnavailableError(f"{source.remote}: {asked.reason()}")
     if not asked.out.strip():
-        raise WayClosed(f"{source.remote} has no tag {source.tag}")
+        raise SourceUnavailableError(f"{source.remote} has no tag {source.tag}")
     progress(f"git: cloning {source.tag}")
     options = ["--quiet", "--depth=1", "--no-recurse-submodules", f"--branch={source.tag}"]
     argv = ["clone", *options, "--", source.remote, str(into)]
     cloned = _git(argv, root, env, CLONE_SECONDS, runner)
     if cloned.code != 0:
-        raise WayClosed(f"{source.remote}: {cloned.reason()}")
+        raise SourceUnavailableError(f"{source.remote}: {cloned.reason()}")
 
 
 def _git(
@@ -62,4 +68,4 @@ def _git(
     try:
         return runner.run(Command([*head, *argv], quiet, cwd, seconds))
     except FileNotFoundError:
-        raise WayClosed("git is not installed here") from None
+        raise SourceUnavailableError("git is not installed") from None

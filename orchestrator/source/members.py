@@ -5,7 +5,7 @@ Reads tar (plain, gz, bz2, xz, zst) and zip; the first bytes tell which, not the
 Contract: whatever the bytes are, the members come, or one of the errors here; the disk's `OSError`
 stays one. Every byte that the archive unpacks to is counted as it is read, also those of headers
 and of members that nobody wants, and no more than a few hundred megabytes are in memory at once.
-What is left out for that: zip members packed with bzip2 or LZMA, which `zipfile` unpacks whole.
+Not supported for that reason: zip members packed with bzip2 or LZMA, which `zipfile` unpacks whole.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class Allowance:
     place: Place
     bytes: int
     members: int = MAX_MEMBERS
-    _said: str = field(init=False)
+    _limit: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._said = f"at most {self.members:,} members and {self.bytes:,} bytes"
+        self._limit = f"at most {self.members:,} members and {self.bytes:,} bytes"
 
     def spend(self, size: int, members: int = 0) -> None:
         """Take bytes and members off. Raises `ArchiveTooLargeError` where there are none left."""
@@ -94,7 +94,7 @@ class Allowance:
         self.members -= members
         if self.bytes < 0 or self.members < 0:
             raise ArchiveTooLargeError(
-                "the archive unpacks to too much", place=self.place, expected=self._said
+                "the archive is too large when unpacked", place=self.place, expected=self._limit
             )
 
 
@@ -111,7 +111,7 @@ def archive_members(archive: Path, allowed: Allowance) -> Generator[Member]:
     of the members.
     """
     with ExitStack() as stack:
-        with _faults_told(allowed.place):
+        with _format_faults(allowed.place):
             # no buffer of Python's: it would read whatever size it is asked for
             raw = stack.enter_context(_Sparing(archive))
             magic = raw.read(6)
@@ -122,12 +122,12 @@ def archive_members(archive: Path, allowed: Allowance) -> Generator[Member]:
                 plain = _Counted(_plain(raw, magic), allowed)
                 members = tar_members(plain.read)
         while True:
-            with _faults_told(allowed.place):
+            with _format_faults(allowed.place):
                 member = next(members, None)
             if member is None:
                 return
             allowed.spend(0, members=1)
-            yield replace(member, chunks=partial(_told, member, allowed.place))
+            yield replace(member, chunks=partial(_chunks, member, allowed.place))
 
 
 class _Reader(Protocol):
@@ -141,7 +141,7 @@ class _Sparing(io.FileIO):
         if size is None or size < 0:
             size = max(os.fstat(self.fileno()).st_size - self.tell(), 0)
         if size > _MAX_ZIP_READ:
-            raise zipfile.BadZipFile("a table of contents of more bytes than any archive has")
+            raise zipfile.BadZipFile("a central directory larger than any archive needs")
         return super().read(size) or b""
 
 
@@ -227,14 +227,14 @@ def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[byt
             yield chunk
 
 
-def _told(member: Member, place: Place) -> Iterator[bytes]:
-    """A file's bytes; faults of the format are told as such."""
-    with _faults_told(place):
+def _chunks(member: Member, place: Place) -> Iterator[bytes]:
+    """A file's bytes; faults of the format become `ArchiveBrokenError`."""
+    with _format_faults(place):
         yield from member.chunks()
 
 
 @contextmanager
-def _faults_told(place: Place) -> Iterator[None]:
+def _format_faults(place: Place) -> Iterator[None]:
     """Turns what a reader raises inside this block into `ArchiveBrokenError`."""
     try:
         yield
@@ -245,7 +245,7 @@ def _faults_told(place: Place) -> Iterator[None]:
         raise ArchiveBrokenError(
             "the archive cannot be read",
             place=place,
-            expected="a whole .tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst or .zip",
+            expected="a complete .tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst or .zip",
             seen=str(error)[:200] or type(error).__name__,
-            hint="get it again",
+            hint="download it again",
         ) from error

@@ -1,8 +1,8 @@
-"""The ways to get a source tree: a path, an archive by its URL, the Debian source package, a git
+"""The sources of a source tree: a path, an archive by its URL, a Debian source package, a git
 remote.
 
-Each puts the files that count into a staging folder. A way that cannot be gone on this machine
-raises `WayClosed`; one that gives something wrong raises an `OrchestratorError`.
+Each copies the files that count into a staging folder. A source that is not available on this
+machine raises `SourceUnavailableError`; one with unusable contents raises an `OrchestratorError`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from orchestrator.source.download import download, shown
 from orchestrator.source.git_clone import clone
 from orchestrator.source.tree import TreeRules, tree_files
 from orchestrator.source.unpack import unpack
-from orchestrator.system.process import WayClosed
+from orchestrator.system.process import SourceUnavailableError
 from orchestrator.values.config import ArchiveSource, DebianSource, GitSource, Source
 
 
-def way_name(source: Source) -> str:
+def source_name(source: Source) -> str:
     """A source in a few words, such as `debian pytorch_1.13.1+dfsg.orig.tar.xz`."""
     if source.git:
         return f"git {source.git.remote} {source.git.tag}"
@@ -37,7 +37,8 @@ def way_name(source: Source) -> str:
 
 @dataclass(frozen=True)
 class Ways:
-    """What going a way needs: `staging` is a folder on the cache's disk that is removed after."""
+    """Gets trees from sources; `staging` is a folder on the cache's disk that is removed
+    afterwards."""
 
     context: Context
     staging: Path
@@ -47,7 +48,8 @@ class Ways:
     def go(self, source: Source, staged: Path, rules: TreeRules) -> None:
         """Put the files of `source` that count into the empty folder `staged`, unverified.
 
-        Raises `WayClosed`, and the errors of `tree.py`, `archive.py`, `download.py` and `apt.py`.
+        Raises `SourceUnavailableError`, and the errors of `tree.py`, `archive.py`, `download.py`
+        and `apt.py`.
         """
         if source.git:
             self._git(source.git, staged, rules)
@@ -62,22 +64,22 @@ class Ways:
     def _path(self, text: str, staged: Path, rules: TreeRules) -> None:
         place = expand(text, self.context.root, self.context.env)
         if place is None:
-            raise WayClosed("a variable in it is not set")
+            raise SourceUnavailableError("it uses an unset variable")
         try:
             if place.is_dir():
                 _copy(place, staged, rules)
             elif place.is_file():
                 unpack(place, staged, rules.counts, flat=rules.flat)
             else:
-                raise WayClosed(f"there is no {place}")
+                raise SourceUnavailableError(f"{place} does not exist")
         except PermissionError as error:
             if str(error.filename).startswith(str(self.staging)):
                 raise
-            raise WayClosed(f"{error.filename} may not be read") from error
+            raise SourceUnavailableError(f"{error.filename} is not readable") from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG or error.filename != str(place):
                 raise
-            raise WayClosed("it is longer than a path can be") from error
+            raise SourceUnavailableError("the path is too long") from error
 
     def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
         archive = self.apt.download(source)

@@ -79,7 +79,7 @@ def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
     found = tuple(sorted(path for path in _walk(root, rules) if rules.counts(path)))
     if not found:
         raise TreeEmptyError(
-            "this folder is not the source tree that was expected",
+            "this folder is not the expected source tree",
             expected="files such as " + ", ".join(rules.include[:3]),
             seen=f"none of them in {root}",
         )
@@ -128,7 +128,7 @@ def _counting(root: Path, inside: str, names: Iterable[str], rules: TreeRules) -
 def _refuse_special(root: Path, path: str) -> None:
     if not stat.S_ISREG((root / path).lstat().st_mode):
         raise TreeLinkError(
-            "a pipe, socket or device stands in the source tree",
+            "the source tree contains a pipe, socket or device",
             expected=f"a file at {path}",
             hint="use a checkout or archive with plain files in these folders",
         )
@@ -138,7 +138,7 @@ def _refuse_name(root: Path, path: str) -> None:
     """The digest is over lines of text, and so are the lists of units and ninja's file."""
     if any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in path):
         raise TreeNameError(
-            "a file in the source tree has a name that is not one line of UTF-8",
+            "a file name in the source tree is not a single line of UTF-8",
             seen=f"{os.fsencode(path)!r} in {root}",
             hint="remove the file, or use a checkout or archive without it",
         )
@@ -147,7 +147,7 @@ def _refuse_name(root: Path, path: str) -> None:
 def _refuse_link(root: Path, path: str) -> None:
     if path and (root / path).is_symlink():
         raise TreeLinkError(
-            "a symbolic link stands in the source tree",
+            "the source tree contains a symbolic link",
             expected=f"a file or folder at {path}",
             seen=f"a link to {(root / path).readlink()}",
             hint="use a checkout or archive without links in these folders",

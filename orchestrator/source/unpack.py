@@ -2,8 +2,8 @@
 
 The archive is not trusted. Only plain files are written, by us, into folders made by us: nothing is
 written over another file or outside the folder, and no owner, mode or time is taken over. No
-symbolic link is ever made, so that no path leads elsewhere than it reads: one that nobody wants is
-left out (PyTorch's own archive has four), one that is wanted is refused, as in a source tree. A
+symbolic link is ever made, so that no path leads elsewhere than it reads: one that is not wanted is
+skipped (PyTorch's own archive has four), one that is wanted is refused, as in a source tree. A
 hard link becomes a copy of a file that this archive has written before. Names are judged also of
 members that are not wanted. What was written before a fault is removed again.
 
@@ -102,7 +102,7 @@ def _take(work: _Unpacking, member: Member) -> None:
     if member.kind == "symlink":
         raise _unsafe(work, member, "a symbolic link where a file should be")
     if member.kind == "sparse":
-        raise _unsafe(work, member, "a file with holes")
+        raise _unsafe(work, member, "a sparse file")
     chunks = member.chunks() if member.kind == "file" else _twin(work, member)
     _write(work, member, path, chunks)
 
@@ -120,7 +120,7 @@ def _stripped(work: _Unpacking, member: Member) -> str:
         work.top = parts[0]
     if parts[0] != work.top or (len(parts) == 1 and member.kind != "folder"):
         raise ArchiveBrokenError(
-            "the archive is not one folder",
+            "the archive has more than one top-level folder",
             place=work.allowed.place,
             expected=f"every member inside {_shown(work.top)}/",
             seen=_shown(member.name),
@@ -158,7 +158,7 @@ def _twin(work: _Unpacking, member: Member) -> Iterator[bytes]:
 
 
 def _write(work: _Unpacking, member: Member, path: str, chunks: Iterator[bytes]) -> None:
-    with _names_told(work, member):
+    with _name_faults(work, member):
         _make_folders(work, path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         out = os.open(work.into / path, flags, 0o644)
@@ -180,30 +180,30 @@ def _make_folders(work: _Unpacking, path: str) -> None:
 
 
 @contextmanager
-def _names_told(work: _Unpacking, member: Member) -> Iterator[None]:
-    """Tells what stands there already, and what cannot, as a fault of the archive."""
+def _name_faults(work: _Unpacking, member: Member) -> Iterator[None]:
+    """Reports existing and unsupported names as faults of the archive."""
     try:
         yield
     except (FileExistsError, NotADirectoryError) as error:
-        raise _unsafe(work, member, "a path that is there already") from error
+        raise _unsafe(work, member, "a duplicate path") from error
     except OSError as error:
         if error.errno in _BAD_NAME:
-            raise _unsafe(work, member, "a name that no file here can have") from error
+            raise _unsafe(work, member, "a name that the file system does not support") from error
         raise
 
 
 def _unsafe(work: _Unpacking, member: Member, seen: str) -> ArchiveUnsafeError:
     return ArchiveUnsafeError(
-        "the archive holds a member that is not safe to unpack",
+        "the archive contains a member that is not safe to unpack",
         place=work.allowed.place,
         expected="plain files in folders",
         seen=f"{_shown(member.name)}: {_shown(seen)}",
-        hint="get the archive from its publisher again",
+        hint="download the archive from its publisher again",
     )
 
 
 def _shown(name: str) -> str:
-    """A name as it is told: not longer than a few lines of a terminal."""
+    """A name for messages: at most a few terminal lines."""
     return name if len(name) <= 300 else f"{name[:200]}...{name[-80:]}"
 
 

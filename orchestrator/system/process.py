@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 
-class WayClosed(Exception):
-    """A way to get a source tree cannot be gone here; the text is the reason to try the next."""
+class SourceUnavailableError(Exception):
+    """A source is not available on this machine; the text says why, and the next one is tried."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Finished:
         """One line that says why it failed: the first error that it wrote, else its last line."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         marked = [line for line in lines if line.startswith(("E:", "fatal:", "error:"))]
-        said = marked[0] if marked else [*lines, "it said nothing"][max(len(lines) - 1, 0)]
-        return f"it took too long ({said})" if self.code is None else said
+        said = marked[0] if marked else [*lines, "no output"][max(len(lines) - 1, 0)]
+        return f"timed out ({said})" if self.code is None else said
 
 
 def _text(output: bytes) -> str:

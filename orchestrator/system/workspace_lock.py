@@ -29,7 +29,7 @@ _COMMAND = 200
 
 
 class WorkspaceLockedError(OrchestratorError):
-    """Another process works in this workspace, and we were told not to wait."""
+    """Another process uses this workspace, and the command must not wait."""
 
 
 class CacheInUseError(OrchestratorError):
@@ -51,7 +51,7 @@ def workspace_lock(
         holder = _holder(descriptor)
         if not wait:
             raise WorkspaceLockedError(
-                "another process works in this workspace",
+                "another process is using this workspace",
                 seen=holder,
                 hint="wait for it to end, or stop it",
             )

@@ -1,4 +1,4 @@
-"""What changed between two traces of a model: for whoever traced again. Pure."""
+"""What changed between two traces of a model. Pure."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 from orchestrator.values.trace import Trace
 
-# So many names of a kind are told.
-_TOLD = 8
+# At most so many names of a kind are listed.
+_MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
 class Change:
-    """What came and what went in one part of a lock; neither where its numbers, or its digest, are
-    others."""
+    """Names added to and removed from one part of a lock; none where only numbers or a digest
+    changed."""
 
     part: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join((self.part, *_told("+", self.added), *_told("-", self.removed)))
+        return " ".join((self.part, *_listed("+", self.added), *_listed("-", self.removed)))
 
 
 def changes_between(old: Trace, new: Trace) -> tuple[Change, ...]:
-    """What a lock of `new` says otherwise than one of `old`; nothing where they are equal."""
+    """The differences between the locks of `old` and `new`; none where they are equal."""
     names = zip(_names(old).items(), _names(new).values(), strict=True)
     changes = [
         Change(part, tuple(sorted(after - before)), tuple(sorted(before - after)))
@@ -50,7 +50,7 @@ def _names(trace: Trace) -> dict[str, frozenset[str]]:
 
 
 def _values(trace: Trace) -> dict[str, object]:
-    """The parts of which nobody asks for more than whether they changed."""
+    """The parts that are reported as changed, without details."""
     identity = trace.identity
     return {
         "outputs": trace.outputs,
@@ -65,7 +65,7 @@ def _values(trace: Trace) -> dict[str, object]:
     }
 
 
-def _told(sign: str, names: Iterable[str]) -> Iterable[str]:
+def _listed(sign: str, names: Iterable[str]) -> Iterable[str]:
     listed = [f"{sign}{name}" for name in names]
-    more = len(listed) - _TOLD
-    return [*listed[:_TOLD], f"and {sign}{more} more"] if more > 0 else listed
+    more = len(listed) - _MOST_LISTED
+    return [*listed[:_MOST_LISTED], f"and {sign}{more} more"] if more > 0 else listed

@@ -1,7 +1,7 @@
-"""The form of a lock file: which names and numbers may stand in it.
+"""The format of a lock file: the names and numbers that it may hold.
 
-A lock is a file that anyone who can propose a change can write, and that nobody reads: its names
-are held to what the tracer can record (native/tracer/recorder.cpp) before they reach a plan or
+Anyone who can propose a change can write a lock, and nobody reads it: its names are restricted
+to what the tracer can record (native/tracer/recorder.cpp) before they reach a plan or
 generated C++. All scalars are texts, as the file has them. Whether the runtime has what they name
 is another question: see `Vocabulary`.
 """
@@ -31,7 +31,7 @@ _LONGEST_OPERATOR: Final = 256
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a runtime has that a trace may name: operators, and tags of kernels."""
+    """The operators and kernel tags of a runtime, which a trace may name."""
 
     pytorch: str
     operators: frozenset[str]
@@ -39,13 +39,12 @@ class Vocabulary:
 
 
 def _held_to(expected: str, fits: Callable[[str], object]) -> AfterValidator:
-    """Keeps texts that fit. The same names stand in the locks of many apps: each is looked at
-    once."""
+    """Accepts texts that fit. The locks of many apps hold the same names: each is checked once."""
     does_fit = cache(fits)
 
     def check(text: str) -> str:
         if not does_fit(text):
-            raise PydanticCustomError("form", "of another form", {"expected": expected})
+            raise PydanticCustomError("form", "malformed", {"expected": expected})
         return text
 
     return AfterValidator(check)
@@ -65,7 +64,7 @@ def _is_operator(text: str) -> bool:
 
 def _once(values: Sequence[str]) -> Sequence[str]:
     if len({*values}) != len(values):
-        raise PydanticCustomError("form", "an entry twice", {"expected": "each entry once"})
+        raise PydanticCustomError("form", "duplicate entry", {"expected": "unique entries"})
     return values
 
 
@@ -87,8 +86,8 @@ Backend = Annotated[str, _held_to("a dispatch key, such as CPU", _form(IDENTIFIE
 Name = Annotated[str, _held_to("a name", _form(NAME))]
 Digest = Annotated[str, _held_to("a sha256 digest", _form(SHA256))]
 InputsDigest = Annotated[str, _held_to("`bundled`, or a sha256 digest", _form(f"bundled|{SHA256}"))]
-TracerDigest = Annotated[str, _held_to("a digest of 16 digits", _form("[0-9a-f]{16}"))]
-Count = Annotated[str, _held_to("how often: a whole number", _form("0|[1-9][0-9]{0,17}"))]
+TracerDigest = Annotated[str, _held_to("16 hexadecimal digits", _form("[0-9a-f]{16}"))]
+Count = Annotated[str, _held_to("a call count: a whole number", _form("0|[1-9][0-9]{0,17}"))]
 
 
 class _Part(BaseModel):
@@ -124,7 +123,7 @@ class SelectedPart(_Part):
 
 
 class Lock(_Part):
-    """A whole lock file."""
+    """A lock file."""
 
     format: Literal["1"] = Field(description="a lock file of format 1")
     app: Name

@@ -1,7 +1,7 @@
 """Which kernel tags are hot: those whose work is worth the bytes of making their units fast. Pure.
 
-Contract: what a model does is counted (native/tracer/recorder.h), never timed, and no earlier trace
-is asked: the same model and inputs give the same tags on every machine.
+Contract: what a model does is counted (native/tracer/recorder.h), never timed, and earlier traces
+play no part: the same model and inputs give the same tags on every machine.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from orchestrator.pytorch.versions import WorkData
 
 # A tag that does less of a model's work than this is not hot.
 HOT_SHARE: Final = 0.005
-# Of the model's work, what the kernels of a unit have to do for each KB that they take: measured on
-# what was worth its bytes and what was not (docs/decisions/0027, 0043).
+# The share of the model's work that a unit's kernels must do for each KB of code (measured:
+# docs/decisions/0027, 0043).
 _SHARE_OF_A_KB: Final = 0.0005
-# As many dtypes as a kernel has: its code for one of them is about such a part of it.
+# The number of dtypes of a kernel: the code of one dtype is about one such part of it.
 _ALL_DTYPES: Final = 12
 
 
 @dataclass(frozen=True)
 class Scales:
-    """What work and bytes are weighed with.
+    """The weights of work and bytes.
 
     sizes: of a tag's code with all dtypes, in each unit that a hot tag of the name makes fast.
     """
@@ -81,7 +81,7 @@ def _is_worth(
     tags: Mapping[str, Collection[str]],
     scales: Scales,
 ) -> bool:
-    """Whether what is done in the tag's units is worth what the model's kernels take there."""
+    """Whether the work done in the tag's units justifies the bytes of the model's kernels there."""
     units = scales.sizes(tag).keys()
     done, size = 0.0, 0.0
     for other, dtypes in tags.items():

@@ -1,8 +1,9 @@
-"""Lock files: `apps/<app>/traces/<model>.yaml`, and the recorded runs beside them.
+"""Lock files: `apps/<app>/traces/<model>.yaml`, and the recorded runs next to them.
 
 The `selected_operators` part is PyTorch's own format (torchgen/selective_build/selector.py,
-`SelectiveBuilder.from_yaml_dict`), so that upstream's tools read it as it is.  The runs (arguments
-left out, outputs in full) are the tracer's JSON, zstd-compressed, tied to the lock by their digest.
+`SelectiveBuilder.from_yaml_dict`), so that upstream's tools read it as it is.  The runs (without
+arguments, outputs in full) are the tracer's JSON, zstd-compressed, tied to the lock by their
+digest.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ class TraceMissingError(OrchestratorError):
 
 
 class TraceStaleError(OrchestratorError):
-    """A trace was made of another model, runtime, inputs, backends or tracer."""
+    """A trace was made with another model, runtime, inputs, backends or tracer."""
 
 
 class UnfitRecordingError(OrchestratorError):
-    """The tracer recorded what no lock may hold."""
+    """The recording does not fit the lock format."""
 
 
 def lock_text(trace: Trace) -> str:
@@ -178,7 +179,7 @@ def _of_runtimes(wanted: str | None, seen: str | None) -> _Seen:
 
 @contextmanager
 def _traced_again(label: str) -> Iterator[None]:
-    """Adds to an error what is to be traced again."""
+    """Completes the command in an error's hint with the label."""
     try:
         yield
     except (TraceDamagedError, TraceMisplacedError, TraceUnknownError) as error:
@@ -188,7 +189,7 @@ def _traced_again(label: str) -> Iterator[None]:
 
 
 def _text(path: Path) -> str:
-    """A lock's text; of a longer one so much that `parse_lock` sees how long it is."""
+    """A lock's text; of a longer one, enough for `parse_lock` to see that it is too long."""
     with path.open("rb") as file:
         return file.read(4 * LONGEST + 4).decode("utf-8", "replace")
 
@@ -219,9 +220,9 @@ def pack_runs(result: Mapping[str, Any]) -> tuple[bytes, str]:
     except RunsUnreadableError as error:
         raise UnfitRecordingError(
             "the outputs of the model cannot be recorded",
-            expected=f"at most {LARGEST_RUNS:,} bytes of JSON, of a million values",
+            expected=f"at most {LARGEST_RUNS:,} bytes of JSON with at most a million values",
             seen=str(error),
-            hint="give it smaller inputs, or fewer of them",
+            hint="use smaller or fewer inputs",
         ) from None
     packed = zstandard.ZstdCompressor(level=19, write_content_size=True).compress(text)
     return packed, hashlib.sha256(text).hexdigest()
@@ -241,7 +242,7 @@ def read_runs(app_folder: Path, trace: Trace, root: Path) -> dict[str, Any]:
     except RunsUnreadableError as error:
         seen = str(error)
     raise TraceDamagedError(
-        f"the recorded runs of {trace.model} are not those of its trace",
+        f"the recorded runs of {trace.model} do not match its trace",
         place=Place(path.relative_to(root).as_posix()),
         expected=trace.outputs,
         seen=seen,
@@ -252,15 +253,15 @@ def read_runs(app_folder: Path, trace: Trace, root: Path) -> dict[str, Any]:
 def write_lock(app_folder: Path, trace: Trace, runs: bytes) -> None:
     """Write lock and runs, each all or nothing, the lock last.
 
-    Raises UnfitRecordingError where `read_lock` would refuse it: a model may do to the tracer what
-    it likes.
+    Raises UnfitRecordingError where `read_lock` would refuse it: a model can make the tracer record
+    anything.
     """
     path, text = lock_path(app_folder, trace.model), lock_text(trace)
     try:
         parse_lock(text, path.name)
     except TraceDamagedError as error:
         raise UnfitRecordingError(
-            f"the tracer recorded of {trace.model} what no lock may hold",
+            f"the recording of {trace.model} does not fit the lock format",
             expected=error.expected,
             seen=error.seen,
             hint="run the model in PyTorch on the same inputs; where it runs, report this",

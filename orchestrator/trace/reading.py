@@ -1,7 +1,7 @@
-"""Reads a lock file's text: its form is checked before anything of it is used.
+"""Parses a lock file; its format is checked before any of it is used.
 
-Where something is wrong, its line and column are looked for in the text again: of right locks,
-which are read by every plan, no places are kept.
+The line and column of a fault are found by parsing again: every plan reads the locks, and valid
+ones need no places.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_er
 from orchestrator.trace.form import Lock, Vocabulary
 from orchestrator.values.trace import Trace, TraceIdentity
 
-# Ends in a command, which those who know the label go on with.
+# Ends in a command, to which callers that know the label add it.
 AGAIN: Final = "trace the model again: ./orchestrate trace"
 # A lock of every operator of PyTorch 1.13.1 is an eighth of this.
 LONGEST: Final = 2**22
@@ -31,11 +31,11 @@ class TraceDamagedError(OrchestratorError):
 
 
 class TraceConflictError(TraceDamagedError):
-    """A merge left marks of a conflict in a lock."""
+    """A lock has unresolved conflict markers."""
 
 
 class TraceMisplacedError(OrchestratorError):
-    """A lock is of another app or model than the one that it lies with."""
+    """A lock belongs to another app or model than its path says."""
 
 
 class TraceUnknownError(OrchestratorError):
@@ -50,7 +50,7 @@ def parse_lock(text: str, file: str) -> Trace:
     conflict = conflict_line(text)
     if conflict:
         raise TraceConflictError(
-            "a merge conflict was left in this trace",
+            "unresolved merge conflict in this trace",
             place=Place(file, conflict, 1),
             hint=f"keep one side's lock with its recorded runs, or {AGAIN}",
         )
@@ -59,20 +59,20 @@ def parse_lock(text: str, file: str) -> Trace:
     try:
         lock = Lock.model_validate(_plain(text, file))
     except yaml.YAMLError as error:
-        told = syntax_error(text, file, error)
-        raise _damaged(told.place or Place(file), "YAML", told.what) from None
+        fault = syntax_error(text, file, error)
+        raise _damaged(fault.place or Place(file), "YAML", fault.what) from None
     except _KeyFault:
         raise _key_fault(text, file) from None
     except ValidationError as error:
         raise _form_fault(error, text, file) from None
     trace = _trace(lock)
-    for path, said, meant in _said_twice(lock, trace):
-        if said != meant:
-            # a cut or half merged file mostly does not say the same everywhere
+    for path, seen, derived in _derived_parts(lock, trace):
+        if seen != derived:
+            # a truncated or half-merged file is mostly inconsistent
             raise _damaged(
                 _find(text, file).key(path),
-                "parts that agree",
-                f"`{path[-1]}` does not agree with what was called",
+                "consistent sections",
+                f"`{path[-1]}` contradicts the recorded calls",
             )
     return trace
 
@@ -91,13 +91,13 @@ def _plain(text: str, file: str) -> Any:
     keys_fit = True
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.ScalarEvent):
-            # names of operators and tags stand in the locks of many apps
+            # the locks of many apps hold the same names of operators and tags
             open_parts[-1].append(sys.intern(event.value))
         elif isinstance(event, yaml.MappingEndEvent):
             part = open_parts.pop()
             keys = [key for key in part[::2] if isinstance(key, str)]
             value = dict(zip(keys, part[1::2], strict=False))
-            # told at the end: only then is the rest known to be YAML without deep nesting
+            # reported at the end: only then is the rest known to be YAML without deep nesting
             keys_fit = keys_fit and 2 * len(value) == len(part)
             open_parts[-1].append(value)
         elif isinstance(event, yaml.SequenceEndEvent):
@@ -106,7 +106,7 @@ def _plain(text: str, file: str) -> Any:
         elif isinstance(event, yaml.CollectionStartEvent):
             open_parts.append([])
             if len(open_parts) > _DEEPEST:
-                raise _damaged(_mark(event, file), "a lock's parts", "deeper ones")
+                raise _damaged(_mark(event, file), "the nesting of a lock", "deeper nesting")
         elif isinstance(event, yaml.AliasEvent):
             raise _damaged(_mark(event, file), "no alias", f"*{clipped(str(event.anchor))}")
         elif isinstance(event, yaml.DocumentStartEvent) and open_parts[0]:
@@ -124,7 +124,7 @@ def _mark(part: yaml.Event | yaml.Node, file: str) -> Place:
 
 
 def _find(text: str, file: str) -> PlaceIndex:
-    """The places in a text of which `_plain` made a value: for what there is to tell of it."""
+    """The places of a text that `_plain` parsed, for messages."""
     return PlaceIndex(file, yaml.compose(text, Loader=_LOADER))
 
 
@@ -147,7 +147,7 @@ def _key_fault(text: str, file: str) -> TraceDamagedError:
             for key, value in part.value:
                 if not isinstance(key, yaml.ScalarNode) or key.value in keys:
                     seen = ascii(clipped(key.value)) if isinstance(key.value, str) else "a part"
-                    return _damaged(_mark(key, file), "names as keys, each once", seen)
+                    return _damaged(_mark(key, file), "unique names as keys", seen)
                 keys.add(key.value)
                 parts.append(value)
         elif isinstance(part, yaml.SequenceNode):
@@ -207,8 +207,8 @@ def _trace(lock: Lock) -> Trace:
     )
 
 
-def _said_twice(lock: Lock, trace: Trace) -> Iterator[tuple[tuple[str, ...], object, object]]:
-    """The parts of a lock that follow from others: path, what it says, and what follows."""
+def _derived_parts(lock: Lock, trace: Trace) -> Iterator[tuple[tuple[str, ...], object, object]]:
+    """The parts of a lock that follow from others: path, seen value, derived value."""
     selected = lock.selected_operators
     called = {*trace.root_operators, *trace.called_operators}
     yield ("selected_operators", "operators"), selected.operators.keys(), called
@@ -236,13 +236,13 @@ def check_vocabulary(trace: Trace, known: Vocabulary, text: str, file: str) -> N
 
 
 def check_place(trace: Trace, app: str, model: str, text: str, file: str) -> None:
-    """Raises TraceMisplacedError where a lock is not of the app and the model that it lies with."""
-    for key, said, meant in (("app", trace.app, app), ("model", trace.model, model)):
-        if said != meant:
+    """Raises TraceMisplacedError where a lock names another app or model than its path."""
+    for key, seen, wanted in (("app", trace.app, app), ("model", trace.model, model)):
+        if seen != wanted:
             raise TraceMisplacedError(
-                f"this trace is of another {key}",
+                f"this trace belongs to another {key}",
                 place=_find(text, file).value((key,)),
-                expected=meant,
-                seen=said,
+                expected=wanted,
+                seen=seen,
                 hint=AGAIN,
             )

@@ -20,8 +20,8 @@ def trace_from_recording(
     """The trace of one model.
 
     recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
-    them.  outputs is the digest of the recorded runs.  scales tells which kernels are worth making
-    fast.
+    them.  outputs is the digest of the recorded runs.  scales decides which kernels are worth
+    making fast.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
     called = _sum_counts(recording["called_operators"], recording["setup_operators"])

@@ -1,9 +1,8 @@
-"""Reads recorded runs: bytes that anyone can propose, until their digest is the lock's; and that
-anyone can propose with their lock.
+"""Reads recorded runs. They are untrusted, even with a matching lock: anyone can propose both.
 
-Contract: no more than `LARGEST` bytes are unfolded, whatever a frame claims; the digest is taken
-before a text is kept, and the text's parts are counted before they become objects. What is read can
-be compared (`orchestrator.verify.compare`; the format is native/driver/values.h).
+Contract: no more than `LARGEST` bytes are decompressed, whatever a frame claims; the digest is
+taken before a text is kept, and the text's parts are counted before they become objects. What is
+read can be compared (`orchestrator.verify.compare`; the format is native/driver/values.h).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, Final
 import zstandard
 
 LARGEST: Final = 2**28
-# Of values that JSON makes objects of; tensors are one text each, however large they are.
+# JSON values, each a Python object; a tensor is one text, whatever its size.
 _MOST_VALUES: Final = 10**6
 _AT_ONCE: Final = 2**20
 # Comparing is recursive.
@@ -51,12 +50,12 @@ def _unpacked(path: Path) -> Iterator[bytes]:
 
 
 def runs_in(path: Path) -> dict[str, Any]:
-    """The driver's result in a file. Raises OSError, RunsUnreadableError."""
+    """The model runner's result in a file. Raises OSError, RunsUnreadableError."""
     return parse_runs(b"".join(_unpacked(path)))
 
 
 def parse_runs(text: bytes) -> dict[str, Any]:
-    """The driver's result in a JSON text. Raises RunsUnreadableError."""
+    """The model runner's result in a JSON text. Raises RunsUnreadableError."""
     if len(text) > LARGEST:
         raise RunsUnreadableError(f"more than {LARGEST:,} bytes")
     if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
@@ -64,9 +63,9 @@ def parse_runs(text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RunsUnreadableError(f"no JSON: {error}") from None
+        raise RunsUnreadableError(f"invalid JSON: {error}") from None
     if not _is_result(value):
-        raise RunsUnreadableError(f"no runs with values of at most {_DEEPEST} levels")
+        raise RunsUnreadableError(f"not a list of runs, or values of more than {_DEEPEST} levels")
     result: dict[str, Any] = value
     return result
 
@@ -90,7 +89,7 @@ def _is_run(run: dict[str, Any]) -> bool:
 
 
 def _is_value(value: object) -> bool:
-    """Without recursion: how deep JSON nests is nobody's promise."""
+    """Without recursion, since JSON may nest to any depth."""
     left = [(value, 1)]
     while left:
         one, depth = left.pop()

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args
@@ -140,7 +141,7 @@ def _one_line(text: str) -> str:
     """Texts of declarations become arguments, paths, and lines of generated files."""
     if visible(text) != text:
         raise PydanticCustomError(
-            "one_line", "it has a control character", {"expected": "text of one line"}
+            "one_line", "it contains a control character", {"expected": "text of one line"}
         )
     return text
 
@@ -218,6 +219,13 @@ Threads = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What a required field takes, as an error about a missing key states it."""
+
+    text: str
+
+
 class Declared(BaseModel):
     """Base of all declared values: strict, frozen, no unknown keys."""
 
@@ -237,7 +245,7 @@ class OneOf(Declared):
         if len(given) != 1:
             raise PydanticCustomError(
                 "one_of",
-                "exactly one kind is wanted here" if given else "a kind is missing",
+                "exactly one key is allowed here" if given else "a key is missing",
                 {
                     "expected": "one of " + ", ".join(type(self).model_fields),
                     "seen": " and ".join(given) or "none of them",
@@ -252,8 +260,12 @@ class OneOf(Declared):
 class GitSource(Declared):
     """A git remote, cloned at one tag with its submodules."""
 
-    remote: Text = Field(description="URL or path that `git clone` understands.")
-    tag: Text = Field(description="The tag (or branch) to check out.")
+    remote: Annotated[Text, Expected("a URL or a path that `git clone` understands")] = Field(
+        description="URL or path that `git clone` understands."
+    )
+    tag: Annotated[Text, Expected("a tag or branch")] = Field(
+        description="The tag (or branch) to check out."
+    )
 
 
 class DebianSource(Declared):
@@ -276,7 +288,7 @@ class ArchiveSource(Declared):
 
 
 class Source(OneOf):
-    """One way to get a source tree."""
+    """A place to get a source tree from."""
 
     path: Text | None = Field(
         None,
@@ -290,21 +302,24 @@ class Source(OneOf):
     debian: DebianSource | None = Field(None, description="A Debian source package.")
 
 
+Sources = Annotated[Tuple[Source], Expected("a list of sources: path, git, archive or debian")]
+
+
 class ThirdPartyPin(Declared):
     """A pinned header set that the runtime's units need."""
 
     tree: Sha256 = Field(description="Digest of the files that we compile with.")
-    sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
-    include: Annotated[str, AfterValidator(_inner_path)] = Field(
-        description="The folder inside the tree that goes on the include path."
+    sources: Sources = Field(min_length=1, description="Sources, tried in order.")
+    include: Annotated[str, AfterValidator(_inner_path), Expected("a folder inside the tree")] = (
+        Field(description="The folder inside the tree that goes on the include path.")
     )
 
 
 class LibraryPin(Declared):
-    """A pinned source tree of a third-party library, whose units variants link by need."""
+    """A pinned source tree of a third-party library, whose units variants link on demand."""
 
     tree: Sha256 = Field(description="Digest of the files that we compile with.")
-    sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
+    sources: Sources = Field(min_length=1, description="Sources, tried in order.")
 
 
 # The name of a runtime that is pinned without one.
@@ -316,7 +331,7 @@ class RuntimePin(Declared):
 
     pytorch: str = Field(pattern=VERSION, description="PyTorch's version, such as `1.13.1`.")
     tree: Sha256 = Field(description="Digest of the source files that we compile from.")
-    sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
+    sources: Sources = Field(min_length=1, description="Sources, tried in order.")
     third_party: Mapping[Identifier, ThirdPartyPin] = Field(
         default_factory=dict, description="Header sets that units need, by name."
     )
@@ -359,9 +374,9 @@ class Defaults(Declared):
     threads: Threads = Field(
         1,
         description=(
-            "Threads that a library uses for one model, unless it is told another number when it"
-            " runs. `cores`: as many as the machine has. 1: it has none of its own, nor code for"
-            " them."
+            "Threads that a library uses for one model by default; the app can change the number at"
+            " run time. `cores`: as many as the machine has. 1: the library has no threads of its"
+            " own and no code for them."
         ),
     )
     maven_group: MavenGroup | None = Field(
@@ -374,18 +389,20 @@ class Defaults(Declared):
 
 
 class Launcher(Declared):
-    """A program put in front of every compiler command: ccache, distcc, icecc, ..."""
+    """A compiler launcher, run with every compile command: ccache, distcc, icecc, ..."""
 
-    command: Tuple[Text] = Field(min_length=1, description="Its argument list.")
+    command: Annotated[Tuple[Text], Expected("a list: a program and its arguments")] = Field(
+        min_length=1, description="Its argument list."
+    )
     env: Mapping[Identifier, Line] = Field(
         default_factory=dict, description="Environment variables set for it."
     )
 
 
 class Signing(Declared):
-    """What the list of packages' digests, SHA256SUMS, is signed with."""
+    """The key that signs SHA256SUMS, the list of the packages' digests."""
 
-    minisign: Text = Field(
+    minisign: Annotated[Text, Expected("the path of a minisign secret key")] = Field(
         description=(
             "The file of a minisign secret key, outside of the workspace: absolute, or with `~` or"
             " `$VARIABLE`. Nothing is signed where a variable in it is unset. The key's password is"
@@ -397,7 +414,7 @@ class Signing(Declared):
 class WorkspaceConfig(Declared):
     """The file WORKSPACE at the root of the monorepo."""
 
-    version: Literal[1] = Field(description="Version of this file's form.")
+    version: Literal[1] = Field(description="Version of the file format.")
     runtime: RuntimePin | None = Field(
         None, description="The pinned PyTorch source tree, where the workspace has one."
     )
@@ -415,13 +432,13 @@ class WorkspaceConfig(Declared):
         None,
         description=(
             "The user's cache folder: absolute, relative to WORKSPACE, or with `~` or `$VARIABLE`."
-            " The variable ORCHESTRATOR_CACHE goes first."
+            " The variable ORCHESTRATOR_CACHE takes precedence."
         ),
     )
     jobs: int | None = Field(
         None, ge=1, le=10_000, description="Commands run at once; default: one a core."
     )
-    launcher: Launcher | None = Field(None, description="Put in front of every compiler command.")
+    launcher: Launcher | None = Field(None, description="A compiler launcher, such as ccache.")
     signing: Signing | None = Field(
         None, description="What packages are signed with; without it they are not signed."
     )
@@ -431,7 +448,7 @@ class WorkspaceConfig(Declared):
     )
     unity_shards: bool = Field(
         True,
-        description="Whether the units that every variant has are compiled several at once.",
+        description="Whether the units that every variant has are compiled in unity batches.",
     )
 
     @model_validator(mode="after")
@@ -475,11 +492,13 @@ class WorkspaceConfig(Declared):
 class TensorSpec(Declared):
     """A generated input tensor; the same seed gives the same values on every machine."""
 
-    shape: Tuple[Annotated[int, Field(ge=0)]] = Field(description="Sizes; [] is a 0-d tensor.")
+    shape: Annotated[Tuple[Annotated[int, Field(ge=0)]], Expected("a list of sizes")] = Field(
+        description="Sizes; [] is a 0-d tensor."
+    )
     dtype: Dtype = Field("float32", description="Its element type.")
     fill: Fill = Field(
         description=(
-            "How it is filled. `arange`: 0, 1, 2, ... `uniform`: [low, high), default [0, 1)."
+            "Its values. `arange`: 0, 1, 2, ... `uniform`: [low, high), default [0, 1)."
             " `normal`: mean 0, deviation 1. `randint`: integers in [low, high), low 0 by default."
         )
     )
@@ -521,7 +540,7 @@ def _fill_problem(spec: TensorSpec) -> tuple[str, str] | None:
     if spec.fill == "randint":
         return _randint_problem(spec)
     if bounds and not (spec.low or 0) < (1 if spec.high is None else spec.high):
-        return "the bounds leave no value", "low less than high"
+        return "the range is empty", "low less than high"
     return None
 
 
@@ -530,7 +549,7 @@ def _randint_problem(spec: TensorSpec) -> tuple[str, str] | None:
     if not isinstance(low, int) or not isinstance(high, int):
         return "fill `randint` needs integer bounds", "an integer high, and low where it is not 0"
     if not low < high:
-        return "the bounds leave no value", "low less than high"
+        return "the range is empty", "low less than high"
     bits = _INTEGER_BITS.get(spec.dtype)
     least, end = (-(2**bits), 2**bits) if bits else (0, 2 if spec.dtype == "bool" else 256)
     if low < least or high > end:
@@ -554,8 +573,8 @@ Argument = Annotated[
 class InputRun(Declared):
     """One call of a model: a method and its arguments."""
 
-    method: Identifier = Field("forward", description="The method that is called.")
-    args: Tuple[Argument] = Field(
+    method: Identifier = Field("forward", description="The method to call.")
+    args: Annotated[Tuple[Argument], Expected("a list of arguments")] = Field(
         description="Its arguments: generated tensors, plain values (null is None), or lists."
     )
 
@@ -574,7 +593,7 @@ def _stem(data: dict[str, Any]) -> str:
 class ModelConfig(Declared):
     """One of the app's models."""
 
-    file: Annotated[str, AfterValidator(_model_file)] = Field(
+    file: Annotated[str, AfterValidator(_model_file), Expected("a .ptl file")] = Field(
         description="The .ptl file, relative to the app's folder."
     )
     name: str = Field(
@@ -585,7 +604,7 @@ class ModelConfig(Declared):
     )
     inputs: Inputs = Field(
         "bundled",
-        description="What it is traced with: the inputs inside the file, or the runs given here.",
+        description="Its inputs for tracing: those bundled in the file, or the runs listed here.",
     )
 
     @model_validator(mode="after")
@@ -605,14 +624,16 @@ class ModelConfig(Declared):
 class AppConfig(Declared):
     """The file apps/<app>/app.yaml."""
 
-    models: Tuple[ModelConfig] = Field(min_length=1, description="The app's models.")
-    targets: Tuple[AbiName] = Field(
-        min_length=1, description="ABIs it is built for: names of files under toolchains/."
+    models: Annotated[Tuple[ModelConfig], Expected("a list of models")] = Field(
+        min_length=1, description="The app's models."
+    )
+    targets: Annotated[Tuple[AbiName], Expected("a list of ABIs")] = Field(
+        min_length=1, description="ABIs to build for: built in, or files under toolchains/."
     )
     runtime: Identifier | None = Field(
         None, description="A name under `runtimes` in WORKSPACE, instead of its default."
     )
-    optimize: Optimize | None = Field(None, description="Instead of the workspace's default.")
+    optimize: Optimize | None = Field(None, description="Overrides the workspace's default.")
     self_relocation: bool = Field(
         True,
         description=(
@@ -629,22 +650,22 @@ class AppConfig(Declared):
         ),
     )
     selection: SelectionPolicy | None = Field(
-        None, description="Instead of the workspace's default."
+        None, description="Overrides the workspace's default."
     )
-    kernels: KernelChoice | None = Field(None, description="Instead of the workspace's default.")
-    threads: Threads | None = Field(None, description="Instead of the workspace's default.")
+    kernels: KernelChoice | None = Field(None, description="Overrides the workspace's default.")
+    threads: Threads | None = Field(None, description="Overrides the workspace's default.")
     budgets: Mapping[str, Size] = Field(
         default_factory=dict,
-        description="Most bytes of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",
+        description="Maximum size of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",
     )
     packages: Annotated[Tuple[PackageKind], Field(min_length=1)] | None = Field(
-        None, description="Packages to make; default: what suits each target's platform."
+        None, description="Packages to make; default: those of each target's platform."
     )
     version: str = Field("0.1.0", pattern=VERSION, description="The version of its packages.")
     package_name: Annotated[str, Field(pattern=PACKAGE)] | None = Field(
         None, description="The name of its packages; default: `<app>-libtorch`, with `-` for `_`."
     )
-    maven_group: MavenGroup | None = Field(None, description="Instead of the workspace's default.")
+    maven_group: MavenGroup | None = Field(None, description="Overrides the workspace's default.")
 
 
 # --- toolchains/<abi>.yaml ---
@@ -659,22 +680,29 @@ class ZigCompiler(Declared):
 
 
 class CommandCompiler(Declared):
-    """Compilers of this machine, by name or path."""
+    """Compilers installed on this machine, by name or path."""
 
-    cxx: Text = Field(description="The C++ compiler.")
-    cc: Text = Field(description="The C compiler.")
+    cxx: Annotated[Text, Expected("the name or path of a C++ compiler")] = Field(
+        description="The C++ compiler."
+    )
+    cc: Annotated[Text, Expected("the name or path of a C compiler")] = Field(
+        description="The C compiler."
+    )
     ar: Text | None = Field(None, description="The archiver; default: `ar`.")
 
 
 class NdkCompiler(Declared):
     """The Android NDK at ANDROID_NDK_HOME or ANDROID_NDK_ROOT."""
 
-    api: int = Field(ge=21, description="The least Android API level (minSdk).")
+    api: Annotated[int, Expected("an Android API level, 21 or higher")] = Field(
+        ge=21, description="The minimum Android API level (minSdk)."
+    )
     stl: Literal["c++_static", "c++_shared"] = Field(
-        "c++_static", description="libc++ inside the library, or beside it."
+        "c++_static", description="libc++ linked into the library, or delivered next to it."
     )
     shim: bool = Field(
-        False, description="Without an NDK, link against a stand-in; never shippable."
+        False,
+        description="Without an NDK, build against a stub sysroot. Such libraries must not ship.",
     )
 
 
@@ -684,11 +712,11 @@ class XcodeCompiler(Declared):
     sdk: str = Field(
         pattern=TARGET, description="The SDK's name for xcrun: `iphoneos`, `iphonesimulator`."
     )
-    minimum: str = Field(pattern=VERSION, description="The least iOS version, such as `15.0`.")
+    minimum: str = Field(pattern=VERSION, description="The minimum iOS version, such as `15.0`.")
 
 
 class Compiler(OneOf):
-    """What compiles and links."""
+    """The compiler and linker of a toolchain."""
 
     zig: ZigCompiler | None = Field(None, description="PyPI's ziglang.")
     command: CommandCompiler | None = Field(None, description="Compilers of this machine.")
@@ -703,9 +731,9 @@ class Compiler(OneOf):
 
 
 class Emulator(Declared):
-    """A command in front of a binary of this ABI that makes it run here."""
+    """An emulator command that runs binaries of this ABI on the build machine."""
 
-    emulator: Tuple[Text] = Field(
+    emulator: Annotated[Tuple[Text], Expected("a list: a program and its arguments")] = Field(
         min_length=1,
         description="Its argument list: a program, and its arguments; `$sysroot` is filled in.",
     )
@@ -740,16 +768,20 @@ class ToolchainConfig(Declared):
     system: System = Field(description="The operating system.")
     processor: Processor = Field(description="The processor.")
     format: ObjectFormat = Field(description="The object format.")
-    compiler: Compiler = Field(description="What compiles and links.")
+    compiler: Annotated[Compiler, Expected("one of zig, command, ndk, xcode")] = Field(
+        description="The compiler and linker."
+    )
     compile_flags: Tuple[Line] = Field((), description="Flags of every compilation.")
     link_flags: Tuple[Line] = Field((), description="Flags of every link.")
-    run: Run = Field(description="How its binaries run here: native, an emulator, or not at all.")
+    run: Annotated[Run, Expected("native, none or a mapping with `emulator`")] = Field(
+        description="How its binaries run on the build machine: native, an emulator, or not at all."
+    )
 
 
 class ToolchainGroup(Declared):
     """A file toolchains/<name>.yaml that stands for several others, as one target."""
 
     abi: AbiName = Field(description="The target's name: the file's name without .yaml.")
-    members: Tuple[AbiName] = Field(
-        min_length=1, description="The ABIs that it stands for: names of toolchains beside it."
+    members: Annotated[Tuple[AbiName], Expected("a list of ABIs")] = Field(
+        min_length=1, description="The ABIs that it stands for: names of other toolchains."
     )

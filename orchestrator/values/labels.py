@@ -175,4 +175,4 @@ def _other_advice(pattern: Pattern, abi: str, offered: Collection[str]) -> str:
         return f"write {Pattern(pattern.app)}, which is every ABI"
     if abi in offered:
         return f"add {abi} to the targets in {'its' if pattern.app else 'an'} app.yaml"
-    return f"take one of these; no toolchain offers {abi}"
+    return f"take one of these; no toolchain for {abi}"

@@ -1,10 +1,10 @@
-"""Compares what a model gave in two runtimes: two results of the driver, value by value.
+"""Compares a model's outputs in two runtimes: two results of the model runner, value by value.
 
-Contract: pure. A result is the driver's JSON (format: `native/driver/driver.h` and `values.h`),
-parsed. Floating values may differ by a tolerance that suits their dtype, since one runtime is
-compiled for size and the other for speed; integers and bools may not. NaN equals NaN, and an
-infinity equals itself. A quantised value may differ by one step. The arguments and times in the
-results play no part.
+Contract: pure. A result is the model runner's JSON (format: `native/driver/driver.h` and
+`values.h`), parsed. Floating values may differ by a tolerance that suits their dtype, since one
+runtime is compiled for size and the other for speed; integers and bools may not. NaN equals NaN,
+and an infinity equals itself. A quantised value may differ by one step. The arguments and times in
+the results play no part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orchestrator.errors import OrchestratorError
 
 
 class MalformedResultError(OrchestratorError):
-    """A text that should be a result of the driver is not one."""
+    """A text is not a result of the model runner."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,10 @@ def compare_results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> lis
         return list(_results(expected, seen))
     except (KeyError, TypeError, ValueError, IndexError, binascii.Error, struct.error) as cause:
         raise MalformedResultError(
-            "this is not a result of the driver",
-            expected="runs with values as native/driver/values.h tells",
+            "this is not a result of the model runner",
+            expected="runs with values as documented in native/driver/values.h",
             seen=f"{type(cause).__name__}: {cause}",
-            hint="the driver and the orchestrator may be of different versions: build again",
+            hint="the model runner may be from another version: build again",
         ) from cause
 
 
@@ -181,7 +181,7 @@ def _values(
     elif kind == "dict":
         yield from _entries(at, left, right)
     elif kind == "double":
-        # JSON has no words for these: the driver writes "nan", "inf" and "-inf".
+        # JSON has no words for these: the model runner writes "nan", "inf" and "-inf".
         if not _DOUBLE.holds(float(left), float(right)):
             yield at.differs("value", left, right)
     elif left != right:
@@ -251,7 +251,7 @@ def _elements(
     at: _Place, dtype: str, shape: Sequence[int], expected: bytes, seen: bytes
 ) -> Iterator[Difference]:
     if dtype not in _DTYPES:
-        # Packed or unknown elements: nothing is known that would allow a difference.
+        # Packed or unknown elements: no tolerance is known, so none is allowed.
         yield at.differs("value", f"{len(expected)} bytes of {dtype}", "other bytes")
         return
     left, right = _numbers(dtype, expected), _numbers(dtype, seen)

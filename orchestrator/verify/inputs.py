@@ -1,4 +1,5 @@
-"""Declared inputs (`inputs:` in app.yaml) as the driver's JSON. Pure, and the same everywhere.
+"""Declared inputs (`inputs:` in app.yaml) as the model runner's JSON. Pure, and the same on every
+machine.
 
 Random fills come from Python's Mersenne Twister, whose sequence for a seed is guaranteed
 (`random` module, "Notes on Reproducibility"), so that a trace can be repeated on any machine.
@@ -30,7 +31,7 @@ _FORMATS = {
 }
 
 
-# Values that are packed at once: a list of all of them takes ten times the memory of the tensor.
+# Values packed at a time: a list of all of them takes ten times the memory of the tensor.
 _AT_ONCE: Final = 2**14
 
 
@@ -39,7 +40,7 @@ class InputOutOfRangeError(OrchestratorError):
 
 
 def inputs_json(runs: Iterable[InputRun]) -> list[dict[str, Any]]:
-    """The driver's `--inputs` list (native/driver/driver.h). Raises InputOutOfRangeError."""
+    """The model runner's `--inputs` list (native/driver/driver.h). Raises InputOutOfRangeError."""
     return [
         {"method": run.method, "args": [_argument(argument) for argument in run.args]}
         for run in runs

@@ -1,6 +1,6 @@
-"""Runs a driver (or a tracer: a driver that records) on a model, in a process of its own.
+"""Runs the model runner (or the tracer, which also records) on a model, in a separate process.
 
-The model is somebody else's program: it runs with a limit of time, memory and output, leaves no
+A model is an untrusted program: it runs with a limit of time, memory and output, leaves no
 core file, and sees nothing of the user's environment but what a program needs to start. Its process
 has the user's rights all the same.
 """
@@ -18,7 +18,7 @@ from orchestrator.system.process import LOCAL, Command, CommandRunner, Limits
 from orchestrator.trace.runs import RunsUnreadableError, parse_runs
 from orchestrator.values.config import ModelConfig
 from orchestrator.verify.inputs import inputs_json
-from orchestrator.verify.verdict import DriverRun
+from orchestrator.verify.verdict import RunnerResult
 
 # A model that runs longer than this on its own inputs is stuck (seconds).
 TIME_LIMIT = 600
@@ -31,12 +31,12 @@ OUTPUT_LIMIT = 2**30
 # The end of what a model printed that is kept.
 _SAID = 2**16
 
-# What a program needs to start; the rest may be a secret of the user's.
+# What a program needs to start; other variables may hold secrets.
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 _KEPT_FOR_EMULATORS: Final = "QEMU_"
 
 
-def run_driver(
+def run_model(
     argv: Sequence[str],
     model_file: Path,
     model: ModelConfig,
@@ -46,12 +46,12 @@ def run_driver(
     level: str | None = None,
     threads: int | None = None,
     runner: CommandRunner = LOCAL,
-) -> DriverRun:
-    """Run `argv` on a model's inputs; arguments are left out of the result.
+) -> RunnerResult:
+    """Run `argv` on a model's inputs; the result has no arguments.
 
     fill: a byte that all fresh memory is filled with, where the C library can do that.
-    level: what it may take the processor for (native/libraries/cpuinfo.h); None: what it is.
-    threads: how many it may use (native/threads/pool.cpp); None: as many as it likes.
+    level: the CPU level to assume (native/libraries/cpuinfo.h); None: that of the processor.
+    threads: how many it may use (native/threads/pool.cpp); None: its default.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         output = Path(folder) / "result.json"
@@ -71,11 +71,11 @@ def run_driver(
             )
         )
         if done.code is None:
-            return DriverRun(-signal.SIGKILL, None, f"still running after {TIME_LIMIT} s")
+            return RunnerResult(-signal.SIGKILL, None, f"still running after {TIME_LIMIT} s")
         try:
-            return DriverRun(done.code, _read(output), done.err)
+            return RunnerResult(done.code, _read(output), done.err)
         except RunsUnreadableError as error:
-            return DriverRun(done.code, None, f"{done.err}\nits result cannot be read: {error}")
+            return RunnerResult(done.code, None, f"{done.err}\nits result cannot be read: {error}")
 
 
 def _reduced(env: Mapping[str, str]) -> dict[str, str]:
@@ -89,13 +89,13 @@ def _reduced(env: Mapping[str, str]) -> dict[str, str]:
 def _filling(byte: int | None) -> dict[str, str]:
     """The environment in which glibc fills what it hands out with a byte.
 
-    It fills with the complement of what it is told (`alloc_perturb`, malloc/malloc.c), and does not
-    fill what comes from a thread's own cache. Another C library does not listen.
+    It fills with the complement of the given byte (`alloc_perturb`, malloc/malloc.c), and does not
+    fill what comes from a thread's own cache. Other C libraries ignore the variable.
     """
     if byte is None:
         return {}
-    told = byte ^ 0xFF
-    return {"GLIBC_TUNABLES": f"glibc.malloc.perturb={told}:glibc.malloc.tcache_count=0"}
+    complement = byte ^ 0xFF
+    return {"GLIBC_TUNABLES": f"glibc.malloc.perturb={complement}:glibc.malloc.tcache_count=0"}
 
 
 def _level(level: str | None) -> dict[str, str]:

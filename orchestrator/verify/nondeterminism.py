@@ -1,8 +1,8 @@
-"""Outputs that differ from run to run: what of them can be compared at all.
+"""Outputs that differ from run to run: which parts of them can be compared.
 
-Contract: pure. `settled` takes the results of a model's repeated runs and returns the first one,
-with every value that another run gave otherwise replaced by what all runs agree on, so that
-`compare_results` asks for no more than that. `uncompared` names those places afterwards.
+Contract: pure. `deterministic_part` takes the results of a model's repeated runs and returns the
+first one, with every value that differs in another run replaced by what all runs agree on, so that
+`compare_results` checks only that. `uncompared` names those places afterwards.
 
 A model that draws random numbers gives other values in every process, since PyTorch seeds its
 generator from the machine's (`at::detail::getDefaultCPUGenerator`); so does one that returns memory
@@ -17,22 +17,24 @@ from typing import Any
 from orchestrator.verify.compare import UNSTEADY, key_text, run_name, same_value
 
 
-def settled(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The first result, cut down to what all of them agree on."""
+def deterministic_part(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The first result, reduced to what all of them agree on."""
     first, *others = results
     runs = []
     for run in first["runs"]:
         outputs = [o["output"] for other in others for o in other["runs"] if _same_call(run, o)]
         whole = run["output"] is not None and all(output is not None for output in outputs)
-        runs.append({**run, "output": _settled(run["output"], outputs)} if whole else run)
+        runs.append(
+            {**run, "output": _deterministic_part(run["output"], outputs)} if whole else run
+        )
     return {**first, "runs": runs}
 
 
 def uncompared(result: Mapping[str, Any]) -> tuple[str, ...]:
     """The places whose values play no part in a comparison: `forward[0] output[1]`.
 
-    They are those that `settled` marked, and values that the driver cannot look into (a device, a
-    complex number).
+    They are those that `deterministic_part` marked, and values that the runner cannot inspect (a
+    device, a complex number).
     """
     return tuple(
         f"{run_name(run)} {place}"
@@ -46,7 +48,9 @@ def _same_call(run: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return run_name(run) == run_name(other)
 
 
-def _settled(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _deterministic_part(
+    value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
     if all(same_value(value, other) for other in others):
         return value
     kind, content = next(iter(value.items()))
@@ -59,10 +63,12 @@ def _settled(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> M
         return {kind: {"dtype": content["dtype"], "shape": content["shape"], UNSTEADY: True}}
     if kind in ("list", "tuple") and all(len(c) == len(content) for c in contents):
         items = zip(content, *contents, strict=True)
-        return {kind: [_settled(item, rest) for item, *rest in items]}
+        return {kind: [_deterministic_part(item, rest) for item, *rest in items]}
     if kind == "dict" and all(_same_keys(content, c) for c in contents):
         entries = zip(content, *contents, strict=True)
-        return {kind: [[e[0], _settled(e[1], [r[1] for r in rest])] for e, *rest in entries]}
+        return {
+            kind: [[e[0], _deterministic_part(e[1], [r[1] for r in rest])] for e, *rest in entries]
+        }
     return {UNSTEADY: kind}
 
 

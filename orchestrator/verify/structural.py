@@ -1,9 +1,9 @@
-"""Whether a library that cannot run here is made as one of the same app that ran.
+"""Whether a library that cannot run here is structurally identical to an executed one of its app.
 
 Contract: pure, and the same for ELF and Mach-O, for 32 and 64 bits, for every C++ library's
 namespace. Compared are the operators that are registered, the kernels behind them, the static
-initialisers of the units that register, and the dtypes that every unit was compiled for. What is
-the same in all this has not run, and is not called `ok`.
+initialisers of the units that register, and the dtypes that every unit was compiled for. A
+variant that is identical in all of this was still not executed, and is not called `ok`.
 
 In a library's symbols and bytes these are (names as the Itanium C++ ABI mangles them):
 
@@ -32,7 +32,7 @@ _SHOWN: Final = 8
 
 
 class StructureDiffersError(OrchestratorError):
-    """A library that cannot run here is not made as the one that ran."""
+    """A library that cannot run here differs structurally from the executed one."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _kernels(symbol: str) -> Iterator[str]:
 
 
 def differences(ran: Structure, seen: Structure) -> tuple[str, ...]:
-    """What `seen` lacks of the structure that ran, and has besides: a line each.
+    """What `seen` lacks of the executed structure, and what it has in addition: a line each.
 
     Units that only one of them has are no difference: processors have kernels of their own.
     """
@@ -113,14 +113,14 @@ def differences(ran: Structure, seen: Structure) -> tuple[str, ...]:
     for name in ("schemas", "kernels", "initialisers"):
         old, new = getattr(ran, name), getattr(seen, name)
         more = new - old if seen.collected or name == "initialisers" else frozenset()
-        for names, word in ((old - new, "missing"), (more, "too many")):
+        for names, word in ((old - new, "missing"), (more, "unexpected")):
             if names:
-                found.append(f"{len(names)} {name} {word}: {_listed(names)}")
+                found.append(f"{len(names)} {word} {name}: {_listed(names)}")
     other = {
         unit for unit in ran.dtypes.keys() & seen.dtypes if ran.dtypes[unit] != seen.dtypes[unit]
     }
     if other:
-        found.append(f"{len(other)} units compiled for other dtypes: {_listed(other)}")
+        found.append(f"{len(other)} units compiled for different dtypes: {_listed(other)}")
     return tuple(found)
 
 
@@ -130,7 +130,7 @@ def _listed(names: Collection[str]) -> str:
 
 
 def require_same(label: str, ran_label: str, ran: Structure, seen: Structure) -> None:
-    """Raises StructureDiffersError where `label` is not made as the variant that ran.
+    """Raises StructureDiffersError where `label` differs structurally from the executed variant.
 
     Nothing in common is a difference too: a library without names cannot be compared.
     """
@@ -138,9 +138,9 @@ def require_same(label: str, ran_label: str, ran: Structure, seen: Structure) ->
     if not found and seen.schemas and seen.kernels and seen.initialisers:
         return
     raise StructureDiffersError(
-        f"{label} is not made as {ran_label}, which ran",
+        f"{label} differs structurally from {ran_label}, the variant that was executed",
         expected=f"the {len(ran.schemas)} operators and {len(ran.kernels)} kernels of {ran_label}",
         seen=found[0] if found else "a library without operators, kernels or initialisers",
-        hint="build both again; if it stays, it is a bug of the build for this ABI",
+        hint="build both again; if the error persists, it is a bug in the build for this ABI",
         details="\n".join(found) or None,
     )

@@ -1,6 +1,6 @@
-"""Whether a variant runs its app's models: from what the driver left to a verdict.
+"""Whether a variant runs its app's models: from the model runner's result to a verdict.
 
-Contract: pure. The caller runs the driver and hands over how it ended and what it wrote; here that
+Contract: pure. The caller runs the model runner and passes on how it ended and what it wrote, which
 becomes `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`.
 What did not run, and what could not be compared, is never `ok`.
 """
@@ -16,7 +16,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.verify.compare import Difference, compare_results, run_name
 from orchestrator.verify.nondeterminism import uncompared
 
-# `ok in part`: everything ran, and some outputs have values that nothing can be compared with
+# `ok in part`: everything ran, and some outputs have values that cannot be compared
 Status = Literal["ok", "ok in part", "failed", "not run here"]
 
 # What to do where a program of ours ran into an illegal instruction.
@@ -25,17 +25,18 @@ OTHER_PROCESSOR: Final = (
     " stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the toolchain"
 )
 
-# What a driver says is the model's to choose.
+# The model controls what its runner prints.
 _LONGEST = 200
 
 
 class VerificationFailedError(OrchestratorError):
-    """A variant does not run one of its app's models as the tracer did."""
+    """A variant does not reproduce the recorded runs of one of its app's models."""
 
 
 @dataclass(frozen=True)
-class DriverRun:
-    """How the driver ended: exit code as `subprocess` gives it, its JSON if any, its stderr."""
+class RunnerResult:
+    """How the model runner ended: exit code as `subprocess` gives it, its JSON if any, its
+    stderr."""
 
     returncode: int
     result: Mapping[str, Any] | None
@@ -45,7 +46,7 @@ class DriverRun:
 @dataclass(frozen=True)
 class Failure:
     """One reason why a model failed. `code` is the C API's (`MISSING_DTYPE`), `OTHER_OUTPUT` for
-    outputs that differ, `ILLEGAL_INSTRUCTION` where the processor ended the driver, or `CRASHED`
+    outputs that differ, `ILLEGAL_INSTRUCTION` where the processor ended the runner, or `CRASHED`
     where it wrote no result."""
 
     model: str
@@ -70,8 +71,8 @@ class VerifyResult:
     """The verdict on one model in one variant; `runs` is how many calls were compared.
 
     `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`).
-    `levels` are those of the processor at which all runs were made again.
-    `threads` are the numbers of threads that all runs were made with; none: it has none of its own.
+    `levels` are the lower CPU levels at which all runs were repeated. `threads` are the numbers of
+    threads of all runs; none where the library has no threads of its own.
     """
 
     model: str
@@ -89,8 +90,8 @@ def not_run(model: str, reason: str) -> VerifyResult:
     return VerifyResult(model, "not run here", reason=reason)
 
 
-def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyResult:
-    """The verdict on a model, from the tracer's result and the driver's run in the variant.
+def verify(model: str, expected: Mapping[str, Any], seen: RunnerResult) -> VerifyResult:
+    """The verdict on a model, from the tracer's result and the runner's result in the variant.
 
     Raises `compare.MalformedResultError` where one of the results is not one.
     """
@@ -105,7 +106,7 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
             if difference.run not in failed
         ]
     if not failures and not seen.result["runs"]:
-        failures.append(Failure(model, "", "NO_RUNS", "nothing was run"))
+        failures.append(Failure(model, "", "NO_RUNS", "no model was run"))
     if not failures and seen.returncode != 0:
         failures.append(_crash(model, seen))
     places = uncompared(expected)
@@ -114,7 +115,7 @@ def verify(model: str, expected: Mapping[str, Any], seen: DriverRun) -> VerifyRe
 
 
 def at_levels(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
-    """The verdict on a model that ran with all that this processor has, and at lower levels."""
+    """The verdict on a model that ran at this processor's own CPU level and at lower ones."""
     named = {f"at CPU level {level}": result for level, result in others.items()}
     return replace(_together(here, named), levels=tuple(others))
 
@@ -141,8 +142,8 @@ def require_verified(label: str, results: Iterable[VerifyResult]) -> None:
         return
     codes = {failure.code for failure in failures}
     raise VerificationFailedError(
-        f"{label} does not run its models as the tracer did",
-        expected="the tracer's outputs",
+        f"verification of {label} failed",
+        expected="the recorded outputs",
         seen=str(failures[0]),
         hint=_hint(codes, label),
         details="\n".join(str(failure) for failure in failures),
@@ -153,12 +154,12 @@ def _hint(codes: set[str], label: str) -> str:
     app = label.split(":")[0] if label.startswith("//") else label
     if codes & {"MISSING_OPERATOR", "MISSING_DTYPE"}:
         return (
-            f"trace again: ./orchestrate trace {app}; if it stays, the inputs do not reach all"
-            " code: add inputs, or use `selection: static`"
+            f"trace again: ./orchestrate trace {app}; if the error persists, the inputs do not"
+            " reach all code: add inputs, or use `selection: static`"
         )
     if "ILLEGAL_INSTRUCTION" in codes:
         return OTHER_PROCESSOR
-    return f"trace again: ./orchestrate trace {app}; if it stays, it is a bug of the build"
+    return f"trace again: ./orchestrate trace {app}; if the error persists, it is a bug"
 
 
 def _errors(model: str, result: Mapping[str, Any]) -> Iterable[Failure]:
@@ -186,18 +187,18 @@ def _other_output(model: str, difference: Difference) -> Failure:
     return Failure(model, difference.run, "OTHER_OUTPUT", difference.text)
 
 
-def _crash(model: str, run: DriverRun) -> Failure:
+def _crash(model: str, run: RunnerResult) -> Failure:
     code = "ILLEGAL_INSTRUCTION" if run.returncode == -signal.SIGILL else "CRASHED"
-    said = run.stderr.strip().splitlines()
-    last = f": {said[-1][:_LONGEST]}" if said else ""
-    return Failure(model, "", code, f"the driver {ended(run)}{last}")
+    lines = run.stderr.strip().splitlines()
+    last = f": {lines[-1][:_LONGEST]}" if lines else ""
+    return Failure(model, "", code, f"the model runner {ended(run)}{last}")
 
 
-def ended(run: DriverRun) -> str:
-    """How a run ended, in words: `was ended by SIGSEGV`."""
+def ended(run: RunnerResult) -> str:
+    """How a run ended, in words: `was killed by SIGSEGV`."""
     if run.returncode >= 0:
-        return f"ended with exit code {run.returncode}"
+        return f"exited with code {run.returncode}"
     try:
-        return f"was ended by {signal.Signals(-run.returncode).name}"
+        return f"was killed by {signal.Signals(-run.returncode).name}"
     except ValueError:
-        return f"was ended by signal {-run.returncode}"
+        return f"was killed by signal {-run.returncode}"

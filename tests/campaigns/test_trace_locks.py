@@ -38,7 +38,7 @@ from orchestrator.trace.lock import (
 )
 from orchestrator.values.trace import Trace
 from orchestrator.verify.compare import MalformedResultError
-from orchestrator.verify.verdict import DriverRun, verify
+from orchestrator.verify.verdict import RunnerResult, verify
 
 VERSION: Final = "1.13.1"
 ROOT: Final = Path(__file__).parents[2]
@@ -169,7 +169,7 @@ def compared(root: Path, trace: Trace, right: Mapping[str, Any]) -> str:
     """How reading and comparing ended; an exception of another kind ends the campaign."""
     try:
         expected = read_runs(root / "apps" / trace.app, trace, root)
-        result = verify(trace.model, expected, DriverRun(0, right))
+        result = verify(trace.model, expected, RunnerResult(0, right))
     except (OrchestratorError, MalformedResultError) as error:
         return type(error).__name__ if error.render() else ""
     assert all(str(failure) for failure in result.failures)

@@ -111,7 +111,7 @@ def test_a_link_without_a_registering_object_is_found(workspace: Path, tmp_path:
     env = compiler_environment(session.context.cache, os.environ)
     subprocess.run(argv, env=env, cwd=workspace, check=True)
     assert differences(whole, structure(session, seen, tmp_path / "lesser.so")) == (
-        "1 initialisers missing: CPUGuardImpl.cpp",
+        "1 missing initialisers: CPUGuardImpl.cpp",
     )
 
 

@@ -19,7 +19,7 @@ from real import orchestrator
 
 from orchestrator.values.config import ModelConfig
 from orchestrator.verify import model_runner as driver
-from orchestrator.verify.model_runner import run_driver
+from orchestrator.verify.model_runner import run_model
 from tests import ptl
 
 pytestmark = pytest.mark.real
@@ -37,7 +37,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root, told = traced_alone(ODD, tmp_path_factory.mktemp("odd"))
     assert told.splitlines()[-2:] == [
         f"    compared by kind and shape only: {FRESH}",
-        "    never ran, and cannot in this runtime: aten::stft with 9 in spectrum",
+        "    never ran, and would fail in this runtime: aten::stft with 9 in spectrum",
     ]
     return root
 
@@ -117,7 +117,7 @@ def test_a_model_that_takes_all_memory_ends_as_an_error(
     program = workspace / ".orchestrator/variants/odd/linux-x86_64/driver"
     library = workspace / "dist/odd/linux-x86_64/lib"
     env = {**os.environ, "LD_LIBRARY_PATH": str(library)}
-    ended = run_driver([str(program)], greedy, model, env)
+    ended = run_model([str(program)], greedy, model, env)
     assert ended.result is not None
     (run,) = ended.result["runs"]
     assert (ended.returncode, run["error"]) == (

@@ -232,7 +232,7 @@ def test_what_is_in_the_way_is_told_and_stays(packages: Path, tmp_path: Path) ->
     ran = orchestrator("build", LABEL, "--quiet", cwd=root)
     assert ran.code == 1
     assert ran.err == (
-        f"{into}: error: the packages of //apps/camera have no place to go\n"
+        f"{into}: error: cannot create dist/camera/packages: a file or symlink is in the way\n"
         "  expected: a folder, or nothing\n"
         "  seen:     a file\n"
         "  do:       move it away, and build again\n"

@@ -121,7 +121,7 @@ def test_a_changed_byte_is_told_and_put_right(camera: Path) -> None:
     before = changed(library(camera))
     told = orchestrator("verify", LABEL, "--quiet", cwd=camera)
     assert (told.code, told.out) == (1, "")
-    assert "  seen:     lib/libcamera_torch.so has other content\n" in told.err
+    assert "  seen:     lib/libcamera_torch.so has different content\n" in told.err
     assert f"  do:       build the variant again: ./orchestrate build {LABEL}\n" in told.err
     built(camera)
     assert library(camera).read_bytes() == before

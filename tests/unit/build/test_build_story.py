@@ -194,7 +194,7 @@ def test_verify_refuses_a_changed_file_before_anything_runs(name: str, verifier:
     with pytest.raises(ChangedDeliveryError) as caught:
         verify_delivered(verifier.session, LABEL)
     assert caught.value.render() == (
-        f"{verifier.folder}: error: the delivered folder was changed\n"
+        f"{verifier.folder}: error: the delivered folder was modified\n"
         "  expected: the files that its manifest lists, with their digests\n"
         f"  seen:     {name} has {size + 1:,} bytes, not {size:,}\n"
         "  do:       build the variant again: ./orchestrate build //apps/toy:linux-x86_64"
@@ -209,7 +209,7 @@ def test_verify_refuses_a_file_that_is_gone_or_another(verifier: Verifier) -> No
     with pytest.raises(ChangedDeliveryError) as caught:
         verify_delivered(verifier.session, LABEL)
     assert caught.value.seen == (
-        "README.md: No such file or directory, lib/libtoy_torch_core.a has other content"
+        "README.md: No such file or directory, lib/libtoy_torch_core.a has different content"
     )
     assert verifier.ran == []
 

@@ -219,7 +219,7 @@ def test_a_machine_without_git(world: World, remote: str) -> None:
     world.env["PATH"] = str(world.folder)
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch(world.pin({"git": {"remote": remote, "tag": "v1"}}))
-    assert caught.value.details == f"git {remote} v1: git is not installed here"
+    assert caught.value.details == f"git {remote} v1: git is not installed"
 
 
 def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
@@ -227,9 +227,9 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
     assert read_marker(world.fetch(pin).tree)
     assert world.said[:4] == [
         "PyTorch 0.1.0: trying path $UNSET",
-        "PyTorch 0.1.0: not this way: a variable in it is not set",
+        "PyTorch 0.1.0: not this way: it uses an unset variable",
         "PyTorch 0.1.0: trying path gone",
-        f"PyTorch 0.1.0: not this way: there is no {world.folder}/gone",
+        f"PyTorch 0.1.0: not this way: {world.folder}/gone does not exist",
     ]
 
 
@@ -237,7 +237,7 @@ def test_the_next_way_is_tried_and_the_reason_told(world: World) -> None:
 def test_a_path_that_no_file_can_have(world: World, path: str) -> None:
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch(world.pin({"path": path}))
-    assert str(caught.value.details).endswith(": it is longer than a path can be")
+    assert str(caught.value.details).endswith(": the path is too long")
 
 
 def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_a_source_that_may_not_be_read(world: World, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("orchestrator.source.places.shutil.copyfile", refused)
     with pytest.raises(RuntimeUnavailableError) as caught:
         world.fetch()
-    assert caught.value.details == f"path source: {file} may not be read"
+    assert caught.value.details == f"path source: {file} is not readable"
 
 
 def library_pin(world: World, tree: str, name: str = "fast") -> RuntimePin:
@@ -619,8 +619,8 @@ def test_a_whole_cache_may_be_read_only(world: World, monkeypatch: pytest.Monkey
     [
         (1, "", "E: first\nE: then\nlast\n", "E: first"),
         (1, "said\nlast\n", "", "last"),
-        (1, "", "", "it said nothing"),
-        (None, "", "Cloning\n", "it took too long (Cloning)"),
+        (1, "", "", "no output"),
+        (None, "", "Cloning\n", "timed out (Cloning)"),
     ],
 )
 def test_the_reason_that_is_told(code: int | None, out: str, err: str, reason: str) -> None:

@@ -20,7 +20,7 @@ from orchestrator.build.add_app import example_of
 from orchestrator.build.build import Built
 from orchestrator.build.session import Session
 from orchestrator.commands import build as build_command
-from orchestrator.commands.patterns import resolve_patterns, what_is_right
+from orchestrator.commands.patterns import resolve_patterns, valid_labels
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_config, load_workspace
 from orchestrator.report.table import BuildReport
@@ -63,7 +63,7 @@ def test_init_makes_a_workspace(answer: Answer, tmp_path: Path) -> None:
     code, out, err = answer("init")
     assert (code, err) == (0, "")
     assert out == (
-        "made orchestrate, .gitignore, WORKSPACE\nnext:\n  ./orchestrate doctor\n"
+        "created orchestrate, .gitignore, WORKSPACE\nnext:\n  ./orchestrate doctor\n"
         "  ./orchestrate new-app NAME --model MODEL.ptl\n"
     )
     assert files(tmp_path) == [".gitignore", "WORKSPACE", "orchestrate"]
@@ -91,14 +91,14 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
     [
         (
             "WORKSPACE",
-            "WORKSPACE: error: there is a WORKSPACE here already\n"
-            "  do:       go on with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
-            " another tool's, run init in a folder below\n",
+            "WORKSPACE: error: this folder already has a WORKSPACE\n"
+            "  do:       continue with it: ./orchestrate new-app NAME --model MODEL.ptl; if it is"
+            " another tool's, run init in a subfolder\n",
         ),
         (
             "orchestrate",
-            "orchestrate: error: a file of this name is there already\n"
-            "  do:       move it away, or run init in a folder below\n",
+            "orchestrate: error: a file with this name already exists\n"
+            "  do:       move it away, or run init in a subfolder\n",
         ),
     ],
 )
@@ -177,7 +177,7 @@ def test_new_app(answer: Answer, workspace: Path) -> None:
     code, out, err = answer("new-app", "camera", *words, "--target", "linux-arm64")
     assert (code, err) == (0, "")
     assert out == (
-        "made apps/camera/app.yaml, for ios-simulator, linux-arm64\n"
+        "created apps/camera/app.yaml, for ios-simulator, linux-arm64\n"
         "  models/classifier.ptl: 13 operators; forward with 2 inputs inside\n"
         "  models/next_word.ptl: 28 operators; forward with 2 inputs inside, suggest with 1 inputs"
         " inside\n"
@@ -215,7 +215,7 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
             "example_inputs": True,
         }
     ]
-    assert told["next"][0] == "give the shapes of the inputs in apps/raw/app.yaml"
+    assert told["next"][0] == "fill in the input shapes in apps/raw/app.yaml"
     assert (workspace / "apps/raw/app.yaml").read_text() == (
         "models:\n  - file: models/raw.ptl\n"
         "    # the file has no inputs inside: give the shapes that it takes\n"
@@ -313,27 +313,27 @@ REFUSALS = {
     "inputs": (
         ["vad", "--model", "dict.ptl"],
         "dict.ptl: error: this model has no inputs to run it with\n"
-        "  expected: inputs bundled in the model, or `inputs:` beside it in app.yaml\n"
+        "  expected: inputs bundled in the model, or `inputs:` for it in app.yaml\n"
         "  seen:     the methods _private, forward\n"
         "  do:       bundle some with torch.utils.bundled_inputs.bundle_inputs before saving, or"
         " declare their shapes and dtypes in app.yaml\n",
     ),
     "target": (
         ["vad", "--model", "raw.ptl", "--target", "linux-x64"],
-        "error: no toolchain offers linux-x64\n"
+        "error: no toolchain for linux-x64\n"
         "  expected: android-arm64-v8a, android-armeabi-v7a, android-x86_64, ios-arm64,"
         " ios-simulator, ios-simulator-arm64, ios-simulator-x86_64, linux-arm64, linux-arm64-musl,"
         " linux-x86_64\n  seen:     linux-x64\n  do:       did you mean `linux-x86_64`?\n",
     ),
     "package": (
         ["CAMERA", "--model", "raw.ptl"],
-        "apps/CAMERA/app.yaml:1:1: error: two apps have one package name\n"
+        "apps/CAMERA/app.yaml:1:1: error: two apps have the same package name\n"
         "  seen:     `camera-libtorch`, which is also //apps/camera's (apps/camera/app.yaml:1:1)\n"
         "  do:       give one of them another `package_name`\n",
     ),
     "target_twice": (
         ["vad", "--model", "raw.ptl", "--target", "linux-arm64", "--target", "linux-arm64"],
-        "apps/vad/app.yaml:10:5: error: `linux-arm64` is in `targets` twice\n"
+        "apps/vad/app.yaml:10:5: error: `targets` lists `linux-arm64` twice\n"
         "  do:       keep one of them\n",
     ),
 }
@@ -380,7 +380,7 @@ def two_apps(tmp_path: Path) -> Path:
     return root
 
 
-WARNING = "warning: //apps/vad is left out: apps/vad/app.yaml:1:17: "
+WARNING = "warning: //apps/vad is skipped: apps/vad/app.yaml:1:17: "
 
 
 def test_what_needs_a_broken_app(two_apps: Path) -> None:
@@ -389,17 +389,17 @@ def test_what_needs_a_broken_app(two_apps: Path) -> None:
     said: list[str] = []
     assert resolve_patterns(["//apps/camera"], workspace, said.append) == camera
     (warning,) = said
-    assert warning == f"{WARNING}the model's file is not there, and 2 more"
+    assert warning == f"{WARNING}the model file does not exist, and 2 more"
     said.clear()
     for pattern in ("//...", "//apps/vad", "//apps/vad:linux-x86_64", "//...:linux-arm64"):
         with pytest.raises(OrchestratorError) as caught:
             resolve_patterns(["//apps/camera", pattern], workspace, said.append)
-        assert caught.value.what == "3 errors in the workspace's files"
+        assert caught.value.what == "3 errors in the workspace files"
     assert said == []
-    labels, faults = what_is_right(["//..."], workspace, said.append)
+    labels, faults = valid_labels(["//..."], workspace, said.append)
     assert (labels, len(faults)) == (camera, 3)
     with pytest.raises(OrchestratorError) as caught:
-        what_is_right(["//apps/camrea"], workspace, said.append)
+        valid_labels(["//apps/camrea"], workspace, said.append)
     assert caught.value.hint == "did you mean //apps/camera?"
 
 
@@ -434,8 +434,8 @@ def test_a_build_of_all(
     assert cli.main(["build", "//..."], env=env, cwd=two_apps) == 1
     assert built == []
     err = capsys.readouterr().err
-    assert err.startswith("apps/vad/app.yaml:1:17: error: the model's file is not there\n")
-    assert err.endswith("3 errors in the workspace's files\n")
+    assert err.startswith("apps/vad/app.yaml:1:17: error: the model file does not exist\n")
+    assert err.endswith("3 errors in the workspace files\n")
 
 
 def test_a_build_of_all_that_keeps_going(

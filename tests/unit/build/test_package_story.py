@@ -232,7 +232,7 @@ def test_a_joined_package_of_one_label_takes_the_current_others(android: Workspa
     ("state", "why"),
     [
         ("absent", "is not built"),
-        ("older", "is of another state of the app"),
+        ("older", "was built from a different state of the app"),
         ("unproven", "has not passed its checks"),
     ],
 )

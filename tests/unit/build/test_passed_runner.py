@@ -24,7 +24,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.source.debian import binary_packages
 from orchestrator.source.git_clone import clone
 from orchestrator.values.config import GitSource, ModelConfig, ToolchainConfig
-from orchestrator.verify.model_runner import run_driver
+from orchestrator.verify.model_runner import run_model
 
 RUNNER = RefusingRunner()
 GIT = GitSource(remote="r", tag="t")
@@ -80,7 +80,7 @@ def emulation(folder: Path) -> object:
             [REQUEST], DIALECT, folder, folder / "c", os.environ, RUNNER
         ),
         lambda folder: compile_java([], JavaCompiler("javac", "javac 17"), RUNNER),
-        lambda folder: run_driver(
+        lambda folder: run_model(
             ["m"], folder / "m.ptl", ModelConfig(file="m.ptl"), os.environ, runner=RUNNER
         ),
         lambda folder: run_ninja(

@@ -28,9 +28,9 @@ from orchestrator.trace.difference import Change
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.operators import Arguments
 from orchestrator.values.trace import TraceIdentity
-from orchestrator.verify.verdict import DriverRun
+from orchestrator.verify.verdict import RunnerResult
 
-Tracer = Callable[[int], DriverRun]
+Tracer = Callable[[int], RunnerResult]
 # Of aten::relu, with too many and too few.
 EXTRA = Misfit("aten::relu", 2, "forward", Arguments(1, 1))
 MISSING = Misfit("aten::relu", 0, "other", Arguments(1, 1))
@@ -48,7 +48,7 @@ class Traced:
     fills: tuple[int | None, ...]
 
 
-def result(number: int, *operators: str, error: dict[str, Any] | None = None) -> DriverRun:
+def result(number: int, *operators: str, error: dict[str, Any] | None = None) -> RunnerResult:
     run = {"method": "forward", "index": 0, "output": {"int": number}, "error": None}
     recording = {
         "root_operators": [{"name": o, "overload": "", "calls": 1} for o in operators],
@@ -62,7 +62,7 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
         "failed_in": ["aten::linear", "aten::addmm"] if error else [],
     }
     runs = [] if error else [run]
-    return DriverRun(0, {"runs": runs, "error": error, "trace": recording})
+    return RunnerResult(0, {"runs": runs, "error": error, "trace": recording})
 
 
 @pytest.fixture
@@ -72,12 +72,12 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
     def run(tracer: Tracer, *misfits: Misfit) -> Traced:
         fills: list[int | None] = []
 
-        def fake(*_: object, fill: int | None, runner: object) -> DriverRun:
+        def fake(*_: object, fill: int | None, runner: object) -> RunnerResult:
             assert runner is LOCAL
             fills.append(fill)
             return tracer(len(fills) - 1)
 
-        monkeypatch.setattr(tracing, "run_driver", fake)
+        monkeypatch.setattr(tracing, "run_model", fake)
         model = SimpleNamespace(name="m")
         app = SimpleNamespace(
             name="a",
@@ -171,7 +171,7 @@ def test_a_call_that_the_runtime_cannot_make_is_told_where_it_is_reached(
     """Whether it fails, or computes something else."""
     why = {"code": "RUN_FAILED", "text": "false"} if failed else None
 
-    def run(number: int) -> DriverRun:
+    def run(number: int) -> RunnerResult:
         return result(3, "aten::relu", error=why) if number == reached else result(3, "aten::neg")
 
     with pytest.raises(error) as caught:
@@ -230,7 +230,7 @@ def test_a_model_that_takes_all_memory_is_told_how_much_there_is(traced: Trace) 
 
 def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
-        traced(lambda _: DriverRun(-11, None, "a word\n"))
+        traced(lambda _: RunnerResult(-11, None, "a word\n"))
     assert caught.value.render() == (
         "m.ptl: error: the tracer died on the model m\n"
         "  seen:     it was ended by SIGSEGV\n"
@@ -241,7 +241,7 @@ def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
 
 def test_a_tracer_for_another_processor_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
-        traced(lambda _: DriverRun(-4, None))
+        traced(lambda _: RunnerResult(-4, None))
     assert caught.value.render() == (
         "m.ptl: error: the tracer died on the model m\n"
         "  seen:     it was ended by SIGILL\n"

@@ -154,7 +154,7 @@ def root(tmp_path: Path) -> Path:
             {
                 KEYS: (
                     "apps/keyboard/app.yaml: model words",
-                    "apps/keyboard/app.yaml: model next_word is gone",
+                    "apps/keyboard/app.yaml: model next_word was removed",
                 )
             },
         ),
@@ -251,7 +251,7 @@ def test_a_workspace_that_is_new_or_was_broken(tmp_path: Path) -> None:
     write(tmp_path, {"toolchains/linux-arm64.yaml": "abi: []\n"})
     commit(tmp_path)
     workspace(tmp_path)
-    assert set(since(tmp_path).values()) == {("the declarations of before cannot be read",)}
+    assert set(since(tmp_path).values()) == {("the previous declarations cannot be read",)}
 
 
 def test_an_app_that_was_broken(root: Path) -> None:
@@ -273,9 +273,7 @@ def test_an_app_that_is_broken_since(root: Path, capsys: pytest.CaptureFixture[s
     write(root, {"apps/keyboard/models/next_word.ptl": "other"})
     assert since(root) == {KEYS: ("apps/keyboard/models/next_word.ptl",)}
     assert cli.main(["matrix", "--since", "HEAD"], env=ENV, cwd=root) == 0
-    assert capsys.readouterr().err.startswith(
-        "warning: //apps/camera is left out: apps/camera/app."
-    )
+    assert capsys.readouterr().err.startswith("warning: //apps/camera is skipped: apps/camera/app.")
     # broken in another way
     write(root, {"apps/camera/app.yaml": "models: 1\n"})
     with pytest.raises(OrchestratorError):

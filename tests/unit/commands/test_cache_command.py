@@ -103,9 +103,9 @@ def test_the_verb_tells_it(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert _cache(root) == 0
     assert capsys.readouterr().out == (
         f"{root}/../cache: {sum(part.bytes for part in parts(cache)) / 1000:.3g} kB\n"
-        "  objects        2.01 kB     just now  compiled units, 1 kB of it in workspaces too\n"
+        "  objects        2.01 kB     just now  compiled units, 1 kB of it linked by workspaces\n"
         "  runtime            7 B     just now  verified source trees\n"
-        "  staging            0 B            -  leftovers of what was interrupted\n"
+        "  staging            0 B            -  leftovers of interrupted commands\n"
         f"used just now by {root}\n"
     )
 
@@ -135,22 +135,22 @@ def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["--prune"],
-            "error: --prune goes with --max or --unused\n"
+            "error: --prune requires --max or --unused\n"
             "  do:       write `cache --prune --max 5GB`, or `cache --prune --unused 30d`\n",
         ),
         (
             ["--max", "1GB"],
-            "error: --prune goes with --max or --unused\n"
+            "error: --prune requires --max or --unused\n"
             "  do:       write `cache --prune --max 5GB`, or `cache --prune --unused 30d`\n",
         ),
         (
             ["--prune", "--max", "much"],
-            "error: argument --max: `much` is not a size, such as 5GB or 500MiB\n"
+            "error: argument --max: `much` is not a size such as 5GB or 500MiB\n"
             "  do:       see `orchestrator cache --help`\n",
         ),
         (
             ["--prune", "--unused", "30"],
-            "error: argument --unused: `30` is not an age, such as 12h, 30d or 2w\n"
+            "error: argument --unused: `30` is not an age such as 12h, 30d or 2w\n"
             "  do:       see `orchestrator cache --help`\n",
         ),
     ],

@@ -228,7 +228,7 @@ def test_clean_does_not_disturb_a_build(root: Path, capsys: pytest.CaptureFixtur
     with workspace_lock(root / ".orchestrator", True, print, command="orchestrator build //..."):
         assert _clean(root) == 1
     err = capsys.readouterr().err
-    assert err.startswith("error: another process works in this workspace\n  seen:     process ")
+    assert err.startswith("error: another process is using this workspace\n  seen:     process ")
     assert is_ours(root / "dist")
 
 
@@ -258,9 +258,9 @@ def test_clean_keeps_files_beside_our_packages(
     assert outside.is_dir()
     lines = capsys.readouterr().out.splitlines()
     assert lines[-4:-1] == [
-        f"kept {packages}/changed.deb, which is not the orchestrator's",
-        f"kept {packages}/mine.txt, which is not the orchestrator's",
-        f"kept {root}/dist/reader/packages, which is not the orchestrator's",
+        f"kept {packages}/changed.deb, which the orchestrator did not write",
+        f"kept {packages}/mine.txt, which the orchestrator did not write",
+        f"kept {root}/dist/reader/packages, which the orchestrator did not write",
     ]
     (packages / "changed.deb").unlink()
     (packages / "mine.txt").unlink()
@@ -289,5 +289,5 @@ def test_what_would_be_removed(root: Path, capsys: pytest.CaptureFixture[str]) -
         told = told.replace(f"would {would}", does)
     assert told == done
     assert f"removed {dist} (0 bytes)\n" in done
-    assert f"kept {dist}/camera/packages/mine.txt, which is not the orchestrator's\n" in done
+    assert f"kept {dist}/camera/packages/mine.txt, which the orchestrator did not write\n" in done
     assert (dist / "camera/packages/mine.txt").read_text() == "mine"

@@ -127,13 +127,13 @@ def test_options_go_before_or_after_the_verb(
     [
         (
             ["clen"],
-            "error: there is no verb `clen`\n"
+            "error: unknown verb `clen`\n"
             f"  expected: {', '.join(sorted((*COMMANDS, 'help')))}\n"
             "  do:       did you mean `clean`?\n",
         ),
         (
             ["zzzz"],
-            "error: there is no verb `zzzz`\n"
+            "error: unknown verb `zzzz`\n"
             f"  expected: {', '.join(sorted((*COMMANDS, 'help')))}\n"
             "  do:       see `orchestrator --help`\n",
         ),
@@ -142,7 +142,7 @@ def test_options_go_before_or_after_the_verb(
             "error: unrecognized arguments: --cach\n"
             "  do:       did you mean `--cache`? see `orchestrator clean --help`\n",
         ),
-        (["--quiet"], "error: no verb is given\n  do:       see `orchestrator --help`\n"),
+        (["--quiet"], "error: no verb given\n  do:       see `orchestrator --help`\n"),
         (
             ["--nope"],
             "error: unrecognized arguments: --nope\n  do:       see `orchestrator --help`\n",
@@ -159,10 +159,10 @@ def test_usage_errors(
 def test_no_workspace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["clean"], env={}, cwd=tmp_path) == 1
     assert capsys.readouterr().err == (
-        "error: there is no workspace here\n"
-        "  expected: a file WORKSPACE in this folder or in one above it\n"
+        "error: no workspace found\n"
+        "  expected: a file WORKSPACE in this folder or a parent folder\n"
         f"  seen:     {tmp_path}\n"
-        "  do:       change to a workspace, name one with --workspace DIR, or make one here:"
+        "  do:       change to a workspace, pass --workspace DIR, or create one here:"
         " orchestrate init\n"
     )
 
@@ -170,7 +170,7 @@ def test_no_workspace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_workspace_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["clean", "--workspace", "nowhere"], env={}, cwd=tmp_path) == 1
     assert capsys.readouterr().err == (
-        f"error: --workspace names no folder\n  seen:     {tmp_path}/nowhere\n"
+        f"error: --workspace is not a folder\n  seen:     {tmp_path}/nowhere\n"
     )
 
 
@@ -210,7 +210,7 @@ def test_a_cache_with_an_unset_variable(
     (workspace / "WORKSPACE").write_text(WORKSPACE + "cache: $FAST/mine\n")
     assert cli.main(["clean"], env={}, cwd=workspace) == 1
     assert capsys.readouterr().err == (
-        "WORKSPACE:6:8: error: the cache folder's path has a variable that is not set\n"
+        "WORKSPACE:6:8: error: the cache folder's path uses an unset variable\n"
         "  seen:     $FAST/mine\n"
         "  do:       set it, or set ORCHESTRATOR_CACHE\n"
     )
@@ -222,21 +222,21 @@ def test_a_cache_with_an_unset_variable(
         (
             "",
             {"ORCHESTRATOR_CACHE": "~me/x"},
-            "error: the home folder of another user is not looked up\n"
+            "error: `~user` is not supported\n"
             "  expected: an absolute path, or one with `~/` or `$VARIABLE`\n"
             "  seen:     ORCHESTRATOR_CACHE=~me/x\n",
         ),
         (
             "",
             {"ORCHESTRATOR_CACHE": "$NOPE/x"},
-            "error: the cache folder's path has a variable that is not set\n"
+            "error: the cache folder's path uses an unset variable\n"
             "  seen:     ORCHESTRATOR_CACHE=$NOPE/x\n"
             "  do:       set it, or write the path out\n",
         ),
         (
             "",
             {"ORCHESTRATOR_CACHE": "/a\nb"},
-            "error: the cache folder's path has a character that generated files cannot hold\n"
+            "error: the cache folder's path contains a character that generated files cannot hold\n"
             "  expected: a path in UTF-8 without control characters\n"
             "  seen:     /a\\nb\n"
             "  do:       set ORCHESTRATOR_CACHE to another one\n",
@@ -244,14 +244,14 @@ def test_a_cache_with_an_unset_variable(
         (
             "cache: ~me/x",
             {"HOME": "/home/me"},
-            "WORKSPACE:6:8: error: the home folder of another user is not looked up\n"
+            "WORKSPACE:6:8: error: `~user` is not supported\n"
             "  expected: an absolute path, or one with `~/` or `$VARIABLE`\n"
             "  seen:     ~me/x\n",
         ),
         (
             "",
             {"HOME": "me"},
-            "error: there is no home folder here\n"
+            "error: the home folder is not known\n"
             "  expected: an absolute path in HOME\n"
             "  seen:     me\n"
             "  do:       set HOME, or ORCHESTRATOR_CACHE\n",
@@ -287,7 +287,7 @@ def test_a_workspace_that_generated_files_cannot_name(
     (folder / "WORKSPACE").write_text(WORKSPACE)
     assert cli.main(["build", "//..."], env={"HOME": "/home/me"}, cwd=folder) == 1
     assert capsys.readouterr().err == (
-        "error: the workspace's path has a character that generated files cannot hold\n"
+        "error: the workspace's path contains a character that generated files cannot hold\n"
         "  expected: a path in UTF-8 without control characters\n"
         f"  seen:     {tmp_path}/{shown}\n"
         "  do:       rename or move its folder\n"
@@ -299,7 +299,7 @@ def test_a_user_that_this_machine_does_not_know(
 ) -> None:
     assert cli.main(["clean", "--workspace", "~nobody-here"], env={}, cwd=tmp_path) == 1
     assert capsys.readouterr().err == (
-        f"error: --workspace names no folder\n  seen:     {tmp_path}/~nobody-here\n"
+        f"error: --workspace is not a folder\n  seen:     {tmp_path}/~nobody-here\n"
     )
 
 
@@ -337,7 +337,7 @@ def _interrupted_in_a_class_body() -> BaseException:
             1,
             "error: /some/file is on a read-only file system\n"
             "  seen:     Read-only file system\n"
-            "  do:       mount it so that it can be written, or work in a copy of the workspace"
+            "  do:       mount it writable, or work in a copy of the workspace"
             " elsewhere\n",
         ),
         (
@@ -351,7 +351,7 @@ def _interrupted_in_a_class_body() -> BaseException:
         (
             _os_error(errno.EACCES),
             1,
-            "error: no permission for /some/file\n"
+            "error: permission denied: /some/file\n"
             "  seen:     Permission denied\n"
             "  do:       correct its owner or mode\n",
         ),
@@ -373,10 +373,10 @@ def test_failures(
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.EROFS, "set ORCHESTRATOR_CACHE to a folder that can be written"),
+        (errno.EROFS, "set ORCHESTRATOR_CACHE to a writable folder"),
         (
             errno.EACCES,
-            "correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder of yours",
+            "correct its owner or mode, or set ORCHESTRATOR_CACHE to a folder that you own",
         ),
     ],
 )
@@ -533,7 +533,7 @@ def test_a_bug_without_a_state_folder(
     temporary.rmdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     assert cli.main(["work"], env={}, cwd=workspace) == 3
-    assert "(traceback in no file: none could be written)\n" in capsys.readouterr().err
+    assert "(the traceback could not be written)\n" in capsys.readouterr().err
 
 
 def test_a_traceback_only_when_asked(

@@ -92,10 +92,11 @@ def test_a_machine_that_has_everything(tmp_path: Path) -> None:
         "present",
         "/ndk",
         ("android-arm64", "android-shim"),
-        "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
+        "install it and set ANDROID_NDK_HOME; without it Android libraries are built against a stub"
+        " sysroot and cannot be shipped",
     )
     assert found["qemu-aarch64-static"].needed_by == ("linux-arm64", "linux-musl")
-    assert found["source of pytorch"].found == "not fetched yet; can be, by apt-get"
+    assert found["source of pytorch"].found == "not fetched yet; available from apt-get"
     assert found["disk space"].found == "100.0 GB free"
 
 
@@ -138,13 +139,13 @@ def test_only_declared_targets_count(tmp_path: Path) -> None:
     assert _missing(found) == {}
     assert found["Android NDK"].state == "absent"
     assert "qemu-aarch64-static" not in found
-    assert found["source of pytorch"].found == "not fetched yet; can be, by git"
+    assert found["source of pytorch"].found == "not fetched yet; available from git"
 
 
 def test_a_local_source_goes_first(tmp_path: Path) -> None:
     machine = replace(FULL, env={"PYTORCH_SOURCE": "/pytorch"})
     found = _found(tmp_path, ["linux-x86_64"], machine)
-    assert found["source of pytorch"].found == "not fetched yet; can be, by path /pytorch"
+    assert found["source of pytorch"].found == "not fetched yet; available from path /pytorch"
 
 
 def test_each_tree_of_several_runtimes_is_told_once(
@@ -188,7 +189,7 @@ def test_an_emulator_that_a_build_can_get(tmp_path: Path) -> None:
     machine = replace(FULL, which=lambda name: "/bin/apt-get" if name == "apt-get" else None)
     found = _found(tmp_path, ["linux-musl"], machine)
     assert found["qemu-aarch64-static"].state == "present"
-    assert found["qemu-aarch64-static"].found == "not on PATH; a build gets it by apt-get"
+    assert found["qemu-aarch64-static"].found == "not on PATH; a build gets it through apt-get"
 
 
 def test_what_toolchains_can_do_is_told(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_the_verb_prints_a_list_for_machines(
         {
             "name": "source of pytorch",
             "state": "present",
-            "found": f"not fetched yet; can be, by path {tmp_path}/source",
+            "found": f"not fetched yet; available from path {tmp_path}/source",
             "needed_by": ["every build"],
             "get": "install git or an apt client, or add a `path` to its sources in WORKSPACE",
         },
@@ -236,7 +237,7 @@ def test_the_verb_prints_a_list_for_machines(
             "state": "present",
             "found": f"{tmp_path}/cache/of/mine",
             "needed_by": ["every build"],
-            "get": f"{tmp_path}/cache/of/mine cannot be written: correct its mode, or set"
+            "get": f"{tmp_path}/cache/of/mine is not writable: correct its mode, or set"
             " ORCHESTRATOR_CACHE",
         },
     ]

@@ -17,7 +17,7 @@ import pytest
 from orchestrator import cli
 from orchestrator.build.inputs_read import InputsRead
 from orchestrator.commands import replay as unchanged
-from orchestrator.commands.replay import difference, forget, keep, started, told_again
+from orchestrator.commands.replay import difference, forget, keep, replay_last_build, started
 from orchestrator.system.environment import Environment
 
 WORDS = ("build", "//...")
@@ -66,7 +66,7 @@ class Workspace:
         return found and found.replace(str(self.root), "$root")
 
     def told(self) -> bool:
-        return told_again(WORDS, self.env, self.root)
+        return replay_last_build(WORDS, self.env, self.root)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def workspace(tmp_path: Path) -> Workspace:
 def test_nothing_has_changed(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert workspace.keep("HOME", "JAVA_HOME")
     assert workspace.differs() is None
-    assert told_again(WORDS, workspace.env, workspace.root / "apps/camera")
+    assert replay_last_build(WORDS, workspace.env, workspace.root / "apps/camera")
     assert capsys.readouterr().out == REPORT
 
 
@@ -199,7 +199,7 @@ def test_a_copied_workspace_is_another_one(workspace: Workspace, tmp_path: Path)
     workspace.keep()
     copy = tmp_path / "copy"
     shutil.copytree(workspace.root, copy, ignore=shutil.ignore_patterns("copy"))
-    assert not told_again(WORDS, workspace.env, copy)
+    assert not replay_last_build(WORDS, workspace.env, copy)
 
 
 def test_the_orchestrators_own_files_count(
@@ -310,8 +310,8 @@ def test_the_fast_path_imports_little() -> None:
     """Of the standard library too: what takes its time is imported where it is needed."""
     code = (
         "import sys, os; from pathlib import Path; from orchestrator.cli import main;"
-        "from orchestrator.commands.replay import told_again;"
-        "told_again(['build'], os.environ, Path('/'));"
+        "from orchestrator.commands.replay import replay_last_build;"
+        "replay_last_build(['build'], os.environ, Path('/'));"
         "print(','.join(sorted(m for m in sys.modules if m.startswith('orchestrator.')"
         " or m in ('shutil', 'datetime', 'secrets', 'yaml', 'pydantic', 'rich'))))"
     )

@@ -147,7 +147,7 @@ def test_the_verb_shows(workspace: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0] == "linux-arm64"
     assert "  fold_functions    yes" in lines
     assert "  exclude_libs      no" in lines
-    assert lines[-1] == "  runs              not here, or not tried yet"
+    assert lines[-1] == "  runs              not on this machine, or not tried yet"
 
 
 def test_the_verb_writes_and_prints_a_path(
@@ -169,7 +169,7 @@ def test_the_verb_writes_and_prints_a_path(
             f"  expected: {ABIS}\n"
             "  do:       did you mean `linux-arm64`?\n",
         ),
-        (["cmake"], f"error: `cmake` wants one ABI\n  expected: {ABIS}\n"),
+        (["cmake"], f"error: `cmake` requires one ABI\n  expected: {ABIS}\n"),
     ],
 )
 def test_an_abi_that_is_not_there(

@@ -145,14 +145,14 @@ def test_an_emulator_from_packages(toys: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_packages_that_cannot_be_got(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> Path:
-        raise PackagesUnavailableError("no packages here", seen="apt-get is not installed here")
+        raise PackagesUnavailableError("no packages here", seen="apt-get is not installed")
 
     monkeypatch.setattr("orchestrator.compilers.run_prefix.binary_packages", refuse)
     run = {"emulator": ["toy-qemu"], "debian": ["qemu"]}
     assert running(toys, run) == Running(
         None,
         "as it is: No such file or directory; by the machine's emulator: there is none;"
-        " no packages here (apt-get is not installed here)",
+        " no packages here (apt-get is not installed)",
     )
 
 

@@ -259,9 +259,9 @@ def test_a_missing_part_is_told(part: str, quick: DeliverInputs, tmp_path: Path)
         deliver(inputs, tmp_path / "dist")
     assert caught.value.render() == (
         f"{absent}: error: a part of the delivery cannot be read\n"
-        "  expected: a file that the build has made\n"
+        "  expected: a file made by the build\n"
         "  seen:     No such file or directory\n"
-        "  do:       build again; if it stays, run `./orchestrate clean` first"
+        "  do:       build again; if the error persists, run `./orchestrate clean` first"
     )
     assert not (tmp_path / "dist").exists()
 

@@ -151,7 +151,7 @@ def test_a_ninja_that_is_stopped_tells_its_own_words(
 
 def test_a_ninja_that_dies_silently(tmp_path: Path) -> None:
     error = failure_error(NinjaResult(0, {"ninja": ""}), {}, 0, tmp_path / "log")
-    assert (error.what, error.seen) == ("ninja failed to build", "ninja ended without a word")
+    assert (error.what, error.seen) == ("ninja failed to build", "ninja failed without output")
 
 
 def test_the_ninja_is_the_packages_own() -> None:

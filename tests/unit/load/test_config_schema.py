@@ -130,13 +130,13 @@ def test_not_sizes(text: object) -> None:
 @pytest.mark.parametrize(
     ("model", "data", "fault"),
     [
-        (Source, {}, ("a kind is missing", "one of path, git, archive, debian")),
+        (Source, {}, ("a key is missing", "one of path, git, archive, debian")),
         (
             Source,
             {"path": "x", "git": {"remote": "r", "tag": "t"}},
-            ("exactly one kind is wanted here", "one of path, git, archive, debian"),
+            ("exactly one key is allowed here", "one of path, git, archive, debian"),
         ),
-        (Compiler, {}, ("a kind is missing", "one of zig, command, ndk, xcode")),
+        (Compiler, {}, ("a key is missing", "one of zig, command, ndk, xcode")),
     ],
 )
 def test_exactly_one_kind(model: Any, data: object, fault: tuple[str, str]) -> None:
@@ -160,7 +160,7 @@ def test_exactly_one_kind(model: Any, data: object, fault: tuple[str, str]) -> N
         ),
         (
             {"fill": "uniform", "low": 1},
-            ("the bounds leave no value", "low less than high"),
+            ("the range is empty", "low less than high"),
         ),
         (
             {"fill": "uniform", "high": float("inf")},
@@ -184,7 +184,7 @@ def test_exactly_one_kind(model: Any, data: object, fault: tuple[str, str]) -> N
         ),
         (
             {"fill": "randint", "dtype": "int64", "low": 3, "high": 3},
-            ("the bounds leave no value", "low less than high"),
+            ("the range is empty", "low less than high"),
         ),
         (
             {"fill": "randint", "dtype": "uint8", "high": 257},
@@ -247,7 +247,7 @@ TOOLCHAIN: dict[str, Any] = {
 @pytest.mark.parametrize("text", ["a\nid", "a\x00", "\x1b[0m", "\u2028", "\u202e"])
 def test_texts_are_of_one_line(text: str) -> None:
     """They become arguments, paths, and lines of build files and scripts."""
-    fault = ("it has a control character", "text of one line")
+    fault = ("it contains a control character", "text of one line")
     for changed in (
         {"compile_flags": [text]},
         {"link_flags": [text]},

@@ -158,7 +158,8 @@ def test_threads_that_are_none(root: Path, value: str) -> None:
         first, expected = caught.value.render().splitlines()[:2]
         line = text.count("\n")
         assert (
-            first == f"{file}:{line}:{place}: error: `threads` is refused: not a number of threads"
+            first
+            == f"{file}:{line}:{place}: error: `threads` is not valid: not a number of threads"
         )
         assert expected == "  expected: a number from 1 to 1,024, or `cores`"
 
@@ -197,7 +198,7 @@ def test_a_broken_app_is_kept_apart(root: Path) -> None:
     workspace = load_workspace(root, {})
     assert list(workspace.apps) == ["camera"]
     assert {app: [fault.what for fault in found] for app, found in workspace.broken.items()} == {
-        "old": ["the file is not read under this name"],
+        "old": ["the file name is not recognised"],
         "vad": ["unknown key `optimise`", "a budget for x, which is not a target of this app"],
     }
     # with a fault that is of all apps everything is told
@@ -227,7 +228,7 @@ def test_at_most_ten_errors_are_shown(root: Path) -> None:
         raise_all(faults(load_workspace(root, {})))
     lines = caught.value.render().splitlines()
     assert lines[0] == "apps/camera/app.yaml:3:1: error: unknown key `key00`"
-    assert lines[-1] == "12 errors in the workspace's files, 2 of them not shown"
+    assert lines[-1] == "12 errors in the workspace files, 2 not shown"
     assert sum(": error: " in line for line in lines) == MOST_ERRORS
 
 
@@ -236,7 +237,7 @@ def test_text_that_is_not_utf8(root: Path) -> None:
     with pytest.raises(OrchestratorError) as caught:
         raise_all(faults(load_workspace(root, {})))
     assert caught.value.render() == (
-        "apps/camera/app.yaml: error: the file is not text\n"
+        "apps/camera/app.yaml: error: the file is not UTF-8 text\n"
         "  expected: UTF-8\n"
         "  seen:     byte 0xe9 at offset 5"
     )
@@ -254,10 +255,10 @@ def test_the_root_is_found_from_below(root: Path, tmp_path_factory: pytest.TempP
     with pytest.raises(NoWorkspaceError) as caught:
         find_root(elsewhere)
     assert caught.value.render() == (
-        "error: there is no workspace here\n"
-        "  expected: a file WORKSPACE in this folder or in one above it\n"
+        "error: no workspace found\n"
+        "  expected: a file WORKSPACE in this folder or a parent folder\n"
         f"  seen:     {elsewhere}\n"
-        "  do:       change to a workspace, name one with --workspace DIR, or make one here:"
+        "  do:       change to a workspace, pass --workspace DIR, or create one here:"
         " orchestrate init"
     )
 
@@ -315,14 +316,14 @@ def test_an_empty_text_is_nothing() -> None:
     [
         (
             "a: [1,\nb: 2",
-            "f:2:5: error: not YAML: expected ',' or ']', but got '<stream end>',"
+            "f:2:5: error: invalid YAML: expected ',' or ']', but got '<stream end>',"
             " while parsing a flow sequence\n"
             "  | b: 2\n"
             "  |     ^",
         ),
         (
             "a:\n\t- 1",
-            "f:2:1: error: not YAML: found a tab that cannot start any token,"
+            "f:2:1: error: invalid YAML: found a tab that cannot start any token,"
             " while scanning for the next token\n"
             "  do:       indent with blanks\n"
             "  | \t- 1\n"
@@ -330,19 +331,20 @@ def test_an_empty_text_is_nothing() -> None:
         ),
         (
             "a: *b",
-            "f:1:4: error: not YAML: found undefined alias 'b'\n  | a: *b\n  |    ^",
+            "f:1:4: error: invalid YAML: found undefined alias 'b'\n  | a: *b\n  |    ^",
         ),
         (
             "a: 1\n--- \nb: 2",
-            "f:2:1: error: not YAML: but found another document,"
+            "f:2:1: error: invalid YAML: but found another document,"
             " expected a single document in the stream\n"
             "  | --- \n"
             "  | ^",
         ),
-        ("a: \x01", "f:1:4: error: not YAML: a control character\n  seen:     U+0001"),
+        ("a: \x01", "f:1:4: error: invalid YAML: a control character\n  seen:     U+0001"),
         (
             'a: "\\U00110000"',
-            "f:1:7: error: not YAML: found invalid Unicode character escape code, while parsing a"
+            "f:1:7: error: invalid YAML: found invalid Unicode character escape code, while"
+            " parsing a"
             " quoted scalar",
         ),
         (
@@ -373,8 +375,8 @@ def test_nesting_without_end_is_refused(opening: str, column: int, times: int) -
     with pytest.raises(YamlTooLargeError) as caught:
         load_located(opening * times, "f")
     assert caught.value.render() == (
-        f"f:1:{column}: error: this nesting is more than is read\n"
-        "  expected: at most 100 lists or mappings in each other"
+        f"f:1:{column}: error: this nesting exceeds the limit\n"
+        "  expected: at most 100 nested lists or mappings"
     )
 
 
@@ -390,28 +392,28 @@ def laughs(levels: int, width: int) -> str:
     [
         (
             laughs(7, 9),
-            "f:1:10: error: this file is more than is read\n"
+            "f:1:10: error: this file exceeds the limit\n"
             "  expected: at most 100,000 values, those of aliases included",
         ),
         (
             laughs(150, 1),
-            "f:1:5: error: this nesting is more than is read\n"
-            "  expected: at most 100 lists or mappings in each other",
+            "f:1:5: error: this nesting exceeds the limit\n"
+            "  expected: at most 100 nested lists or mappings",
         ),
         (
             "".join(f"k{n}: 1\n" for n in range(60_000)),
-            "f:50000:9: error: this file is more than is read\n"
+            "f:50000:9: error: this file exceeds the limit\n"
             "  expected: at most 100,000 values, those of aliases included",
         ),
         (
             "x: " + "y" * 2**22,
-            "f: error: this text is more than is read\n"
+            "f: error: this text exceeds the limit\n"
             "  expected: at most 4,194,304 characters\n"
             "  seen:     4,194,307",
         ),
         (
             f"x: 0x{'f' * 300}",
-            "f:1:4: error: this number is more than is read\n"
+            "f:1:4: error: this number exceeds the limit\n"
             "  expected: at most 1000 bits\n"
             f"  seen:     0x{'f' * 198}...",
         ),
@@ -438,8 +440,8 @@ def test_a_merge_conflict(text: str, line: int) -> None:
     with pytest.raises(YamlConflictError) as caught:
         load_located(text, "f")
     assert caught.value.render() == (
-        f"f:{line}:1: error: a merge conflict was left here\n"
-        "  do:       keep one side of it, and remove the marks"
+        f"f:{line}:1: error: unresolved merge conflict\n"
+        "  do:       keep one side and remove the conflict markers"
     )
     assert load_located("a: a <<<<<<< b\n", "f")[0] == {"a": "a <<<<<<< b"}
 
@@ -474,7 +476,7 @@ def test_thousands_of_unknown_keys_are_told_in_time(root: Path) -> None:
         load_config(root)
     first, *_, last = caught.value.render().splitlines()
     assert first == f"WORKSPACE:{len(WORKSPACE.splitlines()) + 1}:1: error: unknown key `key0`"
-    assert last == "20000 errors in the workspace's files, 19990 of them not shown"
+    assert last == "20000 errors in the workspace files, 19990 not shown"
     assert time.process_time() - started < 5
 
 
@@ -483,13 +485,13 @@ def test_thousands_of_unknown_keys_are_told_in_time(root: Path) -> None:
     [
         (
             "x: !!str 3",
-            "f:1:4: error: a YAML tag is not read here\n"
+            "f:1:4: error: YAML tags are not supported\n"
             "  seen:     !!str\n"
             "  do:       remove the tag; quote the value if it is text",
         ),
         (
             "x: !mine 3",
-            "f:1:4: error: a YAML tag is not read here\n"
+            "f:1:4: error: YAML tags are not supported\n"
             "  seen:     !mine\n"
             "  do:       remove the tag; quote the value if it is text",
         ),
@@ -500,7 +502,7 @@ def test_thousands_of_unknown_keys_are_told_in_time(root: Path) -> None:
         ),
         (
             "<<: {a: 1}",
-            "f:1:1: error: a merge key is not read here\n"
+            "f:1:1: error: YAML merge keys are not supported\n"
             "  seen:     <<\n"
             "  do:       write the keys out",
         ),

@@ -73,45 +73,48 @@ def test_what_the_exporter_writes_is_read(rows: list[bytes], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("row", "seen"),
     [
-        (instruction("OP", 2), "an instruction 1, OP, that refers to operator 2"),
-        (instruction("OP", -1), "an instruction 1, OP, that refers to operator -1"),
-        (instruction("OPN", 2, 3), "an instruction 1, OPN, that refers to operator 2"),
-        (instruction("LOAD", 0), "an instruction 1, LOAD, that refers to register 0"),
-        (instruction("MOVE", 5), "an instruction 1, MOVE, that refers to register 5"),
-        (instruction("STORE", -3), "an instruction 1, STORE, that refers to register -3"),
-        (instruction("DROPR", 5), "an instruction 1, DROPR, that refers to register 5"),
-        (instruction("STOREN", 2, 4), "an instruction 1, STOREN, that asks for 4"),
-        (instruction("LOADC", 1), "an instruction 1, LOADC, that refers to constant 1"),
+        (instruction("OP", 2), "instruction 1, OP, which refers to missing operator 2"),
+        (instruction("OP", -1), "instruction 1, OP, which refers to missing operator -1"),
+        (instruction("OPN", 2, 3), "instruction 1, OPN, which refers to missing operator 2"),
+        (instruction("LOAD", 0), "instruction 1, LOAD, which refers to missing register 0"),
+        (instruction("MOVE", 5), "instruction 1, MOVE, which refers to missing register 5"),
+        (instruction("STORE", -3), "instruction 1, STORE, which refers to missing register -3"),
+        (instruction("DROPR", 5), "instruction 1, DROPR, which refers to missing register 5"),
+        (instruction("STOREN", 2, 4), "instruction 1, STOREN, with invalid operand 4"),
+        (instruction("LOADC", 1), "instruction 1, LOADC, which refers to missing constant 1"),
         (instruction("INTERFACE_CALL", 1, 1),
-         "an instruction 1, INTERFACE_CALL, that refers to constant 1"),
-        (instruction("INTERFACE_CALL", 0, 0), "an instruction 1, INTERFACE_CALL, that asks for 0"),
+         "instruction 1, INTERFACE_CALL, which refers to missing constant 1"),
+        (instruction("INTERFACE_CALL", 0, 0),
+            "instruction 1, INTERFACE_CALL, with invalid operand 0"),
         # from its own place: 0 to 2 are there
-        (instruction("JMP", 2), "an instruction 1, JMP, that refers to instruction 2"),
-        (instruction("JF", -2), "an instruction 1, JF, that refers to instruction -2"),
-        (instruction("LOOP", 2, 2), "an instruction 1, LOOP, that refers to instruction 2"),
-        (instruction("LOOP", 1, 1), "an instruction 1, LOOP, that asks for 1"),
+        (instruction("JMP", 2), "instruction 1, JMP, which refers to missing instruction 2"),
+        (instruction("JF", -2), "instruction 1, JF, which refers to missing instruction -2"),
+        (instruction("LOOP", 2, 2), "instruction 1, LOOP, which refers to missing instruction 2"),
+        (instruction("LOOP", 1, 1), "instruction 1, LOOP, with invalid operand 1"),
         (instruction("LIST_CONSTRUCT", 3, 1),
-         "an instruction 1, LIST_CONSTRUCT, that refers to type 3"),
-        (instruction("ISINSTANCE", 1, 3), "an instruction 1, ISINSTANCE, that asks for 3"),
-        (instruction("DICT_CONSTRUCT", 2, 3), "an instruction 1, DICT_CONSTRUCT, that asks for 3"),
+         "instruction 1, LIST_CONSTRUCT, which refers to missing type 3"),
+        (instruction("ISINSTANCE", 1, 3), "instruction 1, ISINSTANCE, with invalid operand 3"),
+        (instruction("DICT_CONSTRUCT", 2, 3),
+            "instruction 1, DICT_CONSTRUCT, with invalid operand 3"),
         (instruction("TUPLE_CONSTRUCT", -1),
-         "an instruction 1, TUPLE_CONSTRUCT, that refers to number -1"),
-        (instruction("FORMAT", 0), "an instruction 1, FORMAT, that asks for 0"),
-        (instruction("GET_ATTR", 2), "an instruction 1, GET_ATTR, that refers to attribute 2"),
+         "instruction 1, TUPLE_CONSTRUCT, which refers to missing number -1"),
+        (instruction("FORMAT", 0), "instruction 1, FORMAT, with invalid operand 0"),
+        (instruction("GET_ATTR", 2),
+            "instruction 1, GET_ATTR, which refers to missing attribute 2"),
         (instruction("SET_ATTR", 2**16),
-         "an instruction 1, SET_ATTR, that refers to attribute 65536"),
+         "instruction 1, SET_ATTR, which refers to missing attribute 65536"),
         # the runtime takes what it does not know for OP
-        (instruction("op", 0), "an instruction 1 that the interpreter does not have"),
-        (instruction("FORK", 0), "an instruction 1 that the interpreter does not have"),
-        (instruction("LOAD", 1, 2**16), "an instruction 1 that the interpreter does not have"),
-        (instruction("LOAD", 1, -1), "an instruction 1 that the interpreter does not have"),
+        (instruction("op", 0), "instruction 1, which the interpreter does not have"),
+        (instruction("FORK", 0), "instruction 1, which the interpreter does not have"),
+        (instruction("LOAD", 1, 2**16), "instruction 1, which the interpreter does not have"),
+        (instruction("LOAD", 1, -1), "instruction 1, which the interpreter does not have"),
         (tuple_of(text("LOAD"), TRUE, number(0)),
-         "an instruction 1 that the interpreter does not have"),
-        (tuple_of(text("LOAD"), number(1)), "an instruction 1 that the interpreter does not have"),
+         "instruction 1, which the interpreter does not have"),
+        (tuple_of(text("LOAD"), number(1)), "instruction 1, which the interpreter does not have"),
         (list_of(text("LOAD"), number(1), number(0)),
-         "an instruction 1 that the interpreter does not have"),
+         "instruction 1, which the interpreter does not have"),
         (tuple_of(number(0), number(1), number(0)),
-         "an instruction 1 that the interpreter does not have"),
+         "instruction 1, which the interpreter does not have"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_refused(row: bytes, seen: str, tmp_path: Path) -> None:
@@ -137,7 +140,7 @@ def test_the_first_and_the_last_place_are_there(tmp_path: Path) -> None:
 def test_registers(registers: bytes, seen: str, tmp_path: Path) -> None:
     with pytest.raises(DamagedModelError) as caught:
         read(model(bytecode(function(tables=code(registers=registers)))), tmp_path)
-    assert caught.value.seen == f"a number of registers that is none: {seen}"
+    assert caught.value.seen == f"an invalid register count: {seen}"
 
 
 def test_an_argument_has_a_default_value(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_an_argument_has_a_default_value(tmp_path: Path) -> None:
     )
     with pytest.raises(DamagedModelError) as caught:
         read(model(bytecode(function(signature=schema(tuple_of(short))))), tmp_path)
-    assert caught.value.seen == "no field 'default_value' where it belongs"
+    assert caught.value.seen == "field 'default_value' is missing or out of order"
 
 
 def handles(*numbers: int, name: str = f"{MODULE}.forward") -> bytes:

@@ -80,7 +80,7 @@ def test_a_dictionary_takes_keys_that_cannot_be_hashed() -> None:
         (b"(X\x02\x00\x00\x00lsios\nsystem\n.", "the pickle opcode 0x69"),
         (b"X\x02\x00\x00\x00osX\x06\x00\x00\x00system\x93.", "the pickle opcode 0x93"),
         (b"K\x012.", "the pickle opcode 0x32"),
-        (b"K\x01K\x02R.", "a call of what is not a named class"),
+        (b"K\x01K\x02R.", "a call of something other than a named class"),
     ],
 )
 def test_unsafe(body: bytes, seen: str) -> None:
@@ -124,19 +124,19 @@ def test_only_protocol_2() -> None:
 @pytest.mark.parametrize(
     ("body", "seen"),
     [
-        (b")" + b"\x85" * 201 + b".", "values more than 200 deep in each other"),
-        (b")" + b"\x85" * 240_000 + b".", "values more than 200 deep in each other"),
+        (b")" + b"\x85" * 201 + b".", "values nested more than 200 deep"),
+        (b")" + b"\x85" * 240_000 + b".", "values nested more than 200 deep"),
         # by way of lists that are filled afterwards, the inner one first
         (
             b"(" + b"".join(b"]r" + struct.pack("<I", n) for n in range(300)) + b"t("
             + b"".join(b"j" + struct.pack("<I", n) + b"(j" + struct.pack("<I", n + 1) + b"e"
                        for n in range(299)) + b"t\x86.",
-            "values more than 200 deep in each other",
+            "values nested more than 200 deep",
         ),
-        (b"]q\x00(h\x00e.", "a value that holds itself"),
-        (b"}q\x00(K\x01h\x00\x85u.", "a value that holds itself"),
-        (b"c__torch__\nNet\n)\x81}q\x00(K\x01h\x00ub.", "a value that holds itself"),
-        (b"(" + b"K\x01\x85" * 250_000 + b"t.", "more than 250000 values that hold others"),
+        (b"]q\x00(h\x00e.", "a value that contains itself"),
+        (b"}q\x00(K\x01h\x00\x85u.", "a value that contains itself"),
+        (b"c__torch__\nNet\n)\x81}q\x00(K\x01h\x00ub.", "a value that contains itself"),
+        (b"(" + b"K\x01\x85" * 250_000 + b"t.", "more than 250000 nested containers"),
     ],
 )  # fmt: skip
 def test_what_the_runtime_would_die_of_freeing_is_refused(body: bytes, seen: str) -> None:
@@ -193,14 +193,14 @@ def test_bytecode_without_schema_or_argument_counts() -> None:
         ((8, ("f",)), "a function of 1 parts"),
         # only the oldest files are without a schema
         ((8, ("f", ())), "a function of 2 parts"),
-        ((8, (1, (), ())), "a function's name that is not a text"),
+        ((8, (1, (), ())), "a function's name that is not text"),
         ((8, ("f", 1, ())), "a code table that is not a tuple"),
-        ((8, ("f", (), ())), "no field 'instructions' where it belongs"),
+        ((8, ("f", (), ())), "field 'instructions' is missing or out of order"),
         ((8, code(1)), "a field operators that is not a tuple"),
         ((8, code((("aten::relu",),))), "an operator of 1 parts"),
-        ((8, code((("aten::relu", "", "1"),))), "a number of arguments that is not a number"),
+        ((8, code((("aten::relu", "", "1"),))), "an argument count that is not a number"),
         ((8, code((("relu", ""),))), "the operator name 'relu'"),
-        ((8, code(), code()), "two functions of one name"),
+        ((8, code(), code()), "two functions with the same name"),
         ((8, code((), ((("arguments", 1),),))), "a field arguments that is not a tuple"),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_pytorch_writes_is_read(piece: bytes, tmp_path: Path) -> None:
         # the record is shorter than what the storage claims: 7,992 bytes of the heap came out
         (tensor(storage(elements=1000), numbers(1000), numbers(1)),
          "a storage of 8000 bytes in 'data/0', which has 8"),
-        (storage("7"), "a storage of 8 bytes in 'data/7', which is not there"),
+        (storage("7"), "a storage of 8 bytes in 'data/7', which does not exist"),
         (storage(elements=-1), "a storage's length below 0: -1"),
         (storage(elements=2**61), "a storage of 18446744073709551616 bytes in 'data/0',"
          " which has 8"),
@@ -164,7 +164,7 @@ def test_what_pytorch_writes_is_read(piece: bytes, tmp_path: Path) -> None:
          "a tensor without its storage, sizes and strides"),
         (sparse(1, INDICES), "a sparse tensor without its indices and values"),
         (sparse(3, INDICES, ONE), "a sparse tensor without its indices and values"),
-        (sparse(1, ONE, ONE), "a sparse tensor whose indices are no whole numbers"),
+        (sparse(1, ONE, ONE), "a sparse tensor whose indices are not integers"),
         (sparse(1, INDICES, tensor(QINT8, numbers(1), numbers(1))),
          "quantised numbers in an ordinary tensor"),
         # what the other functions of a pickle take
@@ -178,7 +178,7 @@ def test_what_pytorch_writes_is_read(piece: bytes, tmp_path: Path) -> None:
         (call("torch.jit._pickle", "restore_type_tag", list_of()),
          "restore_type_tag without its arguments"),
         (call("torch.jit._pickle", "restore_type_tag", list_of(), text("List[" * 65)),
-         "a type of more than 64 types in each other"),
+         "a type nested more than 64 deep"),
         (named("__torch__", "N") + tuple_of(number(1)) + b"\x81}b",
          "an object made with arguments"),
     ],
@@ -215,7 +215,7 @@ def test_a_number_is_no_function(tmp_path: Path) -> None:
     """To the runtime a dtype is the number of a function that was named before."""
     with pytest.raises(UnsafePickleError) as caught:
         read(with_tensor(named("torch", "FloatStorage") + EMPTY + b"R"), tmp_path)
-    assert caught.value.seen == "a call of what is not a named class"
+    assert caught.value.seen == "a call of something other than a named class"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_tensors_of_the_code_have_a_folder_of_their_own(
         return
     with pytest.raises(DamagedModelError) as caught:
         read(file, tmp_path)
-    assert caught.value.seen == "a storage of 8 bytes in 'constants/0', which is not there"
+    assert caught.value.seen == "a storage of 8 bytes in 'constants/0', which does not exist"
 
 
 def test_a_flipped_bit_of_a_weight_is_seen(tmp_path: Path) -> None:

@@ -365,10 +365,10 @@ def test_variants_of_another_system_are_refused(tmp_path: Path) -> None:
     with pytest.raises(aar.NotForAndroidError) as caught:
         aar.pack([done.folder], tmp_path)
     assert caught.value.render() == (
-        "error: linux-x86_64 is not an ABI of Android\n"
-        "  expected: a variant for Android, and its least API level\n"
+        "error: linux-x86_64 is not an Android ABI\n"
+        "  expected: a variant for Android, with a minimum API level\n"
         "  seen:     linux, no API level\n"
-        "  do:       take `aar` out of the app's packages, or the ABI out of its targets"
+        "  do:       remove `aar` from the app's packages, or the ABI from its targets"
     )
 
 

@@ -119,7 +119,7 @@ def test_a_file_of_someone_else_is_not_replaced(folder: Path, tmp_path: Path) ->
     ("change", "seen"),
     [
         ("edited", " has 8 bytes, not 303"),
-        ("of the same size", " has other content"),
+        ("of the same size", " has different content"),
         ("lost", ": No such file or directory"),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_delivery_changed_by_hand_is_refused(
     with pytest.raises(ChangedDeliveryError) as caught:
         tarball.pack([folder], tmp_path)
     assert caught.value.render() == (
-        f"{folder}: error: the delivered folder was changed\n"
+        f"{folder}: error: the delivered folder was modified\n"
         "  expected: the files that its manifest lists, with their digests\n"
         f"  seen:     include/libtorch_app.h{seen}\n"
         "  do:       build the variant again: ./orchestrate build //apps/toy:linux-x86_64"

@@ -345,8 +345,8 @@ def test_names(manifest: Manifest) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"version": "1.3.0"}, "the variants are not of one state of one app"),
-        ({"fingerprint": "other"}, "the variants are not of one state of one app"),
+        ({"version": "1.3.0"}, "the variants come from different builds"),
+        ({"fingerprint": "other"}, "the variants come from different builds"),
         ({"abi": "ios-arm64e"}, "two variants are for ios on arm64"),
     ],
 )

@@ -272,7 +272,7 @@ def test_an_interrupted_build_says_how_far_it_came() -> None:
 def test_line_on_a_terminal() -> None:
     state = Snapshot(34, 173, ("CXX aten/src/ATen/native/Add.cpp", "link x"), 60.0, 130.0)
     assert live_line(state).plain == ("━━━───────────────── 34/173, about 2 min  Add.cpp, link x")
-    assert live_line(Snapshot(0, 0, (), 0.0, None)).plain == "looking for what has changed"
+    assert live_line(Snapshot(0, 0, (), 0.0, None)).plain == "checking for changes"
 
 
 def test_live_line_goes_away_and_messages_stay() -> None:
@@ -310,7 +310,7 @@ def test_where_there_is_no_terminal_it_is_told_that_work_goes_on() -> None:
 
 
 def test_what_a_beat_tells() -> None:
-    assert beat_line(Snapshot(0, 0, (), 0.0, None)) == "looking for what has changed"
+    assert beat_line(Snapshot(0, 0, (), 0.0, None)) == "checking for changes"
     assert beat_line(Snapshot(3, 9, (), 61.0, None)) == "3 of 9 run after 1 min 01 s"
 
 

@@ -121,7 +121,7 @@ def test_a_precompiled_header_counts_once_for_all_that_read_it() -> None:
 def test_registrations_that_do_not_exist_yet_are_told() -> None:
     one = PlannedVariant("camera", "linux-x86_64", (unit("a", "linux-x86_64"),), generated=False)
     assert plain(plan_report([one], frozenset())).splitlines()[-1] == (
-        "registrations of 1 variants are not generated yet: they count as to compile"
+        "1 variants have no generated registrations yet: their units count as not cached"
     )
 
 
@@ -134,7 +134,7 @@ def test_an_estimate_above_its_budget_is_told() -> None:
     assert report.variants[0].is_over_budget
     assert plain(report).splitlines()[-1] == (
         "//apps/camera:linux-x86_64 is estimated at 1.66 MB, over its budget of 1.66 MB;"
-        " estimates are right to within a fifth"
+        " estimates are accurate to within a fifth"
     )
     assert (
         not plan_report([replace(over, estimated_bytes=None)], frozenset())

@@ -32,7 +32,7 @@ app       ABI                operators  compiled  reused  stripped  all operator
 camera    android-arm64-v8a         27         9     161         -              -       -  \
 1 unit failed, NOT FOR RELEASE
 camera    ios-arm64                 27       170       0    1.4 MB              -       -  \
-not run here, made as linux-x86_64
+not run here, same structure as linux-x86_64
 camera    linux-x86_64              27       173       0   1.32 MB        16.7 MB  92.1 %  ok
 keyboard  linux-x86_64              31        12     140   1.52 MB        16.7 MB  90.9 %  failed
 """

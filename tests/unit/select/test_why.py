@@ -49,8 +49,8 @@ def test_an_operator_that_only_a_closure_has() -> None:
     unrun = Trace("camera", "m", TRACE.identity, ("aten::linear",), {}, {})
     selection = select(INDEX, KERNELS, [unrun], "guarded")
     assert explainer(selection).operator("aten::add.Tensor", [unrun]) == [
-        "m: no input ran it; the static closure has it of what never ran: aten::linear",
-        "kernels that are linked can call it:",
+        "m: no input ran it; it is in the static closure of operators that never ran: aten::linear",
+        "linked kernels can call it:",
         "  operator aten::linear",
         "  -> cpu_linear  (generated/RegisterCPU.cpp)",
         f"  -> linear_kernel  ({LINEAR})",
@@ -61,8 +61,8 @@ def test_an_operator_that_only_a_closure_has() -> None:
 def test_an_operator_that_can_be_called_but_is_not_there() -> None:
     selection = Selection(operators={"aten::linear": frozenset({"m"})})
     lines = explainer(selection).operator("aten::add.Tensor", [])
-    assert lines[0] == "kernels that are linked can call it:"
-    assert lines[-1] == "no kernel of it is registered: such a call would raise an error"
+    assert lines[0] == "linked kernels can call it:"
+    assert lines[-1] == "it has no registered kernel: such a call would throw an error"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_operator_that_can_be_called_but_is_not_there() -> None:
         (
             LINEAR,
             [
-                "the shortest way to it:",
+                "the shortest path to it:",
                 "  operator aten::linear",
                 "  -> cpu_linear  (generated/RegisterCPU.cpp)",
                 f"  -> linear_kernel  ({LINEAR})",
@@ -81,7 +81,7 @@ def test_an_operator_that_can_be_called_but_is_not_there() -> None:
             CONVOLUTION,
             [
                 "it registers toy::conv",
-                "the shortest way to it:",
+                "the shortest path to it:",
                 "  operator toy::conv",
                 f"  -> conv_kernel  ({CONVOLUTION})",
             ],
@@ -89,8 +89,8 @@ def test_an_operator_that_can_be_called_but_is_not_there() -> None:
         (
             GUARD,
             [
-                "the runtime cannot do without its static initialisers",
-                "the shortest way to it:",
+                "the runtime always needs its static initialisers",
+                "the shortest path to it:",
                 f"  static initialisers of {GUARD}",
                 f"  -> guard_init  ({GUARD})",
             ],
@@ -98,15 +98,15 @@ def test_an_operator_that_can_be_called_but_is_not_there() -> None:
         (
             CORE,
             [
-                "the shortest way to it:",
-                "  our own code, or the registering machinery, refers to it",
+                "the shortest path to it:",
+                "  referenced by the library's own code or by registration code",
                 f"  -> capi_needs  ({CORE})",
             ],
         ),
         (
             MINIZ,
             [
-                "the shortest way to it:",
+                "the shortest path to it:",
                 "  operator toy::conv",
                 f"  -> conv_kernel  ({CONVOLUTION})",
                 f"  -> inflate  ({MINIZ})",
@@ -126,7 +126,7 @@ def test_a_unit_that_is_not_needed() -> None:
 
 def test_a_symbol() -> None:
     assert explainer().symbol("template_copy") == [
-        "the shortest way to it:",
+        "the shortest path to it:",
         "  operator aten::linear",
         "  -> cpu_linear  (generated/RegisterCPU.cpp)",
         f"  -> linear_kernel  ({LINEAR})",

@@ -15,7 +15,7 @@ from orchestrator.source.apt import (
     parse_sources,
 )
 from orchestrator.source.unpack import ArchiveMismatchError
-from orchestrator.system.process import WayClosed
+from orchestrator.system.process import SourceUnavailableError
 from orchestrator.values.config import DebianSource
 
 ONE_LINE = """\
@@ -188,14 +188,14 @@ def test_the_indexes_are_read_once(mirror: Mirror) -> None:
 def test_another_version_than_the_pinned_one(mirror: Mirror) -> None:
     mirror.offer("2.0")
     mirror.offer("3.0")
-    with pytest.raises(WayClosed) as caught:
+    with pytest.raises(SourceUnavailableError) as caught:
         mirror.client().download(PIN)
     assert str(caught.value) == "the mirror has demo 2.0-1, 3.0-1, without demo_1.0.orig.tar.gz"
 
 
 def test_a_mirror_without_the_package(mirror: Mirror) -> None:
     mirror.offer("1.0")
-    with pytest.raises(WayClosed) as caught:
+    with pytest.raises(SourceUnavailableError) as caught:
         mirror.client().download(PIN.model_copy(update={"package": "other"}))
     assert str(caught.value) == "the mirror has no source package other"
 
@@ -207,14 +207,14 @@ def test_a_name_is_never_an_option(mirror: Mirror) -> None:
     (tools / "apt-cache").write_text(script)
     (tools / "apt-cache").chmod(0o755)
     client = mirror.client(PATH=f"{tools}:{os.environ['PATH']}")
-    with pytest.raises(WayClosed):
+    with pytest.raises(SourceUnavailableError):
         client.download(PIN.model_copy(update={"package": "-oDir::Bin=x"}))
     assert asked.read_text().endswith(" --only-source showsrc -- -oDir::Bin=x\n")
 
 
 def test_a_mirror_that_is_not_there(mirror: Mirror) -> None:
     (mirror.folder / "repo").rmdir()
-    with pytest.raises(WayClosed) as caught:
+    with pytest.raises(SourceUnavailableError) as caught:
         mirror.client().download(PIN)
     assert "the mirror has no source package demo (" in str(caught.value)
 
@@ -224,7 +224,7 @@ def test_the_index_names_another_content(mirror: Mirror) -> None:
     with pytest.raises(ArchiveMismatchError) as caught:
         mirror.client().download(PIN)
     assert caught.value.render() == (
-        "error: demo_1.0.orig.tar.gz: the distribution's index names another archive\n"
+        "error: demo_1.0.orig.tar.gz: the distribution's index lists a different archive\n"
         f"  expected: sha256 {SHA256}\n"
         f"  seen:     sha256 {hashlib.sha256(b'evil').hexdigest()}\n"
         "  do:       check the pin in WORKSPACE; if it is right, do not use this mirror"
@@ -233,7 +233,7 @@ def test_the_index_names_another_content(mirror: Mirror) -> None:
 
 def test_the_mirror_serves_another_content_than_its_index(mirror: Mirror) -> None:
     mirror.offer("1.0", b"x" * len(CONTENT))
-    with pytest.raises(WayClosed, match=r"^apt-get source demo=1\.0-1: ") as caught:
+    with pytest.raises(SourceUnavailableError, match=r"^apt-get source demo=1\.0-1: ") as caught:
         mirror.client().download(PIN)
     assert "Hash Sum mismatch" in str(caught.value) or "Failed to fetch" in str(caught.value)
 
@@ -250,17 +250,20 @@ def test_a_client_that_lets_another_content_pass(mirror: Mirror) -> None:
     (tools / "apt-get").chmod(0o755)
     with pytest.raises(ArchiveMismatchError) as caught:
         mirror.client(PATH=f"{tools}:{os.environ['PATH']}").download(PIN)
-    assert caught.value.what == "demo_1.0.orig.tar.gz: the downloaded archive is another one"
+    assert (
+        caught.value.what
+        == "demo_1.0.orig.tar.gz: the downloaded archive does not match the pinned digest"
+    )
 
 
 def test_a_machine_without_apt(mirror: Mirror) -> None:
-    with pytest.raises(WayClosed) as caught:
+    with pytest.raises(SourceUnavailableError) as caught:
         mirror.client(PATH=str(mirror.folder)).download(PIN)
-    assert str(caught.value) == "apt-config is not installed here"
+    assert str(caught.value) == "apt-config is not installed"
 
 
 def test_a_machine_without_sources(mirror: Mirror) -> None:
     (mirror.folder / "etc/sources.list").unlink()
-    with pytest.raises(WayClosed) as caught:
+    with pytest.raises(SourceUnavailableError) as caught:
         mirror.client().download(PIN)
     assert str(caught.value) == "apt has no sources on this machine"

@@ -120,7 +120,7 @@ def test_files_that_are_not_ours_stay(mirror: Mirror) -> None:
     with pytest.raises(PackagesUnavailableError) as caught:
         mirror.get("one")
     assert caught.value.render() == (
-        "error: packages would be unpacked over files that are not ours\n"
+        "error: packages would be unpacked over existing files\n"
         f"  seen:     {mirror.into}\n"
         "  do:       remove that folder"
     )
@@ -132,7 +132,7 @@ def test_a_package_that_the_mirror_lacks(mirror: Mirror) -> None:
     with pytest.raises(PackagesUnavailableError) as caught:
         mirror.get("one", "other")
     assert caught.value.render() == (
-        "error: Debian packages cannot be got through apt here: one, other\n"
+        "error: apt cannot provide Debian packages here: one, other\n"
         "  seen:     apt-get download: E: Unable to locate package other\n"
         "  do:       install them yourself: apt-get install one other"
     )
@@ -177,14 +177,14 @@ def test_a_machine_without_apt_or_dpkg(mirror: Mirror) -> None:
     mirror.offer("one")
     with pytest.raises(PackagesUnavailableError) as caught:
         mirror.get("one", PATH=str(mirror.folder))
-    assert caught.value.seen == "apt-config is not installed here"
+    assert caught.value.seen == "apt-config is not installed"
     tools = mirror.folder / "bin"
     tools.mkdir()
     for name in ("apt-get", "apt-config", "dpkg"):
         (tools / name).symlink_to(f"/usr/bin/{name}")
     with pytest.raises(PackagesUnavailableError) as caught:
         mirror.get("one", PATH=str(tools))
-    assert caught.value.seen == "dpkg-deb is not installed here"
+    assert caught.value.seen == "dpkg-deb is not installed"
 
 
 def _get(mirror: Mirror, said: multiprocessing.Queue[list[str]]) -> None:

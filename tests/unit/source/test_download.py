@@ -18,7 +18,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.source import download as downloads
 from orchestrator.source.download import download
 from orchestrator.source.unpack import unpack
-from orchestrator.system.process import WayClosed
+from orchestrator.system.process import SourceUnavailableError
 from orchestrator.values.config import ArchiveSource
 
 
@@ -91,10 +91,10 @@ def test_another_archive(server: str, tmp_path: Path) -> None:
     with pytest.raises(OrchestratorError) as caught:
         download(source(f"{server}/tool.tar.gz", b"other"), tmp_path, {}, print)
     assert caught.value.render() == (
-        f"error: {server}/tool.tar.gz: the downloaded archive is another one\n"
+        f"error: {server}/tool.tar.gz: the downloaded archive does not match the pinned digest\n"
         f"  expected: sha256 {hashlib.sha256(b'other').hexdigest()}\n"
         f"  seen:     sha256 {hashlib.sha256(ARCHIVE).hexdigest()}\n"
-        "  do:       check the pin in WORKSPACE; if it is right, do not use this address"
+        "  do:       check the pin in WORKSPACE; if it is right, do not use this URL"
     )
 
 
@@ -109,7 +109,7 @@ def test_another_archive(server: str, tmp_path: Path) -> None:
 def test_what_fails_is_a_reason_to_try_the_next(
     server: str, tmp_path: Path, name: str, reason: str
 ) -> None:
-    with pytest.raises(WayClosed) as caught:
+    with pytest.raises(SourceUnavailableError) as caught:
         download(source(f"{server}/{name}"), tmp_path, {}, print)
     assert str(caught.value) == f"{server}/{name}: {reason}"
 
@@ -118,13 +118,13 @@ def test_no_server(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/a.tar.gz"
-    with pytest.raises(WayClosed, match="Connection refused"):
+    with pytest.raises(SourceUnavailableError, match="Connection refused"):
         download(source(url), tmp_path, {}, print)
 
 
 def test_too_large(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "MAX_BYTES", 10)
-    with pytest.raises(WayClosed, match="is larger than 10 bytes"):
+    with pytest.raises(SourceUnavailableError, match="is larger than 10 bytes"):
         download(source(f"{server}/tool.tar.gz"), tmp_path, {}, print)
 
 
@@ -142,7 +142,7 @@ def test_a_proxy(server: str, tmp_path: Path, more: dict[str, str], asked: list[
     if asked:
         assert download(wanted, tmp_path, {"http_proxy": server, **more}, print).is_file()
     else:
-        with pytest.raises(WayClosed):
+        with pytest.raises(SourceUnavailableError):
             download(wanted, tmp_path, {"http_proxy": server, **more}, print)
     assert Answers.seen == asked
 

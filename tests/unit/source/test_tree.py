@@ -127,7 +127,7 @@ def test_another_folder_is_not_a_source_tree(tmp_path: Path) -> None:
     with pytest.raises(TreeEmptyError) as caught:
         tree_files(fill(tmp_path, REST), RULES)
     assert caught.value.render() == (
-        "error: this folder is not the source tree that was expected\n"
+        "error: this folder is not the expected source tree\n"
         "  expected: files such as LICENSE, src/**/*.h, src/*.c\n"
         f"  seen:     none of them in {tmp_path}"
     )
@@ -162,7 +162,7 @@ def test_names_that_are_not_one_line_of_text_are_refused(
     with pytest.raises(TreeNameError) as caught:
         tree_digest(root, RULES)
     assert caught.value.render() == (
-        "error: a file in the source tree has a name that is not one line of UTF-8\n"
+        "error: a file name in the source tree is not a single line of UTF-8\n"
         f"  seen:     {folder.encode() + b'/' + name!r} in {root}\n"
         "  do:       remove the file, or use a checkout or archive without it"
     )
@@ -180,7 +180,7 @@ def test_special_files_are_refused_where_files_count(tmp_path: Path) -> None:
     with pytest.raises(TreeLinkError) as caught:
         tree_digest(root, RULES)
     assert caught.value.render() == (
-        "error: a pipe, socket or device stands in the source tree\n"
+        "error: the source tree contains a pipe, socket or device\n"
         "  expected: a file at src/pipe.h\n"
         "  do:       use a checkout or archive with plain files in these folders"
     )

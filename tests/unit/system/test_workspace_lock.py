@@ -68,7 +68,7 @@ def test_the_second_is_told_who_has_it(tmp_path: Path) -> None:
             pass
         first.communicate("\n")
     assert re.fullmatch(
-        "error: another process works in this workspace\n"
+        "error: another process is using this workspace\n"
         rf"  seen:     process {first.pid}, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d:"
         " build //apps/camera\n"
         "  do:       wait for it to end, or stop it",

@@ -247,8 +247,8 @@ A_DTYPE = f"a dtype: {', '.join(DTYPES)}"
 A_TAG = "a kernel tag: letters, digits and `_.<>`"
 AN_OPERATOR = "an operator, such as aten::add.Tensor"
 A_CLASS = "a custom class, such as LinearPackedParamsBase"
-A_COUNT = "how often: a whole number"
-ONCE = "names as keys, each once"
+A_COUNT = "a call count: a whole number"
+ONCE = "unique names as keys"
 # in YAML's double quotes, and as it is
 CODE = "Float; }\\n  return false;\\n}\\n}\\nint x = system(0);"
 TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
@@ -264,7 +264,7 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         ("  copy_:", f'  "{TAG}":', "compare", 3, A_TAG, "'" + TAG.replace("\\", "") + "'"),
         ("- add_stub", "- [add_stub]", "[add", 3, "a name", "a list"),
         ("- add_stub", "- add stub", "add stub", 3, A_TAG, "'add stub'"),
-        ("- add_stub", "- add_stub\n- add_stub", "- add_stub", 1, "each entry once", "a list"),
+        ("- add_stub", "- add_stub\n- add_stub", "- add_stub", 1, "unique entries", "a list"),
         ("  - quantized.Linear", '  - a"); //', "//", 5, A_CLASS, "'a\"); //'"),
         ("  - quantized.Linear", "  - [a, b]", "[a, b]", 5, "a name", "a list"),
         ("  - quantized.Linear", "  - é", "é", 5, A_CLASS, r"'\xe9'"),
@@ -294,13 +294,13 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         (f"outputs: {DIGEST}", "outputs: abc", ": abc", 10, "a sha256 digest", "'abc'"),
         ("inputs: bundled", "inputs: x", ": x", 11, "`bundled`, or a sha256 digest", "'x'"),
         ("  - CPU\n", "  - CPU CPU\n", "CPU CPU", 5, "a dispatch key, such as CPU", "'CPU CPU'"),
-        ("  - CPU\n", "  - CPU\n  - CPU\n", "- CPU", 3, "each entry once", "a list"),
+        ("  - CPU\n", "  - CPU\n  - CPU\n", "- CPU", 3, "unique entries", "a list"),
         (
             "tracer: cccc",
             "tracer: cxcc",
             "cxcc",
             11,
-            "a digest of 16 digits",
+            "16 hexadecimal digits",
             "'cx" + "c" * 14 + "'",
         ),
         # the form
@@ -331,7 +331,14 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         ("app: camera", "[app]: camera", "[app]", 1, ONCE, "a part"),
         ("app: camera", "app: &a camera\nb: *a", "*a", 4, "no alias", "*a"),
         ("app: camera", "app: !!str camera", "!!str", 6, "no tag", "tag:yaml.org,2002:str"),
-        ("app: camera", "app: [[[[[[[x]]]]]]]", "[[[", 10, "a lock's parts", "deeper ones"),
+        (
+            "app: camera",
+            "app: [[[[[[[x]]]]]]]",
+            "[[[",
+            10,
+            "the nesting of a lock",
+            "deeper nesting",
+        ),
         ("app: camera", "---\napp: camera", "---", 1, "one document", "another one"),
         # what is said twice
         (
@@ -339,24 +346,24 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
             "",
             "kernel_metadata",
             3,
-            "parts that agree",
-            "`kernel_metadata` does not agree with what was called",
+            "consistent sections",
+            "`kernel_metadata` contradicts the recorded calls",
         ),
         (
             "    aten::copy_:\n",
             "    aten::other:\n",
             "  operators:",
             3,
-            "parts that agree",
-            "`operators` does not agree with what was called",
+            "consistent sections",
+            "`operators` contradicts the recorded calls",
         ),
         (
             "- aten::len.t",
             "- aten::relu",
             "unrun",
             1,
-            "parts that agree",
-            "`unrun_operators` does not agree with what was called",
+            "consistent sections",
+            "`unrun_operators` contradicts the recorded calls",
         ),
     ],
 )
@@ -380,19 +387,26 @@ def test_what_a_lock_may_not_say(
             "a: [",
             "lock:1:5",
             "YAML",
-            "not YAML: expected the node content, but found '<stream end>', while parsing a flow"
+            "invalid YAML: expected the node content, but found '<stream end>', while parsing"
+            " a flow"
             " node",
         ),
         (
             'a: "\\U00110000"',
             "lock:1:7",
             "YAML",
-            "not YAML: found invalid Unicode character escape code, while parsing a quoted scalar",
+            "invalid YAML: found invalid Unicode character escape code,"
+            " while parsing a quoted scalar",
         ),
-        ("a: \x01", "lock:1:4", "YAML", "not YAML: a control character"),
+        ("a: \x01", "lock:1:4", "YAML", "invalid YAML: a control character"),
         ("x" * (2**22 + 1), "lock", "at most 4,194,304 characters", "4,194,305"),
-        ("[" * 100_000, "lock:1:6", "a lock's parts", "deeper ones"),
-        ("x: {a: 1, a: 1}\ny: " + "[" * 100_000, "lock:2:8", "a lock's parts", "deeper ones"),
+        ("[" * 100_000, "lock:1:6", "the nesting of a lock", "deeper nesting"),
+        (
+            "x: {a: 1, a: 1}\ny: " + "[" * 100_000,
+            "lock:2:8",
+            "the nesting of a lock",
+            "deeper nesting",
+        ),
     ],
     ids=["empty", "list", "word", "cut", "escape", "control", "long", "deep", "deep later"],
 )
@@ -411,8 +425,8 @@ def test_a_merge_conflict(app: Path) -> None:
     error = refused(app)
     assert isinstance(error, TraceConflictError)
     assert error.render() == (
-        f"apps/camera/traces/classifier.yaml:{line_of(text, '<<<<')}:1: error: a merge conflict was"
-        " left in this trace\n"
+        f"apps/camera/traces/classifier.yaml:{line_of(text, '<<<<')}:1: error: unresolved merge"
+        " conflict in this trace\n"
         "  do:       keep one side's lock with its recorded runs, or trace the model again:"
         " ./orchestrate trace //apps/camera"
     )
@@ -429,7 +443,7 @@ def test_a_lock_of_another_app_or_model(
     error = refused(app)
     assert isinstance(error, TraceMisplacedError)
     assert error.render() == (
-        f"apps/camera/traces/classifier.yaml:{line}:{column}: error: this trace is of another"
+        f"apps/camera/traces/classifier.yaml:{line}:{column}: error: this trace belongs to another"
         f" {part}\n"
         f"  expected: {getattr(TRACE, part)}\n"
         f"  seen:     {value}\n"
@@ -501,7 +515,7 @@ def test_what_is_written_can_be_read(app: Path) -> None:
     with pytest.raises(UnfitRecordingError) as caught:
         write_lock(app, replace(TRACE, custom_classes=("a b",)), b"other runs")
     assert caught.value.render() == (
-        "error: the tracer recorded of classifier what no lock may hold\n"
+        "error: the recording of classifier does not fit the lock format\n"
         f"  expected: {A_CLASS}\n"
         "  seen:     'a b'\n"
         "  do:       run the model in PyTorch on the same inputs; where it runs, report this"
@@ -535,8 +549,8 @@ def test_runs_that_are_not_the_locks(app: Path, damage: str) -> None:
         read_runs(app, TRACE, app.parents[1])
     lines = caught.value.render().splitlines()
     assert lines[:2] == [
-        "apps/camera/traces/classifier.runs.zst: error: the recorded runs of classifier are not"
-        " those of its trace",
+        "apps/camera/traces/classifier.runs.zst: error: the recorded runs of classifier do not"
+        " match its trace",
         f"  expected: {DIGEST}",
     ]
     assert lines[-1] == "  do:       run: ./orchestrate trace //apps/camera"
@@ -557,16 +571,16 @@ def of_text(app: Path, text: bytes, *, packed: bytes | None = None) -> tuple[str
     return caught.value.seen, seconds, most
 
 
-NO_RUNS = "no runs with values of at most 100 levels"
+NO_RUNS = "not a list of runs, or values of more than 100 levels"
 
 
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
-        (b"[" * 200_000, "no JSON: maximum recursion depth exceeded"),
+        (b"[" * 200_000, "invalid JSON: maximum recursion depth exceeded"),
         (b"[" + b"0," * 10**6 + b"0]", "more than 1,000,000 values"),
-        (b"{", "no JSON: Expecting property name"),
-        (b"\xff\xfe", "no JSON: "),
+        (b"{", "invalid JSON: Expecting property name"),
+        (b"\xff\xfe", "invalid JSON: "),
         (b"[]", NO_RUNS),
         (b'{"runs":{}}', NO_RUNS),
         (b'{"runs":[1]}', NO_RUNS),
@@ -622,9 +636,9 @@ def test_what_could_not_be_read_is_not_recorded(monkeypatch: pytest.MonkeyPatch)
         pack_runs(nested(101))
     assert caught.value.render() == (
         "error: the outputs of the model cannot be recorded\n"
-        "  expected: at most 268,435,456 bytes of JSON, of a million values\n"
-        "  seen:     no runs with values of at most 100 levels\n"
-        "  do:       give it smaller inputs, or fewer of them"
+        "  expected: at most 268,435,456 bytes of JSON with at most a million values\n"
+        "  seen:     not a list of runs, or values of more than 100 levels\n"
+        "  do:       use smaller or fewer inputs"
     )
     monkeypatch.setattr("orchestrator.trace.runs.LARGEST", 10)
     with pytest.raises(UnfitRecordingError):

@@ -130,7 +130,7 @@ def test_resolve(patterns: list[str], expected: list[str]) -> None:
             "error: no app is built for ios\n"
             "  expected: android-arm64-v8a, linux-x86_64\n"
             "  seen:     //...:ios\n"
-            "  do:       take one of these; no toolchain offers ios",
+            "  do:       take one of these; no toolchain for ios",
         ),
         (
             "//...:ios-arm64",
@@ -162,7 +162,7 @@ def test_resolve(patterns: list[str], expected: list[str]) -> None:
             "error: //apps/camera is not built for windows-x64\n"
             "  expected: android-arm64-v8a, linux-x86_64\n"
             "  seen:     //apps/camera:windows-x64\n"
-            "  do:       take one of these; no toolchain offers windows-x64",
+            "  do:       take one of these; no toolchain for windows-x64",
         ),
     ],
 )

@@ -235,7 +235,7 @@ def test_errors_are_compared_by_code() -> None:
     ],
 )
 def test_what_is_not_a_result_is_refused(seen: dict[str, Any]) -> None:
-    with pytest.raises(MalformedResultError, match="this is not a result of the driver"):
+    with pytest.raises(MalformedResultError, match="this is not a result of the model runner"):
         compare_results(result(tensor("float32", [1], 1.0)), seen)
 
 

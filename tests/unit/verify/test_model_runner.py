@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 
 import orchestrator.verify.model_runner as driver
 from orchestrator.values.config import ModelConfig
-from orchestrator.verify.model_runner import run_driver
-from orchestrator.verify.verdict import DriverRun, verify
+from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.verdict import RunnerResult, verify
 
 BUNDLED = ModelConfig(file="models/m.ptl")
 DECLARED = TypeAdapter(ModelConfig).validate_python(
@@ -44,14 +44,16 @@ json.dump({"model": "m", "runs": [run], "error": None}, open(out, "w"))
 """
 
 
-def run(script: str, model: ModelConfig = BUNDLED, env: dict[str, str] | None = None) -> DriverRun:
+def run(
+    script: str, model: ModelConfig = BUNDLED, env: dict[str, str] | None = None
+) -> RunnerResult:
     argv = [sys.executable, "-c", script]
-    return run_driver(argv, Path("/apps/camera/models/m.ptl"), model, env or os.environ)
+    return run_model(argv, Path("/apps/camera/models/m.ptl"), model, env or os.environ)
 
 
 def test_bundled_inputs_need_no_file() -> None:
     # the model's path would make a recording differ from machine to machine
-    assert run(ECHO) == DriverRun(0, {"runs": [], "inputs": None, "quiet": True})
+    assert run(ECHO) == RunnerResult(0, {"runs": [], "inputs": None, "quiet": True})
 
 
 def test_declared_inputs_are_handed_over() -> None:
@@ -71,45 +73,47 @@ def test_declared_inputs_are_handed_over() -> None:
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("import sys; sys.exit(2)", DriverRun(2, None)),
+        ("import sys; sys.exit(2)", RunnerResult(2, None)),
         (
             "import sys; print('no such operator', file=sys.stderr); sys.exit(1)",
-            DriverRun(1, None, "no such operator\n"),
+            RunnerResult(1, None, "no such operator\n"),
         ),
-        ("import os; os.kill(os.getpid(), 11)", DriverRun(-11, None)),
+        ("import os; os.kill(os.getpid(), 11)", RunnerResult(-11, None)),
         # half a result is none
         (
             "import sys; open(sys.argv[sys.argv.index('--output') + 1], 'w').write('{\"runs\": [')",
-            DriverRun(
+            RunnerResult(
                 0,
                 None,
-                "\nits result cannot be read: no JSON: Expecting value: line 1 column 11 (char 10)",
+                "\nits result cannot be read:"
+                " invalid JSON: Expecting value: line 1 column 11 (char 10)",
             ),
         ),
         # comparing outputs is recursive
         (
             DEEP,
-            DriverRun(
+            RunnerResult(
                 0,
                 None,
-                "\nits result cannot be read: no runs with values of at most 100 levels",
+                "\nits result cannot be read:"
+                " not a list of runs, or values of more than 100 levels",
             ),
         ),
         # what a damaged model is called need not be text
         (
             "import sys; sys.stderr.buffer.write(b'bad \\xff name'); sys.exit(1)",
-            DriverRun(1, None, "bad � name"),
+            RunnerResult(1, None, "bad � name"),
         ),
     ],
 )
-def test_drivers_that_fail(script: str, expected: DriverRun) -> None:
+def test_drivers_that_fail(script: str, expected: RunnerResult) -> None:
     assert run(script) == expected
 
 
 def test_a_model_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "TIME_LIMIT", 0.3)
     ran = run("import time; time.sleep(60)")
-    assert ran == DriverRun(-signal.SIGKILL, None, "still running after 0.3 s")
+    assert ran == RunnerResult(-signal.SIGKILL, None, "still running after 0.3 s")
 
 
 def test_of_the_environment_only_what_a_program_needs_is_handed_over() -> None:
@@ -160,11 +164,11 @@ sys.path[:0] = {sys.path!r}
 resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 import os
 from pathlib import Path
-from orchestrator.verify.model_runner import run_driver
+from orchestrator.verify.model_runner import run_model
 from orchestrator.values.config import ModelConfig
 inner = "import resource, sys; print(*resource.getrlimit(resource.RLIMIT_AS), file=sys.stderr)"
 argv = [sys.executable, "-c", inner]
-print(run_driver(argv, Path("m.ptl"), ModelConfig(file="models/m.ptl"), os.environ).stderr)
+print(run_model(argv, Path("m.ptl"), ModelConfig(file="models/m.ptl"), os.environ).stderr)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -177,7 +181,7 @@ def test_a_model_that_allocates_without_end(monkeypatch: pytest.MonkeyPatch) -> 
     ended = run("kept = []\nwhile True: kept.append(bytearray(2**24))")
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, "MemoryError")
     assert verify("m", {"runs": []}, ended).failures[0].text == (
-        "the driver ended with exit code 1: MemoryError"
+        "the model runner exited with code 1: MemoryError"
     )
 
 
@@ -191,7 +195,7 @@ def test_a_model_that_writes_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (
         verify("m", {"runs": []}, ended)
         .failures[0]
-        .text.startswith("the driver was ended by SIGXFSZ: xxx")
+        .text.startswith("the model runner was killed by SIGXFSZ: xxx")
     )
 
 
@@ -223,7 +227,7 @@ print(sorted(seen), file=sys.stderr)
 def test_fresh_memory_is_filled(byte: int) -> None:
     """As PyTorch's allocator asks for it, small and large, and mapped; zeros stay zeros."""
     argv = [sys.executable, "-c", FRESH]
-    ended = run_driver(argv, Path("m.ptl"), BUNDLED, os.environ, fill=byte)
+    ended = run_model(argv, Path("m.ptl"), BUNDLED, os.environ, fill=byte)
     assert (ended.returncode, ended.stderr) == (0, f"[{byte}]\n")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from orchestrator.verify.compare import compare_results
-from orchestrator.verify.nondeterminism import settled, uncompared
-from orchestrator.verify.verdict import DriverRun, verify
+from orchestrator.verify.nondeterminism import deterministic_part, uncompared
+from orchestrator.verify.verdict import RunnerResult, verify
 
 Value = dict[str, Any]
 
@@ -55,7 +55,7 @@ WHOLE: Value = {"int": 3}
     ],
 )  # fmt: skip
 def test_what_all_runs_agree_on_is_kept(one: Value, other: Value, kept: Value) -> None:
-    assert settled([result(one), result(one), result(other)]) == result(kept)
+    assert deterministic_part([result(one), result(one), result(other)]) == result(kept)
     # Each of the runs agrees with what was kept.
     for seen in (one, other):
         assert compare_results(result(kept), result(seen)) == []
@@ -83,11 +83,11 @@ def test_what_is_not_compared_is_never_just_ok() -> None:
     kept = result(WHOLE, {"tuple": [WHOLE, DRAWN]}, {"dict": [[{"string": "a"}, device]]})
     seen = result(WHOLE, {"tuple": [WHOLE, tensor(5, 6)]}, {"dict": [[{"string": "a"}, device]]})
     assert uncompared(kept) == ("forward[1] output[1]", 'forward[2] output["a"]')
-    verdict = verify("m", kept, DriverRun(0, seen))
+    verdict = verify("m", kept, RunnerResult(0, seen))
     assert (verdict.status, verdict.runs) == ("ok in part", 3)
     assert verdict.uncompared == uncompared(kept)
 
 
 def test_a_run_that_failed_stays_as_it_is() -> None:
-    assert settled([result(None), result(None)]) == result(None)
+    assert deterministic_part([result(None), result(None)]) == result(None)
     assert uncompared(result(None)) == ()

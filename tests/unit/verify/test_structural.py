@@ -78,20 +78,21 @@ def test_what_is_missing_is_told() -> None:
     assert (
         refused(made(), seen)
         == """\
-error: //apps/toy:android-arm64-v8a is not made as //apps/toy:linux-x86_64, which ran
+error: //apps/toy:android-arm64-v8a differs structurally from //apps/toy:linux-x86_64, \
+the variant that was executed
   expected: the 1 operators and 4 kernels of //apps/toy:linux-x86_64
-  seen:     1 schemas missing: add.Tensor
-  do:       build both again; if it stays, it is a bug of the build for this ABI
-  | 1 schemas missing: add.Tensor
-  | 1 kernels missing: wrapper_CPU__as_strided
-  | 2 initialisers missing: CPUGuardImpl.cpp, registrations.cpp
-  | 1 units compiled for other dtypes: Copy.cpp"""
+  seen:     1 missing schemas: add.Tensor
+  do:       build both again; if the error persists, it is a bug in the build for this ABI
+  | 1 missing schemas: add.Tensor
+  | 1 missing kernels: wrapper_CPU__as_strided
+  | 2 missing initialisers: CPUGuardImpl.cpp, registrations.cpp
+  | 1 units compiled for different dtypes: Copy.cpp"""
     )
 
 
 def test_what_is_too_much_is_told() -> None:
     less = made(symbols=LINUX[1:])
-    assert differences(less, made()) == ("1 kernels too many: wrapper_CPU__as_strided",)
+    assert differences(less, made()) == ("1 unexpected kernels: wrapper_CPU__as_strided",)
 
 
 @pytest.mark.parametrize(
@@ -128,15 +129,15 @@ def test_kernels_that_the_apps_linker_drops_are_no_difference() -> None:
     less = made(symbols=LINUX[1:])
     assert differences(less, replace(made(), collected=False)) == ()
     assert differences(made(), replace(less, collected=False)) == (
-        "1 kernels missing: wrapper_CPU__as_strided",
+        "1 missing kernels: wrapper_CPU__as_strided",
     )
 
 
 def test_schemas_of_entry_points_that_the_apps_linker_drops_are_no_difference() -> None:
     more = made(data=TEXT + b"values(Tensor(a) self) -> Tensor(a)\0")
-    assert differences(made(), more) == ("1 schemas too many: values",)
+    assert differences(made(), more) == ("1 unexpected schemas: values",)
     assert differences(made(), replace(more, collected=False)) == ()
-    assert differences(more, replace(made(), collected=False)) == ("1 schemas missing: values",)
+    assert differences(more, replace(made(), collected=False)) == ("1 missing schemas: values",)
 
 
 def test_units_that_one_processor_alone_has_are_no_difference() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.verify.verdict import (
-    DriverRun,
+    RunnerResult,
     VerificationFailedError,
     VerifyResult,
     at_levels,
@@ -44,33 +44,33 @@ MISSING_OPERATOR = {
 
 
 def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
-    here = verify("m", result(1, 2), DriverRun(0, result(1, 2)))
+    here = verify("m", result(1, 2), RunnerResult(0, result(1, 2)))
     assert at_levels(here, {"baseline": here}) == VerifyResult("m", "ok", 2, levels=("baseline",))
-    there = verify("m", result(1, 2), DriverRun(-4, None))
+    there = verify("m", result(1, 2), RunnerResult(-4, None))
     found = at_levels(here, {"baseline": there})
     assert (found.status, *map(str, found.failures)) == (
         "failed",
-        "m, at CPU level baseline: the driver was ended by SIGILL",
+        "m, at CPU level baseline: the model runner was killed by SIGILL",
     )
 
 
 def test_a_model_that_differs_with_several_threads_fails() -> None:
-    one = verify("m", result(1, 2), DriverRun(0, result(1, 2)))
+    one = verify("m", result(1, 2), RunnerResult(0, result(1, 2)))
     assert with_threads(one, 4, one) == VerifyResult("m", "ok", 2, threads=(1, 4))
-    found = with_threads(one, 2, verify("m", result(1, 2), DriverRun(-11, None)))
+    found = with_threads(one, 2, verify("m", result(1, 2), RunnerResult(-11, None)))
     assert (found.status, found.threads, *map(str, found.failures)) == (
         "failed",
         (1, 2),
-        "m, with 2 threads: the driver was ended by SIGSEGV",
+        "m, with 2 threads: the model runner was killed by SIGSEGV",
     )
 
 
 def test_same_outputs_are_ok() -> None:
-    assert verify("m", result(1, 2), DriverRun(0, result(1, 2))) == VerifyResult("m", "ok", 2)
+    assert verify("m", result(1, 2), RunnerResult(0, result(1, 2))) == VerifyResult("m", "ok", 2)
 
 
 def test_other_outputs_fail_with_their_place() -> None:
-    seen = verify("m", result(1, 2), DriverRun(0, result(1, 3)))
+    seen = verify("m", result(1, 2), RunnerResult(0, result(1, 3)))
     assert seen.status == "failed"
     assert [str(failure) for failure in seen.failures] == [
         "m, forward[1]: output: value: expected 2, seen 3"
@@ -79,7 +79,7 @@ def test_other_outputs_fail_with_their_place() -> None:
 
 
 def test_missing_operators_are_named() -> None:
-    seen = verify("m", result(1), DriverRun(1, result(error=MISSING_OPERATOR)))
+    seen = verify("m", result(1), RunnerResult(1, result(error=MISSING_OPERATOR)))
     assert seen.failures[0].operators == ("aten::sort", "aten::topk")
     assert [str(failure) for failure in seen.failures] == [
         "m: not in this library: aten::sort, aten::topk"
@@ -87,40 +87,40 @@ def test_missing_operators_are_named() -> None:
 
 
 def test_missing_dtype_is_named_with_its_kernel_and_run() -> None:
-    seen = verify("m", result(1, 2), DriverRun(1, failing(1, MISSING_DTYPE, 1, 2)))
+    seen = verify("m", result(1, 2), RunnerResult(1, failing(1, MISSING_DTYPE, 1, 2)))
     (failure,) = seen.failures
     assert (failure.kernel_tag, failure.dtype) == ("softmax", "Half")
     assert str(failure) == "m, forward[1]: kernel `softmax` is not in this library for Half"
 
 
 def test_one_failing_run_does_not_hide_another() -> None:
-    seen = verify("m", result(1, 2), DriverRun(1, failing(1, MISSING_DTYPE, 7, 2)))
+    seen = verify("m", result(1, 2), RunnerResult(1, failing(1, MISSING_DTYPE, 7, 2)))
     assert [failure.run for failure in seen.failures] == ["forward[1]", "forward[0]"]
 
 
 @pytest.mark.parametrize(
     ("run", "text"),
     [
-        (DriverRun(-11, None), "m: the driver was ended by SIGSEGV"),
-        (DriverRun(-99, None), "m: the driver was ended by signal 99"),
-        (DriverRun(2, None, "driver: x: cannot be written\n"), None),
-        (DriverRun(3, result(1)), "m: the driver ended with exit code 3"),
+        (RunnerResult(-11, None), "m: the model runner was killed by SIGSEGV"),
+        (RunnerResult(-99, None), "m: the model runner was killed by signal 99"),
+        (RunnerResult(2, None, "driver: x: cannot be written\n"), None),
+        (RunnerResult(3, result(1)), "m: the model runner exited with code 3"),
     ],
 )
-def test_a_crash_is_a_failure(run: DriverRun, text: str | None) -> None:
+def test_a_crash_is_a_failure(run: RunnerResult, text: str | None) -> None:
     seen = verify("m", result(1), run)
     assert seen.status == "failed"
-    expected = text or "m: the driver ended with exit code 2: driver: x: cannot be written"
+    expected = text or "m: the model runner exited with code 2: driver: x: cannot be written"
     assert [str(failure) for failure in seen.failures] == [expected]
 
 
 def test_nothing_run_is_never_ok() -> None:
-    seen = verify("m", result(), DriverRun(0, result()))
-    assert [str(failure) for failure in seen.failures] == ["m: nothing was run"]
+    seen = verify("m", result(), RunnerResult(0, result()))
+    assert [str(failure) for failure in seen.failures] == ["m: no model was run"]
 
 
 def test_fewer_runs_than_expected_fail() -> None:
-    seen = verify("m", result(1, 2), DriverRun(0, result(1)))
+    seen = verify("m", result(1, 2), RunnerResult(0, result(1)))
     assert [str(failure) for failure in seen.failures] == [
         "m: runs: expected forward[0], forward[1], seen forward[0]"
     ]
@@ -131,22 +131,22 @@ def test_what_cannot_run_here_is_not_ok() -> None:
 
 
 def test_failures_become_one_error() -> None:
-    good = verify("a", result(1), DriverRun(0, result(1)))
-    bad = verify("b", result(1), DriverRun(1, result(error=MISSING_OPERATOR)))
+    good = verify("a", result(1), RunnerResult(0, result(1)))
+    bad = verify("b", result(1), RunnerResult(1, result(error=MISSING_OPERATOR)))
     with pytest.raises(VerificationFailedError) as caught:
         require_verified("//apps/camera:linux-x86_64", [good, bad])
     assert caught.value.render() == (
-        "error: //apps/camera:linux-x86_64 does not run its models as the tracer did\n"
-        "  expected: the tracer's outputs\n"
+        "error: verification of //apps/camera:linux-x86_64 failed\n"
+        "  expected: the recorded outputs\n"
         "  seen:     b: not in this library: aten::sort, aten::topk\n"
-        "  do:       trace again: ./orchestrate trace //apps/camera; if it stays, the inputs do not"
-        " reach all code: add inputs, or use `selection: static`\n"
+        "  do:       trace again: ./orchestrate trace //apps/camera; if the error persists, the"
+        " inputs do not reach all code: add inputs, or use `selection: static`\n"
         "  | b: not in this library: aten::sort, aten::topk"
     )
 
 
 def test_a_processor_that_lacks_instructions_is_told() -> None:
-    bad = verify("m", result(1), DriverRun(-4, None))
+    bad = verify("m", result(1), RunnerResult(-4, None))
     with pytest.raises(VerificationFailedError) as caught:
         require_verified("//apps/camera:linux-x86_64", [bad])
     assert caught.value.render() == (
