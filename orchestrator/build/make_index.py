@@ -16,7 +16,7 @@ from pathlib import Path
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
 from orchestrator.build.prepare import PreparedRuntime, index_path, shipped_index
 from orchestrator.build.session import Session
-from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
+from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, compile_spec
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError
@@ -33,6 +33,7 @@ from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, UnitFac
 from orchestrator.plan.graph import native_compiles
 from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.pytorch.units import runtime_units
+from orchestrator.select.closure import Registry
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
@@ -145,9 +146,10 @@ def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
 
 def index_spec(session: Session) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
-    of them has and needs; as written, since what a compiler adds is no need of theirs."""
-    wanted = Wanted("index", session.host, _EVERYTHING, session.kernels, "release", "size")
-    return replace(spec_of(session, wanted), entry=frozenset(), lto=False, hardening=frozenset())
+    of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
+    first index is made without one."""
+    wanted = Wanted("index", session.host, _EVERYTHING, Registry({}), "release", "size")
+    return replace(compile_spec(session, wanted), lto=False, hardening=frozenset())
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:

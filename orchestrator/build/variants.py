@@ -261,8 +261,16 @@ def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]
 
 def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
     """The specification without kernels that call a library."""
-    toolchain = session.toolchain(wanted.abi)
     entry = session.runtime.entry
+    return replace(
+        compile_spec(session, wanted),
+        entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
+    )
+
+
+def compile_spec(session: Session, wanted: Wanted) -> VariantSpec:
+    """How `wanted`'s units are compiled, without where planning starts: it asks for no index."""
+    toolchain = session.toolchain(wanted.abi)
     return VariantSpec(
         abi=wanted.abi,
         toolchain=identity_with_headers(toolchain),
@@ -270,7 +278,7 @@ def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
         purpose=wanted.purpose,
         optimize=wanted.optimize,
         precompile=precompiles(session, toolchain),
-        entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
+        entry=frozenset(),
         hot=wanted.hot,
         lean=wanted.lean,
         cut=wanted.cut,
