@@ -4,7 +4,7 @@
 
 Compiles what the user's cache does not hold yet (about 35 CPU minutes from an empty one), links
 the shared library as `build` links an app's, strips it, and prints the number for
-`all_operators_bytes` in orchestrator/pytorch/data/pytorch-<version>.yaml. With `balanced` no unit
+`all_operators_bytes` in the version's facts.yaml. With `balanced` no unit
 is hot, as none of its kernels is more in use than another.
 """
 

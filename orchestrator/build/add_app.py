@@ -23,7 +23,7 @@ from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import check_new_app
 from orchestrator.models.checks import require_inputs
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.staging import sync_folder, sync_tree
@@ -204,15 +204,15 @@ def _check_file_names(models: Sequence[Path]) -> None:
 def _read(session: Session, models: Sequence[Path], cwd: Path) -> tuple[NewModel, ...]:
     """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
     pin = session.workspace.config.runtime
-    version = load_version(pin.pytorch)
-    kernels = registry(whole_index(pin.pytorch, pin.tree), session.backends)
+    dialect = dialect_of(pin.pytorch)
+    kernels = registry(whole_index(dialect, pin.tree), session.backends, dialect.keys)
     read, faults = list[NewModel](), list[OrchestratorError]()
     for path in models:
         try:
-            info = read_model(cwd / path, name=str(path))
+            info = read_model(cwd / path, dialect.models, name=str(path))
             example = not info.has_bundled_inputs
             require_inputs(info, declared=example and bool(_example(info)))
-            require_loadable(info, kernels, version)
+            require_loadable(info, kernels, dialect.facts)
         except UnreadableModelError as error:
             error.hint = "check the path after --model, and the file's permissions"
             faults.append(error)

@@ -28,7 +28,9 @@ from typing import Final
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
 from orchestrator.libraries.declared import load_library
-from orchestrator.pytorch.versions import DATA, VersionData, load_version
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import DIALECTS, load_version
+from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.apt import AptClient
 from orchestrator.source.places import Ways, way_name
 from orchestrator.source.tree import TreeRules, digest_files, tree_files
@@ -123,7 +125,7 @@ def fetch_runtime(
     progress: Progress,
     *,
     verify: bool = False,
-    data: Path = DATA,
+    dialects: Mapping[str, Dialect] = DIALECTS,
     libraries: LibraryRules | None = None,
 ) -> FetchedRuntime:
     """The pinned PyTorch tree, its third-party headers and the libraries, fetched where they are
@@ -134,7 +136,7 @@ def fetch_runtime(
     `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
     `tree.py`, `archive.py` and `apt.py`.
     """
-    version = load_version(pin.pytorch, data)
+    version = load_version(pin.pytorch, dialects)
     runtime = _runtime_tree(pin, context, version)
     third = {
         name: _third_party_tree(name, one, context, version)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
-from orchestrator.build.prepare import PreparedRuntime, index_path, shipped_index
+from orchestrator.build.prepare import PreparedRuntime, shipped_index
 from orchestrator.build.session import Session
 from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, compile_spec
 from orchestrator.codegen.projection import index_text
@@ -24,7 +24,6 @@ from orchestrator.execute.ninja_run import failure_error
 from orchestrator.index.attribution import build_index, renew_units
 from orchestrator.index.entry import (
     Entry,
-    entry_path,
     entry_text,
     undefined_symbols,
 )
@@ -108,17 +107,18 @@ def make_index(
             session.context.state / "failures.log",
         )
     session.say("reading the objects")
-    version, tree = runtime.version.version, runtime.fetched.digest
+    dialect, tree = runtime.dialect, runtime.fetched.digest
+    known = dialect.symbols
     objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
     fallbacks = {rule.unit: rule.operators for rule in runtime.version.fallbacks}
     if only:
-        index = renew_units(shipped_index(version, tree), units, objects, fallbacks)
+        index = renew_units(shipped_index(dialect, tree), units, objects, known, fallbacks)
     else:
-        index = build_index(version, tree, units, objects, fallbacks)
+        index = build_index(dialect.version, tree, units, objects, known, fallbacks)
     entry = _entry(session, library, tracer)
-    write_bytes(index_path(version), save_index(index))
-    write_bytes(entry_path(version), entry_text(entry).encode())
-    return MadeIndex(index, index_path(version), entry, len(carried.compiled))
+    write_bytes(dialect.index, save_index(index))
+    write_bytes(dialect.entry, entry_text(entry).encode())
+    return MadeIndex(index, dialect.index, entry, len(carried.compiled))
 
 
 def _natives(

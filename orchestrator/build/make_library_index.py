@@ -22,7 +22,6 @@ from orchestrator.libraries.features import (
     FeatureEntry,
     entries_text,
     fast_sources,
-    features_path,
     load_features,
 )
 from orchestrator.libraries.index import LibraryIndex, library_index_path
@@ -68,6 +67,7 @@ def make_library_index(
         library.identity(processor),
         [UnitFacts(name, 0.0) for name in compiles if name not in failed],
         {name: Path(place) for name, place in places.items()},
+        session.runtime.dialect.symbols,
     )
     path = library_index_path(library.data.library, processor)
     write_bytes(path, save_index(index))
@@ -139,7 +139,7 @@ def make_features(
     for feature, one in zip(features, compiles, strict=True):
         undefined = undefined_symbols([Path(session.fill(one.object))])
         entries[feature.name] = FeatureEntry(undefined & of_library, undefined & of_runtime)
-    path = features_path(runtime.version.version)
+    path = runtime.dialect.kernels
     write_bytes(path, entries_text(entries).encode())
     return MadeFeatures(entries, path)
 

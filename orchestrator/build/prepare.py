@@ -24,9 +24,11 @@ from orchestrator.load.declared import Workspace
 from orchestrator.plan.unity import UnityRules
 from orchestrator.plan.variant import OWN, OwnFlags, OwnHeader, RuntimeFacts
 from orchestrator.pytorch.configure import write_configured_headers
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.pytorch.generated import generate_sources, generated_identity
 from orchestrator.pytorch.units import runtime_units
-from orchestrator.pytorch.versions import DATA, VersionData, load_version
+from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.tree import TreeRules
 from orchestrator.values.fingerprint import fingerprint, text_digest
 
@@ -52,12 +54,17 @@ class PreparedRuntime:
     native    digest of our own C and C++ sources
     """
 
-    version: VersionData
+    dialect: Dialect
     fetched: FetchedRuntime
     generated: Path
     folders: dict[str, str]
     facts: RuntimeFacts
     native: str
+
+    @property
+    def version(self) -> VersionData:
+        """What is known of its version."""
+        return self.dialect.facts
 
     @cached_property
     def index(self) -> RuntimeIndex:
@@ -65,29 +72,24 @@ class PreparedRuntime:
 
         Raises IndexUnreadableError where it is not of this source tree.
         """
-        return whole_index(self.version.version, self.fetched.digest)
+        return whole_index(self.dialect, self.fetched.digest)
 
     @cached_property
     def entry(self) -> Entry:
         """What our native code refers to, and what is reached by no reference of its own."""
-        shipped = load_entry(self.version.version)
+        shipped = load_entry(self.dialect)
         return Entry(
-            shipped.library | loader_symbols(self.index),
-            shipped.tracer | recording_symbols(self.index),
+            shipped.library | loader_symbols(self.index, self.dialect.symbols),
+            shipped.tracer | recording_symbols(self.index, self.dialect.symbols),
         )
 
 
-def index_path(version: str) -> Path:
-    """Where the index of a PyTorch version is shipped."""
-    return DATA / f"pytorch-{version}.index.zst"
-
-
-def shipped_index(version: str, tree: str) -> RuntimeIndex:
-    """The index of `version`. Raises IndexUnreadableError where it is of another source tree."""
-    index = load_index(index_path(version))
+def shipped_index(dialect: Dialect, tree: str) -> RuntimeIndex:
+    """The index of a version. Raises IndexUnreadableError where it is of another source tree."""
+    index = load_index(dialect.index)
     if index.tree != tree:
         raise IndexUnreadableError(
-            f"the runtime index of PyTorch {version} was made from another source tree",
+            f"the runtime index of PyTorch {dialect.version} was made from another source tree",
             expected=tree,
             seen=index.tree,
             hint="run: orchestrator runtime index",
@@ -95,20 +97,23 @@ def shipped_index(version: str, tree: str) -> RuntimeIndex:
     return index
 
 
-def whole_index(version: str, tree: str) -> RuntimeIndex:
+def whole_index(dialect: Dialect, tree: str) -> RuntimeIndex:
     """The shipped index, with units of ours that register operators; see `shipped_index`."""
     return with_own_units(
-        shipped_index(version, tree),
-        ((OWN + one.source, one.operators, one.symbols) for one in own_units(version)),
+        shipped_index(dialect, tree),
+        ((OWN + one.source, one.operators, one.symbols) for one in own_units(dialect)),
     )
 
 
 def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) -> PreparedRuntime:
     """Fetch, generate and configure what the workspace pins; quick when it is all there."""
     pin = workspace.config.runtime
-    version = load_version(pin.pytorch)
+    dialect = dialect_of(pin.pytorch)
+    version = dialect.facts
     fetched = fetch_runtime(pin, context, progress)
-    generated = generate_sources(fetched.tree, fetched.digest, context.cache, context.env, progress)
+    generated = generate_sources(
+        dialect.generated, fetched.tree, fetched.digest, context.cache, context.env, progress
+    )
     configured = generated.parent / f"{generated.name}-configured"
     write_configured_headers(fetched.tree, version, configured)
     folders = {
@@ -131,6 +136,7 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         folders[f"library_{name}"] = str(tree)
     units = runtime_units(fetched.tree, version)
     facts = RuntimeFacts(
+        dialect=dialect,
         identity=fingerprint(
             {
                 "tree": fetched.digest,
@@ -156,10 +162,10 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         by_name=looked_up(version),
         own={
             OWN + one.source: text_digest("".join(header_texts(NATIVE / one.source)))
-            for one in own_units(version.version)
+            for one in own_units(dialect)
         },
     )
-    return PreparedRuntime(version, fetched, generated, folders, facts, native_digest())
+    return PreparedRuntime(dialect, fetched, generated, folders, facts, native_digest())
 
 
 def looked_up(version: VersionData) -> dict[str, frozenset[str]]:

@@ -12,7 +12,7 @@ from orchestrator.build.session import Session
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.headers import HeaderFile, headers_from_depfile
 from orchestrator.errors import OrchestratorError
-from orchestrator.plan.flags import INCLUDE_FOLDERS, own_folders, unit_flags
+from orchestrator.plan.flags import own_folders, unit_flags
 from orchestrator.system.staging import write_text
 from orchestrator.values.fingerprint import fingerprint
 
@@ -93,6 +93,7 @@ def _flags(session: Session, abi: str) -> list[str]:
 
 def _unit_flags(session: Session, abi: str) -> tuple[str, ...]:
     return unit_flags(
+        session.runtime.dialect.flags,
         language="c++",
         kernel=False,
         hot=False,
@@ -103,8 +104,9 @@ def _unit_flags(session: Session, abi: str) -> tuple[str, ...]:
 
 
 def _roots(session: Session, abi: str) -> dict[str, str]:
+    flags = session.runtime.dialect.flags
     of_toolchain = own_folders(session.toolchain(abi).compile_flags)
-    folders = (*of_toolchain, *(f for f in INCLUDE_FOLDERS if not f.endswith("miniz-2.1.0")))
+    folders = (*of_toolchain, *(f for f in flags.include if f not in flags.unexported))
     return {_for_consumer(session, f): "ATen" if f.endswith("/ATen") else "" for f in folders}
 
 

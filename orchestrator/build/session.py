@@ -99,7 +99,7 @@ class Session:
         """The kernels that call a library, of those that operators ask for, which models name or
         have called; None where the app's variant for the ABI has none, whatever it computes."""
         parts = self.kernel_parts(app)
-        shipped = load_entries(self.runtime.version.version)
+        shipped = load_entries(self.runtime.dialect)
         if not parts or not shipped or self.library_index(abi) is None:
             return None
         return asked_by_operators(root_operators, called, parts)
@@ -139,7 +139,7 @@ class Session:
 
     @cached_property
     def kernels(self) -> Registry:
-        return registry(self.runtime.index, self.backends)
+        return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
 
     @cached_property
     def _arguments(self) -> Mapping[str, Arguments]:
@@ -149,7 +149,8 @@ class Session:
         """The registrations that models with these root operators can reach."""
         backends = reachable_backends(self.backends, root_operators)
         if backends not in self._kernels:
-            self._kernels[backends] = registry(self.runtime.index, backends)
+            keys = self.runtime.dialect.keys
+            self._kernels[backends] = registry(self.runtime.index, backends, keys)
         return self._kernels[backends]
 
     def cut_units(self, root_operators: Iterable[str]) -> frozenset[str]:
@@ -211,7 +212,8 @@ class Session:
         path = app.model_path(model)
         if path not in self._models:
             shown = path.relative_to(self.context.root).as_posix()
-            info = read_model(path, name=shown)
+            versions = self.runtime.dialect.models
+            info = read_model(path, versions, name=shown)
             require_inputs(info, declared=model.inputs != "bundled")
             require_loadable(info, self.kernels, self.runtime.version)
             self._models[path] = info

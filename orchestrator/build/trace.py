@@ -151,7 +151,9 @@ def tracer_selection(
         kernels,
         roots,
         requester,
-        entry=entry_nodes(index, runtime.entry.library | runtime.entry.tracer),
+        entry=entry_nodes(
+            index, runtime.entry.library | runtime.entry.tracer, runtime.dialect.symbols
+        ),
         units=[n for n, unit in enumerate(index.units) if unit.path in always],
         cut=[n for n, unit in enumerate(index.units) if unit.path in cut],
     )

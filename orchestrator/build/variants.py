@@ -118,9 +118,9 @@ def plan_all(
     requests = {plan.request for plan in plans.values()}
     tree, cache = runtime.fetched.tree, session.context.cache
     generated = (
-        generate_registrations(requests, tree, cache, session.context.env)
+        generate_registrations(requests, runtime.dialect, tree, cache, session.context.env)
         if generate
-        else planned_registrations(requests, tree, cache)
+        else planned_registrations(requests, runtime.dialect, tree, cache)
     )
     threads = {one.label: one.threads for one in wanted}
     planned = {
@@ -165,7 +165,7 @@ def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], 
     index = session.library_index(spec.abi) if spec.features else None
     if index is None or session.library is None:
         return (), 0
-    entries = load_entries(session.runtime.version.version)
+    entries = load_entries(session.runtime.dialect)
     needs = index.needs(library_symbols(entries[name] for name in spec.features))
     units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
     facts, wanted = session.library.facts, needs.units
@@ -247,7 +247,7 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
 
 
 def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]) -> VariantSpec:
-    entries = load_entries(session.runtime.version.version)
+    entries = load_entries(session.runtime.dialect)
     entry = runtime_symbols(entries[name] for name in features)
     asking = asked_by_units()
     calling = frozenset(unit for unit in headers_of_units() if asking[unit] in features)

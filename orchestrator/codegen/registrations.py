@@ -23,12 +23,8 @@ from pathlib import Path
 from orchestrator.codegen.render import render
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
+from orchestrator.pytorch.dialect import Dialect
 from orchestrator.system.sums import is_whole, publish
-
-# Functions that torchgen writes into every Register<key>.cpp (gen_registration_helpers in
-# torchgen/dest/register_dispatch_key.py): two of these files in one unit must not share them.
-HELPERS = ("create_out", "resize_out", "check_inplace", "maybe_create_proxy")
-_WORKER = Path(__file__).with_name("torchgen_worker.py")
 
 
 class TorchgenFailedError(OrchestratorError):
@@ -45,48 +41,59 @@ class GeneratedUnit:
 
 
 def generate_registrations(
-    requests: Iterable[RegistrationRequest], tree: Path, cache: Path, env: Mapping[str, str]
+    requests: Iterable[RegistrationRequest],
+    dialect: Dialect,
+    tree: Path,
+    cache: Path,
+    env: Mapping[str, str],
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registration units of each request.
 
     Raises TorchgenFailedError.
     """
-    folders = {request: _folder(request, tree, cache) for request in sorted(set(requests), key=str)}
+    folders = {
+        request: _folder(request, dialect, tree, cache)
+        for request in sorted(set(requests), key=str)
+    }
     missing = {r: f for r, f in folders.items() if not is_whole(f)}
     if missing:
-        _run_worker(missing, tree, cache, env)
-    return {request: _units(request, folder) for request, folder in folders.items()}
+        _run_worker(missing, dialect, tree, cache, env)
+    return {request: _units(request, folder, dialect) for request, folder in folders.items()}
 
 
 def planned_registrations(
-    requests: Iterable[RegistrationRequest], tree: Path, cache: Path
+    requests: Iterable[RegistrationRequest], dialect: Dialect, tree: Path, cache: Path
 ) -> dict[RegistrationRequest, tuple[GeneratedUnit, ...]]:
     """The registration units of each request, without running torchgen.
 
     Where torchgen has not written them yet, they stand in with the request's digest for their
     text's: their objects are in no cache, and are shared by equal requests alone.
     """
-    folders = {request: _folder(request, tree, cache) for request in requests}
+    folders = {request: _folder(request, dialect, tree, cache) for request in requests}
     return {
-        request: _units(request, folder, written=is_whole(folder))
+        request: _units(request, folder, dialect, written=is_whole(folder))
         for request, folder in folders.items()
     }
 
 
-def _folder(request: RegistrationRequest, tree: Path, cache: Path) -> Path:
+def _folder(request: RegistrationRequest, dialect: Dialect, tree: Path, cache: Path) -> Path:
     value = {
         # what dataclasses.asdict gives, which takes a hundred times as long
         "request": vars(request),
         "tree": tree.name,
-        "worker": _WORKER.read_text(),
-        "unit": _unit_text(request),
+        "worker": dialect.generated.worker.read_text(),
+        "unit": _unit_text(request, dialect),
     }
     digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
     return cache / "registrations" / digest[:2] / digest
 
 
 def _run_worker(
-    missing: Mapping[RegistrationRequest, Path], tree: Path, cache: Path, env: Mapping[str, str]
+    missing: Mapping[RegistrationRequest, Path],
+    dialect: Dialect,
+    tree: Path,
+    cache: Path,
+    env: Mapping[str, str],
 ) -> None:
     (cache / "staging").mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix="torchgen-", dir=cache / "staging"))
@@ -109,7 +116,7 @@ def _run_worker(
             )
         )
         done = subprocess.run(
-            [sys.executable, "-P", str(_WORKER), str(tree), str(request_file)],
+            [sys.executable, "-P", str(dialect.generated.worker), str(tree), str(request_file)],
             env={**env, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
@@ -122,28 +129,28 @@ def _run_worker(
                 details="\n".join(done.stderr.splitlines()[-12:]),
             )
         for request, folder in missing.items():
-            (staged[request] / "registrations.cpp").write_text(_unit_text(request))
+            (staged[request] / "registrations.cpp").write_text(_unit_text(request, dialect))
             publish(staged[request], folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _unit_text(request: RegistrationRequest) -> str:
+def _unit_text(request: RegistrationRequest, dialect: Dialect) -> str:
     return render(
         "registrations.cpp.j2",
-        keys=request.shared_keys,
-        helpers=HELPERS,
+        keys=request.shared_keys(dialect.keys),
+        helpers=dialect.generated.helpers,
         resolved=bool(request.resolved),
     )
 
 
 def _units(
-    request: RegistrationRequest, folder: Path, *, written: bool = True
+    request: RegistrationRequest, folder: Path, dialect: Dialect, *, written: bool = True
 ) -> tuple[GeneratedUnit, ...]:
     def digest(files: list[Path]) -> str:
         return _files_digest(files) if written else f"of request {folder.name}, {files[0].name}"
 
-    shared = ["Schema", "BackendSelect", *request.shared_keys]
+    shared = ["Schema", "BackendSelect", *request.shared_keys(dialect.keys)]
     texts = [folder / "registrations.cpp"]
     texts += [folder / f"Register{key}.cpp" for key in shared]
     if request.resolved:
@@ -152,7 +159,7 @@ def _units(
     # typed entry points: the same for many selections, as kernels seldom call what models name
     entries = folder / "Operators.cpp"
     units.append(GeneratedUnit("operators", entries, digest([entries])))
-    for key in request.own_keys:
+    for key in request.own_keys(dialect.keys):
         path = folder / f"Register{key}.cpp"
         units.append(GeneratedUnit(f"registrations-{key}", path, digest([path])))
     return tuple(units)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Keys whose Register*.cpp share one translation unit; kernels under another key may have wrappers
-# of the same name (quantized `empty.memory_format`), so each other key is a unit of its own.
-SHARED_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+from orchestrator.pytorch.dialect import DispatchKeys
 
 
 @dataclass(frozen=True)
 class RegistrationRequest:
-    """What torchgen writes for one variant: see codegen/torchgen_worker.py.
+    """What torchgen writes for one variant: see the dialect's `torchgen_worker.py`.
 
     operators  get a schema (and a BackendSelect kernel where they have one)
     calls      get a typed entry point `at::_ops::X::call`
@@ -27,15 +25,13 @@ class RegistrationRequest:
     direct: tuple[tuple[str, tuple[str, ...]], ...] = ()
     resolved: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def shared_keys(self) -> tuple[str, ...]:
+    def shared_keys(self, known: DispatchKeys) -> tuple[str, ...]:
         """Keys whose kernels are compiled in one unit with schemas and entry points."""
-        return tuple(key for key in SHARED_KEYS if key in self._keys)
+        return tuple(key for key in known.shared if key in self._keys)
 
-    @property
-    def own_keys(self) -> tuple[str, ...]:
+    def own_keys(self, known: DispatchKeys) -> tuple[str, ...]:
         """Keys whose kernels are a unit of their own."""
-        return tuple(key for key in sorted(self._keys) if key not in SHARED_KEYS)
+        return tuple(key for key in sorted(self._keys) if key not in known.shared)
 
     @property
     def _keys(self) -> frozenset[str]:

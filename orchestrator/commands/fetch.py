@@ -19,7 +19,7 @@ from orchestrator.cache.checks import remove_damaged
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.workspace import load_workspace
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.config import RuntimePin

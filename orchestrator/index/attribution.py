@@ -6,7 +6,6 @@ The objects are those of an all-operators, all-dtypes build with function and da
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,11 +16,10 @@ from orchestrator.index.model import COMDAT, Registration, RuntimeIndex, UnitFac
 from orchestrator.index.objects import ObjectFacts, Reference, Section, read_object
 from orchestrator.index.registrations import CutSection, cut_registrations
 from orchestrator.index.side_by_side import completed
+from orchestrator.pytorch.dialect import Symbols
 from orchestrator.pytorch.units import GENERATED
 
 _EXCEPTION_TABLE = ".gcc_except_table"
-# `at::_ops::add_Tensor::call(...)`: the only compiled way from one kernel to another operator.
-_OPERATOR_CALL = re.compile(r"^_ZN2at4_ops(\d+)(\w+)$")
 
 
 class UnitNotRenewableError(OrchestratorError):
@@ -56,6 +54,7 @@ def build_index(
     tree: str,
     units: Iterable[UnitFacts],
     objects: Mapping[str, Path],
+    known: Symbols,
     fallbacks: Mapping[str, Iterable[str]] | None = None,
 ) -> RuntimeIndex:
     """The index of `units`, whose objects are at `objects[unit.path]`.
@@ -79,19 +78,20 @@ def build_index(
     registrations: list[Registration] = []
     finished: list[UnitFacts] = []
     for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
-        reader = _UnitReader(builder, strong, weak, number, unit, facts)
+        reader = _UnitReader(builder, known, strong, weak, number, unit, facts)
         registrations += reader.read()
         registrations += reader.promoted()
         carried = (fallbacks or {}).get(unit.path, ())
         registrations += [Registration(name, "fallback", number, ()) for name in carried]
         finished.append(replace(unit, init=reader.init))
-    return _finish(pytorch, tree, finished, registrations, builder)
+    return _finish(pytorch, tree, finished, registrations, builder, known)
 
 
 def renew_units(
     index: RuntimeIndex,
     units: Iterable[UnitFacts],
     objects: Mapping[str, Path],
+    known: Symbols,
     fallbacks: Mapping[str, Iterable[str]] | None = None,
 ) -> RuntimeIndex:
     """`index` with some of its units anew; the others' objects are not read again.
@@ -134,7 +134,7 @@ def renew_units(
             weak.setdefault(symbol, number)
     for number, unit in sorted(renewed.items()):
         _refuse_unknown_providers(unit.path, read[number], index, strong, weak)
-        reader = _UnitReader(builder, strong, weak, number, unit, read[number])
+        reader = _UnitReader(builder, known, strong, weak, number, unit, read[number])
         registrations += reader.read()
         registrations += reader.promoted()
         carried = (fallbacks or {}).get(unit.path, ())
@@ -143,7 +143,7 @@ def renew_units(
     for node, size in enumerate(index.sizes):
         if index.owners[node] == COMDAT and size:  # the first copy's counts
             builder.nodes[node].size = size
-    return _finish(index.pytorch, index.tree, finished, registrations, builder)
+    return _finish(index.pytorch, index.tree, finished, registrations, builder, known)
 
 
 def _refuse_unknown_providers(
@@ -182,6 +182,7 @@ class _UnitReader:
     def __init__(
         self,
         builder: _Builder,
+        known: Symbols,
         strong: Mapping[str, str],
         weak: Mapping[str, int],
         number: int,
@@ -189,6 +190,7 @@ class _UnitReader:
         facts: ObjectFacts,
     ) -> None:
         self.builder = builder
+        self.known = known
         self.strong = strong
         self.weak = weak
         self.number = number
@@ -217,7 +219,7 @@ class _UnitReader:
             entry = self.builder.nodes[node]
             if not section.comdat:
                 entry.owner = self.number
-            cut = cut_registrations(self.facts, section)
+            cut = cut_registrations(self.facts, section, self.known)
             references = section.references if cut is None else self.always(cut)
             if cut is not None:
                 registrations += self.registrations(section, cut)
@@ -334,6 +336,7 @@ def _finish(
     units: list[UnitFacts],
     registrations: list[Registration],
     builder: _Builder,
+    known: Symbols,
 ) -> RuntimeIndex:
     """Renumber: external symbols (libc, libc++) go; nodes are sorted by name for stable bytes."""
     names = {number: name for name, number in builder.numbers.items()}
@@ -347,7 +350,7 @@ def _finish(
         edges.extend(sorted(new[t] for t in builder.nodes[old].edges if t in new))
         starts.append(len(edges))
     plain = [names[old] for old in kept]
-    calls = _operator_calls(plain, {r.operator for r in registrations})
+    calls = _operator_calls(plain, {r.operator for r in registrations}, known)
     index = RuntimeIndex(
         pytorch=pytorch,
         tree=tree,
@@ -380,7 +383,9 @@ def _finish(
     return completed(index)
 
 
-def _operator_calls(names: list[str], operator_names: Iterable[str]) -> dict[int, str]:
+def _operator_calls(
+    names: list[str], operator_names: Iterable[str], known: Symbols
+) -> dict[int, str]:
     """Which nodes are an operator's typed entry points (`call`, `redispatch`)."""
     structs = {
         name.split("::", 1)[1].replace(".", "_"): name
@@ -389,7 +394,7 @@ def _operator_calls(names: list[str], operator_names: Iterable[str]) -> dict[int
     }
     found = {}
     for number, name in enumerate(names):
-        match = _OPERATOR_CALL.match(name.split("@", 1)[0])
+        match = known.operator_call.match(name.split("@", 1)[0])
         if match:
             length = int(match[1])
             struct, entry = match[2][:length], match[2][length:]

@@ -7,13 +7,12 @@ sources and compares.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.index.objects import read_object
-from orchestrator.pytorch.versions import DATA
+from orchestrator.pytorch.dialect import Dialect, Symbols
 
 
 @dataclass(frozen=True)
@@ -28,14 +27,9 @@ class Entry:
     tracer: frozenset[str]
 
 
-def entry_path(version: str) -> Path:
-    """Where the entry symbols for a PyTorch version are shipped."""
-    return DATA / f"pytorch-{version}.entry.json"
-
-
-def load_entry(version: str) -> Entry:
+def load_entry(dialect: Dialect) -> Entry:
     """The shipped symbols."""
-    data = json.loads(entry_path(version).read_text())
+    data = json.loads(dialect.entry.read_text())
     return Entry(frozenset(data["library"]), frozenset(data["tracer"]))
 
 
@@ -45,25 +39,17 @@ def entry_text(entry: Entry) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def recording_symbols(index: RuntimeIndex) -> frozenset[str]:
+def recording_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
     """What the dispatcher calls to tell observers of an operator: in a tracer every call site does
     so, in the objects of the index none (PYTORCH_DISABLE_PER_OP_PROFILING)."""
     symbols = (name.split("@", 1)[0] for name in index.names)
-    return frozenset(s for s in symbols if _RECORDING.match(s))
+    return frozenset(s for s in symbols if known.recording.match(s))
 
 
-# Members of c10::Dispatcher with RecordFunction in their names (ATen/core/dispatch/Dispatcher.h)
-_RECORDING = re.compile(r"_ZNK?3c1010Dispatcher\d+\w*RecordFunction")
-
-
-def loader_symbols(index: RuntimeIndex) -> frozenset[str]:
+def loader_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
     """PyTorch's own loaders, for consumers of the static libraries: the C API uses another one."""
     symbols = (name.split("@", 1)[0] for name in index.names)
-    return frozenset(s for s in symbols if s.startswith(_LOADERS))
-
-
-# torch::jit::_load_for_mobile, all overloads (torch/csrc/jit/mobile/import.h)
-_LOADERS = "_ZN5torch3jit16_load_for_mobileE"
+    return frozenset(s for s in symbols if s.startswith(known.loaders))
 
 
 def undefined_symbols(objects: list[Path]) -> frozenset[str]:

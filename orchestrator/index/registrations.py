@@ -1,6 +1,6 @@
 """Finds, in one object, the sections that register operators, and cuts them into registrations.
 
-Three shapes exist in PyTorch 1.13, all visible in the order of the relocations:
+Three shapes exist (since PyTorch 1.13), all visible in the order of the relocations:
 
 * `TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("add.Tensor", TORCH_FN(f)); ... }` becomes a function
   that, for each operator, loads the kernel's address, then the name's string, then calls
@@ -22,31 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.index.objects import ObjectFacts, Reference, Section
+from orchestrator.pytorch.dialect import Symbols
 
-# An Itanium-mangled identifier: its length, then that many characters. The anonymous namespace's
-# own identifier ends with a digit.
-_MANGLED_INIT = re.compile(r"(?:_GLOBAL__N_1)?(\d+)(TORCH_LIBRARY_\w+)")
-# After `_init_`: the namespace (which may begin with `_`), a dispatch key, the macro's number.
-_LIBRARY_INIT = re.compile(
-    r"TORCH_LIBRARY_(?:"
-    r"IMPL_init_(?P<impl>\w+)_(?P<key>[A-Za-z0-9]+)_\d+"
-    r"|FRAGMENT_init_(?P<fragment>\w+)_\d+"
-    r"|init_(?P<library>\w+))$"
-)
-# `torch::Library::_impl`, `_def` (two overloads) and `_fallback`, by the start of their symbols.
-_COMMIT = {
-    "_ZNR5torch7Library5_implE": "impl",
-    "_ZNR5torch7Library4_defE": "def",
-    # the templates `def` and `impl` around them, where the compiler did not inline these
-    "_ZNR5torch7Library3def": "def",
-    "_ZNR5torch7Library4impl": "impl",
-    "_ZNR5torch7Library9_fallbackE": "fallback",
-}
-# A kernel given to one of these templates is a part of its symbol: TORCH_FN's type, or a function
-# pointer, or a lambda.
-_HOLDS_KERNEL = re.compile(r"26CompileTimeFunctionPointerI|[PR]F|Ul")
-# `torch::jit::Operator::Operator` and `OperatorGenerator<...>` around it.
-_OPERATOR = ("_ZN5torch3jit8OperatorC", "_ZN5torch3jit17OperatorGeneratorI")
 # Allocation, unwinding, and the containers in which schemas and their tags are handed over.
 _GLUE = ("_Znw", "_Zdl", "_Unwind", "_ZSt", "_ZNSt3__16vectorI", "_ZNSt3__112basic_stringI")
 _NAME = re.compile(r"^(?:[A-Za-z_][\w]*::)?[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?$")
@@ -71,25 +48,25 @@ class CutSection:
     cuts: tuple[Cut, ...]
 
 
-def cut_registrations(facts: ObjectFacts, section: Section) -> CutSection | None:
+def cut_registrations(facts: ObjectFacts, section: Section, known: Symbols) -> CutSection | None:
     """The section's registrations; None where it registers nothing."""
     if section.name.startswith(".data.rel.ro"):
         cuts = tuple(_operator_array(facts, section))
         return CutSection((), cuts) if cuts else None
-    library = _library_of(section.name)
-    if library is not None and any(_commit_kind(facts, r) for r in section.references):
-        return _library_function(facts, section, *library)
-    if any(_symbol(facts, r).startswith(_OPERATOR) for r in section.references):
-        return _operator_constructors(facts, section)
+    library = _library_of(section.name, known)
+    if library is not None and any(_commit_kind(facts, r, known) for r in section.references):
+        return _library_function(facts, section, known, *library)
+    if any(_symbol(facts, r).startswith(known.constructors) for r in section.references):
+        return _operator_constructors(facts, section, known)
     return None
 
 
-def _library_of(section_name: str) -> tuple[str, str | None] | None:
+def _library_of(section_name: str, known: Symbols) -> tuple[str, str | None] | None:
     """(namespace, dispatch key or None) of the `TORCH_LIBRARY*` block that a section compiles."""
-    mangled = _MANGLED_INIT.search(section_name)
+    mangled = known.library_block.search(section_name)
     if mangled is None:
         return None
-    match = _LIBRARY_INIT.match(mangled[2][: int(mangled[1])])
+    match = known.library_name.match(mangled[2][: int(mangled[1])])
     if match is None or "static_init" in mangled[2]:
         return None
     return match["impl"] or match["fragment"] or match["library"], match["key"]
@@ -103,9 +80,9 @@ def _symbol(facts: ObjectFacts, reference: Reference) -> str:
     return section.defines[0] if section is not None and section.defines else ""
 
 
-def _commit_kind(facts: ObjectFacts, reference: Reference) -> str | None:
+def _commit_kind(facts: ObjectFacts, reference: Reference, known: Symbols) -> str | None:
     symbol = _symbol(facts, reference)
-    return next((kind for start, kind in _COMMIT.items() if symbol.startswith(start)), None)
+    return next((kind for start, kind in known.commit.items() if symbol.startswith(start)), None)
 
 
 def _operator_array(facts: ObjectFacts, section: Section) -> Iterator[Cut]:
@@ -121,7 +98,7 @@ def _operator_array(facts: ObjectFacts, section: Section) -> Iterator[Cut]:
 
 
 def _library_function(
-    facts: ObjectFacts, section: Section, namespace: str, key: str | None
+    facts: ObjectFacts, section: Section, known: Symbols, namespace: str, key: str | None
 ) -> CutSection:
     cuts: list[Cut] = []
     pending: list[Reference] = []
@@ -129,11 +106,11 @@ def _library_function(
     remainder: list[Reference] = []
     for reference in sorted(section.references, key=lambda r: r.offset):
         text = facts.string_at(reference.section, reference.addend)
-        kind = _commit_kind(facts, reference)
+        kind = _commit_kind(facts, reference, known)
         if text is not None:
             operator = _operator_of(text, namespace) or operator
         elif kind is not None:
-            holder = _HOLDS_KERNEL.search(_symbol(facts, reference)) is not None
+            holder = known.holds_kernel.search(_symbol(facts, reference)) is not None
             (pending if holder else remainder).append(reference)
             if operator is not None or kind == "fallback":
                 name = operator if kind != "fallback" else f"{namespace}::<fallback>"
@@ -147,7 +124,7 @@ def _library_function(
                 )
                 pending = []
             operator = None
-        elif _is_glue(reference):
+        elif _is_glue(reference, known):
             remainder.append(reference)
         else:
             pending.append(reference)
@@ -160,17 +137,17 @@ def _has_kernel(facts: ObjectFacts, pending: list[Reference]) -> bool:
     return any(section is not None and section.name.startswith(".text") for section in sections)
 
 
-def _is_glue(reference: Reference) -> bool:
+def _is_glue(reference: Reference, known: Symbols) -> bool:
     """Whether it is of the registering machinery, or called whatever is registered.
 
     A kernel is not called here: its address is loaded, or it is a part of a template's symbol.
     """
-    if reference.call or reference.symbol.startswith("_ZN5torch11CppFunction"):
-        return _HOLDS_KERNEL.search(reference.symbol) is None
+    if reference.call or reference.symbol.startswith(known.function):
+        return known.holds_kernel.search(reference.symbol) is None
     return reference.symbol.startswith(_GLUE)
 
 
-def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:
+def _operator_constructors(facts: ObjectFacts, section: Section, known: Symbols) -> CutSection:
     cuts: list[Cut] = []
     remainder: list[Reference] = []
     pending: list[Reference] = []
@@ -181,12 +158,12 @@ def _operator_constructors(facts: ObjectFacts, section: Section) -> CutSection:
         if schema is not None:
             remainder += pending
             operator, pending = schema[1], []
-        elif symbol.startswith(_OPERATOR):
+        elif symbol.startswith(known.constructors):
             remainder.append(reference)
             if operator is not None:
                 cuts.append(Cut(operator, "jit", tuple(pending)))
                 operator, pending = None, []
-        elif operator is None or _is_glue(reference):
+        elif operator is None or _is_glue(reference, known):
             remainder.append(reference)
         else:
             pending.append(reference)

@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.libraries.declared import DATA, Strings
+from orchestrator.pytorch.dialect import Dialect
 
 
 class Feature(BaseModel):
@@ -106,10 +107,10 @@ class OwnUnit:
     symbols: frozenset[str]
 
 
-def own_units(pytorch: str) -> tuple[OwnUnit, ...]:
+def own_units(dialect: Dialect) -> tuple[OwnUnit, ...]:
     """The sources that register operators, in the order of the data; none for a version without
     shipped symbols."""
-    entries = load_entries(pytorch)
+    entries = load_entries(dialect)
     return tuple(
         OwnUnit(one.source, one.registers, entries[one.name].runtime)
         for one in load_features()
@@ -117,16 +118,11 @@ def own_units(pytorch: str) -> tuple[OwnUnit, ...]:
     )
 
 
-def features_path(pytorch: str) -> Path:
-    """Where the symbols are shipped that features refer to, with a version of PyTorch."""
-    return DATA / f"pytorch-{pytorch}.kernels.json"
-
-
 @cache
-def load_entries(pytorch: str) -> Mapping[str, FeatureEntry]:
+def load_entries(dialect: Dialect) -> Mapping[str, FeatureEntry]:
     """The shipped symbols, by feature; none for a version that has no file."""
-    path = features_path(pytorch)
-    data = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    shipped = dialect.kernels.is_file()
+    data = json.loads(dialect.kernels.read_text("utf-8")) if shipped else {}
     return {
         name: FeatureEntry(frozenset(of["library"]), frozenset(of["runtime"]))
         for name, of in data.items()

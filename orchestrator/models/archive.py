@@ -139,7 +139,7 @@ def _check_magic(file: BinaryIO, place: Place) -> None:
         )
     if head[4:6] == _EXECUTORCH_MAGIC:
         raise NotAModelError(
-            "this is a program for ExecuTorch, which PyTorch 1.13 does not run",
+            "this is a program for ExecuTorch, which the lite interpreter does not run",
             place=place,
             expected="a .ptl in the zip format",
             seen=f"the mark {head[4:8].decode('ascii', 'replace')} of a .pte",

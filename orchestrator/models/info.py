@@ -1,8 +1,7 @@
 """What a `.ptl` names and holds, known without running it.
 
-Contract: `read_model(path)` returns a `ModelInfo`, or raises one of the errors of this package;
-it never executes, imports or builds anything that the file asks for. Versions that a runtime loads
-are parameters; the defaults are those of PyTorch 1.13.1 (`caffe2/serialize/versions.h`).
+Contract: `read_model` returns a `ModelInfo`, or raises one of the errors of this package;
+it never executes, imports or builds anything that the file asks for.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ from orchestrator.models.tensors import Tensors
 from orchestrator.values.methods import Call as MethodCall
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.versions import ModelVersions
 
-BYTECODE_VERSIONS: Final = range(4, 10)
 # Methods with bundled inputs that are looked at for an example of a call.
 _TRIED: Final = 8
-ARCHIVE_VERSIONS: Final = range(1, 11)
 
 _BYTECODE: Final = "bytecode.pkl"
 _DATA: Final = "data.pkl"
@@ -120,16 +118,15 @@ class ModelInfo:
 
 def read_model(
     path: Path,
+    versions: ModelVersions,
     *,
     name: str | None = None,
-    bytecode_versions: range = BYTECODE_VERSIONS,
-    archive_versions: range = ARCHIVE_VERSIONS,
 ) -> ModelInfo:
     """What the `.ptl` at `path` names and holds; messages call it `name`, else its path."""
     place = Place(name or str(path))
     try:
         with path.open("rb") as file:
-            return _read(file, place, bytecode_versions, archive_versions)
+            return _read(file, place, versions)
     except OSError as error:
         raise UnreadableModelError(
             "the model cannot be read",
@@ -140,9 +137,7 @@ def read_model(
         ) from error
 
 
-def _read(
-    file: BufferedReader, place: Place, bytecode_versions: range, archive_versions: range
-) -> ModelInfo:
+def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelInfo:
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = file.tell()
     file.seek(0)
@@ -150,12 +145,12 @@ def _read(
         if _BYTECODE not in archive.names:
             raise _no_bytecode(archive)
         archive_version = _archive_version(archive)
-        check_version("archive version", archive_version, archive_versions, place)
+        check_version("archive version", archive_version, versions.archive, place)
         steps = Steps(MAX_STEPS)
         code, data = _pickle(archive, _BYTECODE, steps), _pickle(archive, _DATA, steps)
         handles = _pickle(archive, _HANDLES, steps) if _HANDLES in archive.names else None
     attributes = max(code.attributes, data.attributes)
-    version, functions = parse_bytecode(code.value, bytecode_versions, place, attributes)
+    version, functions = parse_bytecode(code.value, versions.bytecode, place, attributes)
     if handles is not None and not handles_fit(handles.value, code.value):
         raise _damaged(place, f"{_HANDLES} for other instructions")
     bundled = _bundled_inputs(functions, data.value)
@@ -266,7 +261,7 @@ def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> Mapping[str, froze
 def _no_bytecode(archive: Archive) -> NoBytecodeError:
     if _EXPORTED.intersection(archive.names):
         return NoBytecodeError(
-            "this is a program of torch.export, which PyTorch 1.13 does not run",
+            "this is a program of torch.export, which the lite interpreter does not run",
             place=archive.place,
             expected="a .ptl, with a record bytecode.pkl",
             seen="a .pt2 archive",

@@ -6,14 +6,17 @@ flags are the same text on every machine and can be fingerprinted; ninja fills t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Literal
 
 from orchestrator.compilers.flags import HARDENING, LTO_FLAGS, Hardening
+from orchestrator.pytorch.dialect import Layout, UnitFlags
 from orchestrator.values.config import Optimize, System
 
 Purpose = Literal["release", "tracer"]
+# Which functions of a unit find out that their stack was written over.
+Canaries = Literal["none", "some", "more"]
 
 # clang's own limit at -Oz, whatever a wrapper makes of it: what is good for units one by one
 # (compilers/zig.py) makes a library that is optimised as a whole 27 KB larger.
@@ -23,27 +26,14 @@ _INLINE_LESS = ("-mllvm", "-inline-threshold=5")
 # a SmallVector's; in what reads models, also those with any other array or with the address of a
 # variable of their own: for all units that would cost 9 %. What computes does without (decision
 # 0031): it is fast as it is, and a precompiled header is for units that are alike in this too.
-_CANARIES = ("-fstack-protector",)
-_MORE_CANARIES = ("-fstack-protector-strong",)
-_READING = ("caffe2/serialize/", "third_party/miniz-", "torch/csrc/jit/serialization/")
-_COMPUTING = tuple(f"aten/src/ATen/{part}" for part in ("native/", "TensorIterator", "EmptyTensor"))
+_CANARIES: dict[Canaries, tuple[str, ...]] = {
+    "none": (),
+    "some": ("-fstack-protector",),
+    "more": ("-fstack-protector-strong",),
+}
 # The C library's checked functions (glibc and bionic; musl has none and takes no notice). Anew, as
 # some compilers define it themselves. Apple's headers check without being asked.
 _CHECKED_CALLS = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
-
-# Order matters: the shared selection header must hide upstream's generated one.
-INCLUDE_FOLDERS = (
-    "$native/selection",
-    "$configured",
-    "$generated",
-    "$generated/ATen",
-    "$tree/aten/src",
-    "$tree",
-    "$tree/third_party/miniz-2.1.0",
-    "$generated/autograd",
-    "$native/stubs",
-    "$third_party_fmt",
-)
 
 _COMMON = (
     "-fPIC",
@@ -56,33 +46,6 @@ _COMMON = (
     "-D_FILE_OFFSET_BITS=64",
     "-DNDEBUG",
 )
-
-# miniz, the only unit of C: its checksum is our own unit (native/archive/crc32.cpp).
-_C = ("-DUSE_EXTERNAL_MZCRC",)
-
-_CXX = (
-    "-std=gnu++17",
-    "-fvisibility-inlines-hidden",
-    "-DC10_MOBILE",
-    "-DBUILD_LITE_INTERPRETER",
-    "-DNO_EXPORT",
-    "-DTEMPLATE_SELECTIVE_BUILD",
-    "-DTRACING_BASED",
-    "-DAT_PER_OPERATOR_HEADERS",
-    "-DFEATURE_TORCH_MOBILE",
-    "-DFMT_HEADER_ONLY=1",
-    "-DCPU_CAPABILITY=DEFAULT",
-    "-DCPU_CAPABILITY_DEFAULT",
-    "-DHAVE_MMAP=1",
-    "-DHAVE_SHM_OPEN=1",
-    "-DHAVE_SHM_UNLINK=1",
-    "-DHAVE_MALLOC_USABLE_SIZE=1",
-)
-
-# What a system's C library does not have: bionic has no POSIX shared memory.
-_LACKS: Mapping[System, frozenset[str]] = {
-    "android": frozenset({"-DHAVE_SHM_OPEN=1", "-DHAVE_SHM_UNLINK=1"})
-}
 
 # The C++ library's own sources, for the shared library alone.
 RUNTIME_LIBRARY_FLAGS = (
@@ -111,19 +74,12 @@ BARE_FLAGS = (
 # they should be. The loader itself relocates that one, but nothing here shall depend on it.
 RELOCATION_FLAGS = (*BARE_FLAGS, "-fno-stack-protector", "-U_FORTIFY_SOURCE")
 
-_PURPOSE: dict[Purpose, tuple[str, ...]] = {
-    "release": ("-DSTRIP_ERROR_MESSAGES", "-DPYTORCH_DISABLE_PER_OP_PROFILING"),
-    # The dispatcher tells its observers of every operator, and AT_DISPATCH of every tag and dtype.
-    "tracer": ("-DSTRIP_ERROR_MESSAGES", "-DENABLE_RECORD_KERNEL_FUNCTION_DTYPE"),
-}
-
 
 def hardened(
     flags: Iterable[str],
     system: System,
-    unit: str = "",
+    canaries: Canaries = "some",
     *,
-    kernel: bool = False,
     wanted: Collection[Hardening] = HARDENING,
 ) -> tuple[str, ...]:
     """A toolchain's own flags behind what makes an error in memory end the process, rather than be
@@ -133,17 +89,18 @@ def hardened(
     """
     own = tuple(flags)
     found: tuple[str, ...] = ()
-    computes = kernel or unit.startswith(_COMPUTING)
-    if "canaries" in wanted and not _about_canaries(own) and not computes:
-        found = _MORE_CANARIES if reads(unit) else _CANARIES
+    if "canaries" in wanted and not _about_canaries(own):
+        found = _CANARIES[canaries]
     if "checked_calls" in wanted and system in ("linux", "android"):
         found = (*found, *_CHECKED_CALLS)
     return (*found, *own)
 
 
-def reads(unit: str) -> bool:
-    """Whether a unit reads models: its flags are those of few others."""
-    return unit.startswith(_READING)
+def canaries_of(layout: Layout, unit: str, *, kernel: bool) -> Canaries:
+    """Those of a unit of PyTorch's; kernel: upstream compiles it at -O3."""
+    if kernel or unit.startswith(layout.kernels):
+        return "none"
+    return "more" if layout.reads(unit) else "some"
 
 
 def guards_stack(flags: Iterable[str]) -> bool:
@@ -167,6 +124,7 @@ def own_headers(flags: Iterable[str]) -> tuple[str, ...]:
 
 
 def unit_flags(
+    own: UnitFlags,
     *,
     language: str,
     kernel: bool,
@@ -179,15 +137,18 @@ def unit_flags(
 ) -> tuple[str, ...]:
     """The flags of one unit.
 
-    kernel: upstream compiles it at -O3.  hot: a trace shows that its kernels take the time.
+    own: its version's.  kernel: upstream compiles it at -O3.  hot: a trace shows that its kernels
+    take the time.
     computes: it runs for each operator of a model.  lto: its link optimises all units together.
     """
     level = optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes)
-    flags = [level, *_COMMON, *(_C if language == "c" else ())]
+    flags = [level, *_COMMON, *(own.c if language == "c" else ())]
     if language == "c++":
-        flags += [flag for flag in _CXX if flag not in _LACKS.get(system, ())]
-        flags += _PURPOSE[purpose]
-        flags += [f"-I{folder}" for folder in INCLUDE_FOLDERS]
+        absent = own.absent.get(system, frozenset())
+        flags += [own.standard, "-fvisibility-inlines-hidden"]
+        flags += [macro for macro in own.macros if macro not in absent]
+        flags += own.release if purpose == "release" else own.tracer
+        flags += [f"-I{folder}" for folder in own.include]
     return together(flags) if lto else tuple(flags)
 
 

@@ -25,6 +25,7 @@ from orchestrator.plan.variant import (
     flags_of,
     precompile,
 )
+from orchestrator.pytorch.dialect import Dialect
 from orchestrator.values.action import ActionGraph, Compile, Language, Link, Precompile
 from orchestrator.values.fingerprint import fingerprint
 
@@ -108,7 +109,7 @@ def registration_compiles(
     facts: RuntimeFacts, spec: VariantSpec, units: Iterable[GeneratedUnit], cache: Path
 ) -> tuple[Compile, ...]:
     """The compilations of an app's generated registrations."""
-    flags = flags_of(spec)
+    flags = flags_of(facts.dialect, spec)
     pch = precompile(facts, spec, flags)
     of = {"runtime": facts.identity, "pch": None if pch is None else pch.identity}
     return tuple(
@@ -129,8 +130,9 @@ def native_compiles(
     facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: str
 ) -> tuple[Compile, ...]:
     """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
-    pch = precompile(facts, spec, flags_of(spec))
-    return _native_compiles(facts.identity, spec.level, tuple(sources), native, pch)
+    pch = precompile(facts, spec, flags_of(facts.dialect, spec))
+    runtime = (facts.dialect, facts.identity)
+    return _native_compiles(*runtime, spec.level, tuple(sources), native, pch)
 
 
 def kernel_compiles(
@@ -145,11 +147,13 @@ def kernel_compiles(
 
     fast: those that are compiled as PyTorch's hot units are
     """
-    return _kernel_compiles(facts.identity, spec.level, tuple(sources), native, library, fast)
+    runtime = (facts.dialect, facts.identity)
+    return _kernel_compiles(*runtime, spec.level, tuple(sources), native, library, fast)
 
 
 @cache
 def _kernel_compiles(
+    dialect: Dialect,
     runtime: str,
     spec: VariantSpec,
     sources: tuple[str, ...],
@@ -160,7 +164,7 @@ def _kernel_compiles(
     of = {"native": native, "runtime": runtime, "library": library.digest}
 
     def compile_one(source: str) -> Compile:
-        own = flags_of(spec, hot=source in fast)
+        own = flags_of(dialect, spec, hot=source in fast)
         # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
         flags = (*own, "-I$native/capi", *library.options, *library.include)
         return _native(spec, source, flags, of, _NATIVE_COST)
@@ -170,13 +174,14 @@ def _kernel_compiles(
 
 @cache
 def _native_compiles(
+    dialect: Dialect,
     runtime: str,
     spec: VariantSpec,
     sources: tuple[str, ...],
     native: str,
     pch: Precompile | None,
 ) -> tuple[Compile, ...]:
-    flags = (*flags_of(spec), "-I$native/capi", "-I$native/driver")
+    flags = (*flags_of(dialect, spec), "-I$native/capi", "-I$native/driver")
 
     def compile_one(source: str) -> Compile:
         own = pch if source in _PRECOMPILED else None

@@ -51,7 +51,7 @@ def library_compiles(
 ) -> tuple[Compile, ...]:
     """The compilations of a library's units: of the toolchain alone, not of PyTorch."""
     small = "-Oz" if spec.optimize == "size" else "-Os"
-    before = spec.flags_before(kernel=True)
+    before = spec.flags_before("none")
     return tuple(_compile(facts, spec.abi, spec.toolchain, before, small, unit) for unit in units)
 
 

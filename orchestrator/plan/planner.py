@@ -18,14 +18,14 @@ from functools import cached_property
 from typing import TypedDict
 
 from orchestrator.codegen.projection import projection_text
-from orchestrator.codegen.requests import SHARED_KEYS, RegistrationRequest
+from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.plan.unity import can_share, shard_compile, shards
-from orchestrator.plan.variant import THREADS, RuntimeFacts, VariantPlan, VariantSpec, compilation
+from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec, compilation
+from orchestrator.pytorch.dialect import Dialect, DispatchKeys, Symbols
 from orchestrator.select.closure import (
     GENERATED,
-    NON_FUNCTIONAL,
     Reach,
     Registry,
     reach,
@@ -36,35 +36,8 @@ from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.selection import Selection
 
-# torchgen files that are written again for each selection; the other generated units are whole.
-_SELECTED_FILES = ("generated/Register", "generated/Operators_")
-# What generated registrations call (torch/library.h): they are cut out of the index's graph.
-_REGISTERING = (
-    "_ZNR5torch7Library5_implE",
-    "_ZNR5torch7Library4_defE",
-    "_ZN5torch7LibraryC1E",
-    "_ZN5torch7LibraryC2E",
-    "_ZN5torch11CppFunctionC1EN3c10",
-    "_ZN5torch11CppFunctionC2EN3c10",
-    "_ZN5torch11CppFunctionD",
-    "_ZN5torch3jit11parseSchema",
-    "_ZN5torch3jit17parseSchemaOrName",
-)
-# What parallel code asks of PyTorch: ATen/Parallel.h, Parallel-inl.h.
-_ASKING = (
-    "_ZN2at14get_thread_numEv",
-    "_ZN2at15get_num_threadsEv",
-    "_ZN2at18in_parallel_regionEv",
-    "_ZN2at8internal14set_thread_numEi",
-)
-# Not a dispatch key with a Register<key>.cpp of its own.
-_WITHOUT_FILE = frozenset({"schema", "catchall", "BackendSelect"})
-# Keys under which one kernel may be all that an operator has.
-_DIRECT_KEYS = frozenset({*SHARED_KEYS, NON_FUNCTIONAL})
-# Not the kernel of an operator: BackendSelect's finds the backend and calls the operator again.
-_NO_KERNELS = frozenset({"schema", "BackendSelect"})
-# Operators that the template of RegisterBackendSelect.cpp registers whatever is selected.
-_BACKEND_SELECT_CALLS = frozenset({"aten::is_pinned", "aten::_pin_memory"})
+# Registered by what has no Register<key>.cpp: markers of the index.
+_WITHOUT_FILE = frozenset({"schema", "catchall"})
 
 
 class UnitUnknownError(OrchestratorError):
@@ -193,20 +166,25 @@ class Planner:
                 folder = shard[0].unit.partition("/")[0]
                 made[folder] += 1
                 # what says how to compute in parallel reads a header of its own
-                alone = {THREADS} if spec.threaded else frozenset[str]()
+                alone = {self._dialect.layout.threads} if spec.threaded else frozenset[str]()
                 members_of = [member for member in shard if member.unit not in alone]
                 inside = frozenset(self._numbers[member.unit] for member in members_of)
                 yield _Shard(inside, units.shard(members_of, inside, f"{folder}-{made[folder]}"))
 
+    @property
+    def _dialect(self) -> Dialect:
+        return self.facts.dialect
+
     @cached_property
     def _parallel(self) -> frozenset[int]:
         """The units that compute in parallel, where there are threads."""
-        return parallel_units(self.index)
+        return parallel_units(self.index, self._dialect)
 
     @cached_property
     def _host_kernels(self) -> Registry:
         """The registrations of the backend that every variant has."""
-        return registry(self.index, ("CPU",))
+        keys = self._dialect.keys
+        return registry(self.index, (keys.host,), keys)
 
     def _least(self, operators: frozenset[str], spec: VariantSpec) -> frozenset[int]:
         """The units that these operators need, with all cut that can be: however they are chosen,
@@ -240,17 +218,20 @@ class Planner:
         units = found.units | {
             number
             for number in found.generated
-            if not index.units[number].path.startswith(_SELECTED_FILES)
+            if not index.units[number].path.startswith(self._dialect.generated.selected)
         }
         whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
         projections = self._projections(selection, units)
         by_name = self._by_name(spec)
-        resolved = {} if by_name is None else _resolved(index, kernels, selection, by_name)
+        keys = self._dialect.keys
+        resolved = {}
+        if by_name is not None:
+            resolved = _resolved(index, keys, kernels, selection, by_name)
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
             by_need=tuple(sorted(units - whole)),
-            request=_request(index, kernels, selection, found, resolved),
+            request=_request(index, self._dialect, kernels, selection, found, resolved),
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},
         )
@@ -274,7 +255,7 @@ class Planner:
 
     def _entry(self, symbols: frozenset[str]) -> list[int]:
         if symbols not in self._entries:
-            self._entries[symbols] = entry_nodes(self.index, symbols)
+            self._entries[symbols] = entry_nodes(self.index, symbols, self._dialect.symbols)
         return self._entries[symbols]
 
     def _number(self, path: str) -> int:
@@ -343,13 +324,14 @@ class _Units:
         return self._compilations[number, hot, lean]
 
 
-def parallel_units(index: RuntimeIndex) -> frozenset[int]:
+def parallel_units(index: RuntimeIndex, dialect: Dialect) -> frozenset[int]:
     """The units whose code asks for threads: itself, or in functions that several units have.
 
     They are what `at::parallel_for` was made in, which asks even without threads.
     """
-    wanted = {name: index.by_name.get(f"{name}@{THREADS}") for name in _ASKING}
-    asking = {node for node in wanted.values() if node is not None}
+    unit = dialect.layout.threads
+    wanted = (index.by_name.get(f"{name}@{unit}") for name in dialect.symbols.threads)
+    asking = {node for node in wanted if node is not None}
     callers: dict[int, list[int]] = {}
     for node in range(len(index.names)):
         for target in index.targets(node):
@@ -363,13 +345,14 @@ def parallel_units(index: RuntimeIndex) -> frozenset[int]:
             elif node not in asking:
                 asking.add(node)
                 waiting.append(node)
-    units = {n for n, unit in enumerate(index.units) if unit.path == THREADS}
+    units = {n for n, one in enumerate(index.units) if one.path == unit}
     return frozenset(found | units)
 
 
-def entry_nodes(index: RuntimeIndex, symbols: Iterable[str]) -> list[int]:
+def entry_nodes(index: RuntimeIndex, symbols: Iterable[str], known: Symbols) -> list[int]:
     """The nodes that define `symbols`, and those of the registering machinery."""
-    registering = (n for n, name in enumerate(index.names) if name.startswith(_REGISTERING))
+    # generated registrations, which call them, are cut out of the index's graph
+    registering = (n for n, name in enumerate(index.names) if name.startswith(known.registering))
     return sorted({*index.defining(symbols), *registering})
 
 
@@ -385,7 +368,11 @@ def _registering_units(
 
 
 def _resolved(
-    index: RuntimeIndex, kernels: Registry, selection: Selection, by_name: frozenset[str]
+    index: RuntimeIndex,
+    known: DispatchKeys,
+    kernels: Registry,
+    selection: Selection,
+    by_name: frozenset[str],
 ) -> dict[str, str]:
     """Operators that only code calls, and that have one kernel: with its dispatch key.
 
@@ -396,12 +383,13 @@ def _resolved(
     found = dict[str, str]()
     for operator in sorted(selection.operators):
         registrations = kernels.kernels(operator)
-        keys = {one.key for one in registrations} - _NO_KERNELS
+        # BackendSelect's is no kernel: it finds the backend and calls the operator again
+        keys = {one.key for one in registrations} - {"schema", known.backend_select}
         if "fallback" in keys:
             return {}
         only = min(keys) if len(keys) == 1 else ""
         if (
-            only in _DIRECT_KEYS
+            only in known.direct
             and operator not in selection.root_operators | by_name
             and all(index.units[one.unit].path.startswith(GENERATED) for one in registrations)
         ):
@@ -411,6 +399,7 @@ def _resolved(
 
 def _request(
     index: RuntimeIndex,
+    dialect: Dialect,
     kernels: Registry,
     selection: Selection,
     found: Needed,
@@ -428,14 +417,14 @@ def _request(
     kernels_of = _by_key(
         (registration.key, registration.operator)
         for registration in generated
-        if registration.key not in _WITHOUT_FILE
+        if registration.key not in {*_WITHOUT_FILE, dialect.keys.backend_select}
     )
     # A BackendSelect kernel redispatches to its own operator.
-    redispatched = {r.operator for r in generated if r.key == "BackendSelect"}
+    redispatched = {r.operator for r in generated if r.key == dialect.keys.backend_select}
     called = {operator: key for operator, key in resolved.items() if operator in found.called}
     return RegistrationRequest(
         operators=tuple(sorted({registration.operator for registration in generated})),
-        calls=tuple(sorted(found.called | redispatched | _BACKEND_SELECT_CALLS)),
+        calls=tuple(sorted(found.called | redispatched | dialect.generated.always)),
         kernels=kernels_of,
         direct=_by_key(
             (key, operator)

@@ -13,8 +13,9 @@ from orchestrator.codegen.projection import index_text, mentions_selection, proj
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.compilers.flags import HARDENING, Hardening
 from orchestrator.index.model import UnitFacts
-from orchestrator.plan.flags import Purpose, hardened, reads, unit_flags
+from orchestrator.plan.flags import Canaries, Purpose, canaries_of, hardened, unit_flags
 from orchestrator.plan.unity import UnityRules
+from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
 from orchestrator.values.action import Compile, Language, Precompile
@@ -24,17 +25,6 @@ from orchestrator.values.selection import Selection
 
 # Where the index has units of ours: as `native/<source>`.
 OWN = "native/"
-# Units that run for each operator of a model: kernels, their iterators, the tensor itself.
-_COMPUTING = (
-    "aten/src/ATen/native/",
-    "aten/src/ATen/TensorIterator",
-    "c10/core/",
-    "caffe2/perfkernels/",
-)
-# Where PyTorch says how many threads there are (with `AT_PARALLEL_OPENMP`).
-THREADS = "aten/src/ATen/ParallelOpenMP.cpp"
-# Units that read ATen/Tensor.h or more; c10's and miniz are quicker without.
-_PRECOMPILED = ("aten/", "torch/", "generated/")
 
 
 @dataclass(frozen=True)
@@ -66,6 +56,7 @@ class OwnFlags:
 class RuntimeFacts:
     """What planning needs to know of a runtime besides its index.
 
+    dialect      what is done differently for its version
     identity     digest of the source tree, its generated and configured headers
     kernels      units that upstream compiles at -O3
     always       units whose static initialisers the runtime cannot do without
@@ -75,7 +66,7 @@ class RuntimeFacts:
     included     unit -> header of ours that it is compiled with
     flagged      unit -> flags of its own
     threading    what units read first that compute in parallel, in a variant with threads
-    threads      what the unit reads first that says how: see `THREADS`
+    threads      what the unit reads first that says how: see `Layout.threads`
     pch          digest of the precompiled header's text
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
@@ -83,6 +74,7 @@ class RuntimeFacts:
     by_name      unit -> operators that it looks up by name, unless it is lean
     """
 
+    dialect: Dialect
     identity: str
     kernels: frozenset[str]
     always: frozenset[str]
@@ -111,7 +103,7 @@ class RuntimeFacts:
 
     def threading_of(self, unit: str) -> OwnHeader | None:
         """What a unit that computes in parallel reads first."""
-        return self.threads if unit == THREADS else self.threading
+        return self.threads if unit == self.dialect.layout.threads else self.threading
 
     def always_for(self, purpose: Purpose) -> frozenset[str]:
         """The units that a variant of this purpose cannot do without."""
@@ -158,10 +150,9 @@ class VariantSpec:
     threaded: bool = False
     dispatch: Dispatch = "table"
 
-    def flags_before(self, unit: str = "", *, kernel: bool = False) -> tuple[str, ...]:
+    def flags_before(self, canaries: Canaries = "some") -> tuple[str, ...]:
         """What stands before the flags of a unit's kind."""
-        wanted = self.hardening
-        return hardened(self.compile_flags, self.system, unit, kernel=kernel, wanted=wanted)
+        return hardened(self.compile_flags, self.system, canaries, wanted=self.hardening)
 
     @cached_property
     def level(self) -> VariantSpec:
@@ -230,17 +221,24 @@ def compilation(
     """
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
-    computes = unit.path.startswith(_COMPUTING)
+    layout = facts.dialect.layout
+    computes = unit.path.startswith(layout.running)
     flags = flags_of(
-        spec, unit=unit.path, language=language, kernel=kernel, hot=hot, computes=computes
+        facts.dialect,
+        spec,
+        unit=unit.path,
+        language=language,
+        kernel=kernel,
+        hot=hot,
+        computes=computes,
     )
     included = facts.included_in(unit.path, spec.lean)
     flagged = facts.flagged.get(unit.path)
     pch = None
     if (
-        unit.path.startswith(_PRECOMPILED)
+        unit.path.startswith(layout.precompiled)
         and language == "c++"
-        and not (unit.features or included or flagged or reads(unit.path))
+        and not (unit.features or included or flagged or layout.reads(unit.path))
         and unit.path not in facts.unlike
     ):
         pch = precompile(facts, spec, flags)
@@ -289,6 +287,7 @@ def _source_of(facts: RuntimeFacts, unit: str) -> str:
 
 
 def flags_of(
+    dialect: Dialect,
     spec: VariantSpec,
     *,
     unit: str = "",
@@ -299,8 +298,9 @@ def flags_of(
 ) -> tuple[str, ...]:
     """All flags of a unit of this kind in this variant; `unit` is its path, where it counts."""
     return (
-        *spec.flags_before(unit, kernel=kernel),
+        *spec.flags_before(canaries_of(dialect.layout, unit, kernel=kernel)),
         *unit_flags(
+            dialect.flags,
             language=language,
             kernel=kernel,
             hot=hot,

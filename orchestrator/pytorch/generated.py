@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.pytorch.dialect import Generated
 from orchestrator.system.sums import SUMS, publish
 
-# Raised when the commands below change what they write.
+# Raised when a dialect's commands change what they write.
 RECIPE = "1"
 # Raised when what a folder holds besides changes: releases that share a cache keep theirs apart.
 _FORMAT = "SHA256SUMS"
@@ -34,6 +35,7 @@ def generated_identity(tree_digest: str) -> str:
 
 
 def generate_sources(
+    generated: Generated,
     tree: Path,
     tree_digest: str,
     cache: Path,
@@ -52,23 +54,11 @@ def generate_sources(
     progress("generating headers and sources with torchgen")
     (cache / "staging").mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix="generated-", dir=cache / "staging"))
-    (staging / "ATen").mkdir()
     try:
-        _run(
-            "-m torchgen.gen --source-path aten/src/ATen --per-operator-headers"
-            " --generate headers sources --install_dir",
-            staging / "ATen",
-            tree,
-            env,
-        )
-        _run(
-            "tools/setup_helpers/generate_code.py --subset libtorch --disable-autograd"
-            " --native-functions-path aten/src/ATen/native/native_functions.yaml"
-            " --tags-path aten/src/ATen/native/tags.yaml --per_operator_headers --gen-dir",
-            staging / "autograd",
-            tree,
-            env,
-        )
+        for generator in generated.sources:
+            output = staging / generator.into
+            output.mkdir(exist_ok=True)
+            _run(generator.arguments, output, tree, env)
         staging.chmod(0o755)
         publish(staging, folder)
     finally:

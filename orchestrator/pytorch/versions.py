@@ -1,21 +1,17 @@
 """What we know about each supported PyTorch version that its own files do not say.
 
-It is data, read strictly: one file a version, `data/pytorch-<version>.yaml`; supporting another
-version is writing another file. The files are ours, so a fault in one is our bug and pydantic's own
-error; a version without a file is the user's error, `RuntimeUnsupportedError`.
+It is data, read strictly: `facts.yaml`, and over it the one of a version (`Dialect.facts`). The
+files are ours, so a fault in one is our bug and pydantic's own error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Strict
 
-from orchestrator.errors import OrchestratorError
 from orchestrator.source.tree import TreeRules
 from orchestrator.values.config import Optimize
 
@@ -32,13 +28,8 @@ Kind = Literal[
 ]
 Strings = Annotated[tuple[str, ...], Strict(False)]
 
-DATA: Final = Path(__file__).parent / "data"
 # Licence texts that a source tree does not hold, though code in it is under them.
-LICENCES: Final = DATA / "licences"
-
-
-class RuntimeUnsupportedError(OrchestratorError):
-    """WORKSPACE pins a PyTorch version for which we ship no data."""
+LICENCES: Final = Path(__file__).parent / "licences"
 
 
 class _Data(BaseModel):
@@ -263,24 +254,3 @@ class VersionData(_Data):
     computed_tags: Mapping[str, Strings]
     work: WorkData
     all_operators_bytes: Mapping[str, Mapping[Optimize, int]]
-
-
-def supported_versions(folder: Path = DATA) -> tuple[str, ...]:
-    """The PyTorch versions for which data is shipped, sorted."""
-    return tuple(sorted(f.stem.removeprefix("pytorch-") for f in folder.glob("pytorch-*.yaml")))
-
-
-@cache
-def load_version(version: str, folder: Path = DATA) -> VersionData:
-    """The facts about PyTorch `version`. Raises `RuntimeUnsupportedError`."""
-    if version not in supported_versions(folder):
-        raise RuntimeUnsupportedError(
-            f"PyTorch {version} is not a supported runtime",
-            expected="one of " + ", ".join(supported_versions(folder)),
-            seen=version,
-            hint="change `runtime: pytorch:` in WORKSPACE",
-        )
-    text = (folder / f"pytorch-{version}.yaml").read_text(encoding="utf-8")
-    data = VersionData.model_validate(yaml.safe_load(text))
-    assert data.version == version, f"pytorch-{version}.yaml says {data.version}"
-    return data

@@ -11,25 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.index.model import Registration, RuntimeIndex
+from orchestrator.pytorch.dialect import DispatchKeys
 
-# Kernels under these keys serve every backend (c10/core/DispatchKey.h, alias keys), and schemas
-# and boxed operators have no key at all.
-ALWAYS_KEYS = frozenset(
-    {
-        "CompositeImplicitAutograd",
-        "CompositeExplicitAutograd",
-        "CatchAll",
-        "catchall",
-        "fallback",
-        "BackendSelect",
-        "jit",
-        "promoted",
-        "schema",
-    }
-)
-# Functional kernels generated for structured operators of backends without their own; a CPU kernel
-# shadows them (torchgen/gen.py, get_grouped_native_functions).
-NON_FUNCTIONAL = "CompositeExplicitAutogradNonFunctional"
+# Markers of the index: what is registered without a dispatch key.
+_WITHOUT_KEY = frozenset({"catchall", "fallback", "jit", "promoted", "schema"})
 GENERATED = "generated/"
 ROOT = -1
 
@@ -49,18 +34,18 @@ class Registry:
         return self.by_operator.get(operator, ())
 
 
-def registry(index: RuntimeIndex, backends: Iterable[str]) -> Registry:
+def registry(index: RuntimeIndex, backends: Iterable[str], known: DispatchKeys) -> Registry:
     """The registrations under `backends` and the alias keys; others are not built."""
-    keys = ALWAYS_KEYS | frozenset(backends)
+    keys = _WITHOUT_KEY | known.alias | {known.backend_select, *backends}
     found: dict[str, list[Registration]] = {}
     fallback: dict[str, list[Registration]] = {}
     for registration in index.registrations:
         if registration.key in keys:
             found.setdefault(registration.operator, []).append(registration)
-        elif registration.key == NON_FUNCTIONAL:
+        elif registration.key == known.non_functional:
             fallback.setdefault(registration.operator, []).append(registration)
     for operator, registrations in fallback.items():
-        if not any(r.key == "CPU" for r in found.get(operator, ())):
+        if not any(r.key == known.host for r in found.get(operator, ())):
             found.setdefault(operator, []).extend(registrations)
     return Registry({operator: tuple(found[operator]) for operator in sorted(found)})
 

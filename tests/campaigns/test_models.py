@@ -38,6 +38,7 @@ from orchestrator.models.inert import Call, Global, Pairs, Value
 from orchestrator.models.info import read_model
 from orchestrator.models.pickles import read_pickle
 from orchestrator.models.tensors import STORAGE, Tensors
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.operators import Arguments, OperatorName
 from tests import ptl
 
@@ -56,7 +57,7 @@ Records = Mapping[str, bytes]
 def examine(path: Path) -> None:
     """Reads a model and asks all that is ever asked; every error is told."""
     try:
-        info = read_model(path, name="m")
+        info = read_model(path, DIALECT.models, name="m")
     except OrchestratorError as error:
         error.render()
         return
@@ -292,7 +293,10 @@ def test_what_is_written_again_unchanged_is_read(tmp_path: Path) -> None:
         for name in PICKLES:
             records[name] = ptl.pickled(dumped(with_records(records, name)))
         path.write_bytes(ptl.archive(records, zipfile.ZIP_STORED))
-        again, before = read_model(path), read_model(seed)
+        again, before = (
+            read_model(path, DIALECT.models),
+            read_model(seed, DIALECT.models),
+        )
         assert (again.functions, again.bundled_inputs) == (before.functions, before.bundled_inputs)
 
 

@@ -21,12 +21,12 @@ from bounds import bounded
 from harness import Campaign
 from mutations import damaged
 
-from orchestrator.build.prepare import index_path
 from orchestrator.build.session import vocabulary_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import UnitFacts, load_index
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.policy import traced_selection
 from orchestrator.trace.lock import (
     lock_path,
@@ -71,7 +71,7 @@ HOSTILE: Final[tuple[Any, ...]] = (
 
 
 def test_damaged_locks(campaign: Campaign, tmp_path: Path) -> None:
-    known = vocabulary_of(load_index(index_path(VERSION)), load_version(VERSION))
+    known = vocabulary_of(load_index(DIALECT.index), load_version(VERSION))
     locks = sorted(ROOT.glob("apps/*/traces/*.yaml"))
     outcomes: set[str] = set()
     for number, rng in campaign.tries(short=900, long=20_000):

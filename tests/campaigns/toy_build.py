@@ -18,7 +18,7 @@ with ends_the_process():
     from orchestrator.build.execute import carry_out
     from orchestrator.errors import OrchestratorError
     from orchestrator.plan.unity import UnityRules
-    from orchestrator.pytorch.versions import load_version
+    from orchestrator.pytorch.dialects import load_version
     from orchestrator.system.folders import ensure_folder
     from orchestrator.system.workspace_lock import workspace_lock
     from orchestrator.values.action import ActionGraph, Compile, Link

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.models.info import read_model
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "operators"
@@ -27,7 +28,9 @@ APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 def operators(folder: Path) -> dict[str, str]:
     """For each model in a folder: its root operators, one a line."""
     return {
-        model.stem: "".join(f"{operator}\n" for operator in read_model(model).root_operators)
+        model.stem: "".join(
+            f"{operator}\n" for operator in read_model(model, DIALECT.models).root_operators
+        )
         for model in sorted(folder.glob("*.ptl"))
     }
 

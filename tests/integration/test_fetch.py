@@ -16,8 +16,8 @@ from orchestrator.build.fetch import FetchedRuntime, fetch_runtime, read_marker
 from orchestrator.context import Context
 from orchestrator.load.workspace import load_config
 from orchestrator.pytorch.configure import configured_headers
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.units import runtime_units, upstream_units
-from orchestrator.pytorch.versions import load_version
 from orchestrator.source.tree import TreeRules, tree_digest, tree_files
 
 ROOT = Path(__file__).parents[2]

@@ -18,6 +18,7 @@ from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex, UnitFacts
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import text_digest
 from orchestrator.values.selection import Selection
@@ -133,6 +134,7 @@ def _owner(unit: str | None, numbers: Mapping[str, int]) -> int:
 
 
 FACTS = RuntimeFacts(
+    dialect=DIALECT,
     identity="f" * 64,
     kernels=frozenset({STUBS}),
     always=frozenset({GUARD}),

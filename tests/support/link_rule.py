@@ -31,6 +31,7 @@ from functools import cache, cached_property
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import VariantPlan
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import GENERATED
 
 # written for a request: see planner's _SELECTED_FILES
@@ -47,7 +48,7 @@ class LinkRule:
 
     def __init__(self, index: RuntimeIndex) -> None:
         self.index = index
-        self._entry = cache(lambda symbols: entry_nodes(index, symbols))
+        self._entry = cache(lambda symbols: entry_nodes(index, symbols, DIALECT.symbols))
 
     def undefined(self, plan: VariantPlan) -> dict[str, list[str]]:
         """What is live and not defined: each symbol, with the way to it from what is live first."""

@@ -11,9 +11,9 @@ from string import Template
 
 from core_toy import session
 
-from orchestrator.plan.flags import INCLUDE_FOLDERS
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.units import runtime_units
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 _NOTICE = re.compile(
@@ -111,4 +111,4 @@ def _resolved(beside: Path, name: str) -> Path | None:
 
 @cache
 def _searched() -> Sequence[Path]:
-    return [Path(Template(folder).substitute(_folders())) for folder in INCLUDE_FOLDERS]
+    return [Path(Template(folder).substitute(_folders())) for folder in DIALECT.flags.include]

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from core_toy import spec
 
-from orchestrator.build.prepare import index_path, looked_up, own_headers_of, unity_rules
+from orchestrator.build.prepare import looked_up, own_headers_of, unity_rules
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import RuntimeIndex, load_index
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
 from orchestrator.trace.lock import parse_lock
@@ -24,18 +25,19 @@ VERSION = "1.13.1"
 
 @cache
 def shipped() -> RuntimeIndex:
-    return load_index(index_path(VERSION))
+    return load_index(DIALECT.index)
 
 
 @cache
 def shipped_kernels(backends: tuple[str, ...]) -> Registry:
-    return registry(shipped(), backends)
+    return registry(shipped(), backends, DIALECT.keys)
 
 
 @cache
 def shipped_facts() -> RuntimeFacts:
     version, units = load_version(VERSION), shipped().units
     return RuntimeFacts(
+        dialect=DIALECT,
         identity="f" * 64,
         kernels=frozenset(unit.path for unit in units if "/native/cpu/" in unit.path),
         always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
@@ -52,7 +54,7 @@ def shipped_facts() -> RuntimeFacts:
 
 
 def shipped_spec(roots: Iterable[str], **changes: object) -> VariantSpec:
-    entry = load_entry(VERSION).library | loader_symbols(shipped())
+    entry = load_entry(DIALECT).library | loader_symbols(shipped(), DIALECT.symbols)
     kinds = tensor_kinds(roots)
     cut = frozenset(rule.unit for rule in load_version(VERSION).cuts if rule.unless not in kinds)
     values: dict[str, object] = {"entry": entry, "cut": cut, "optimize": "balanced"}

@@ -9,11 +9,12 @@ from functools import cache
 from typing import get_args
 
 from link_rule import LinkRule
-from shipped_index import VERSION, kernels_for, shipped, shipped_facts, shipped_spec
+from shipped_index import kernels_for, shipped, shipped_facts, shipped_spec
 
 from orchestrator.index.entry import load_entry, loader_symbols, recording_symbols
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.policy import recorded_selection, select, static_selection
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.selection import Selection
@@ -90,5 +91,10 @@ def _recorded(roots: Sequence[str], cut: frozenset[str]) -> Selection:
 
 @cache
 def _tracer_entry() -> frozenset[str]:
-    entry, index = load_entry(VERSION), shipped()
-    return entry.library | entry.tracer | loader_symbols(index) | recording_symbols(index)
+    entry, index = load_entry(DIALECT), shipped()
+    return (
+        entry.library
+        | entry.tracer
+        | loader_symbols(index, DIALECT.symbols)
+        | recording_symbols(index, DIALECT.symbols)
+    )

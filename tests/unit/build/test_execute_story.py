@@ -25,7 +25,7 @@ from orchestrator.build.public_headers import (
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.execute.ninja_run import NinjaResult
 from orchestrator.plan.unity import UnityRules
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile
 

@@ -16,6 +16,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,7 +39,9 @@ from orchestrator.build.fetch import (
 )
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
-from orchestrator.pytorch.versions import DATA, load_version
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.source.tree import TreeRules, tree_digest
 from orchestrator.system.process import Finished, run
 from orchestrator.values.config import RuntimePin
@@ -55,14 +58,14 @@ def fill(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def small_version(folder: Path) -> Path:
-    """A folder with the data of a version 0.1.0, whose tree is that of `RULES`."""
-    data = yaml.safe_load((DATA / "pytorch-1.13.1.yaml").read_text())
+def small_version(folder: Path) -> dict[str, Dialect]:
+    """A version 0.1.0, whose tree is that of `RULES`; `folder` has its facts."""
+    data = DIALECT.facts.model_dump(mode="json")
     tree = {"include": list(RULES.include), "exclude": []}
     data |= {"version": "0.1.0", "tree": tree, "debian_suites": [], "disk_mb": 1}
     folder.mkdir(exist_ok=True)
-    (folder / "pytorch-0.1.0.yaml").write_text(yaml.safe_dump(data))
-    return folder
+    (folder / "facts.yaml").write_text(yaml.safe_dump(data))
+    return {"0.1.0": replace(DIALECT, version="0.1.0", folder=folder)}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -82,7 +85,7 @@ class World:
         self.cache = folder / "cache"
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
         self.said: list[str] = []
-        self.data = small_version(folder / "data")
+        self.dialects = small_version(folder / "data")
 
     @property
     def context(self) -> Context:
@@ -97,7 +100,7 @@ class World:
 
     def fetch(self, pin: RuntimePin | None = None, verify: bool = False) -> FetchedRuntime:
         return fetch_runtime(
-            pin or self.pin(), self.context, self.said.append, verify=verify, data=self.data
+            pin or self.pin(), self.context, self.said.append, verify=verify, dialects=self.dialects
         )
 
     def left(self) -> list[str]:
@@ -265,7 +268,9 @@ FAST = LibraryRules({"fast": TreeRules(("LICENSE", "src/*.c"))})
 
 
 def fetch_with_library(world: World, pin: RuntimePin) -> FetchedRuntime:
-    return fetch_runtime(pin, world.context, world.said.append, data=world.data, libraries=FAST)
+    return fetch_runtime(
+        pin, world.context, world.said.append, dialects=world.dialects, libraries=FAST
+    )
 
 
 def test_a_library(world: World) -> None:
@@ -313,7 +318,7 @@ def test_failing_cases(name: str, tmp_path: Path, golden: Golden) -> None:
     cache = tmp_path / "cache"
     context = Context(case, cache, tmp_path, tmp_path, env)
     with pytest.raises(OrchestratorError) as caught:
-        fetch_runtime(pin, context, lambda text: None, data=small_version(tmp_path))
+        fetch_runtime(pin, context, lambda text: None, dialects=small_version(tmp_path))
     text = caught.value.render().replace(str(case), "<workspace>").replace(str(cache), "<cache>")
     golden(case / "expected.txt", text + "\n")
     staging = cache / "staging"
@@ -581,7 +586,7 @@ def test_a_cache_folder_below_a_file(world: World) -> None:
 def test_a_read_only_cache_folder(world: World) -> None:
     world.cache.mkdir()
     world.cache.chmod(0o555)
-    load_version("0.1.0", world.data)
+    load_version("0.1.0", world.dialects)
     user = os.geteuid()
     if user == 0:  # root may write everywhere
         os.seteuid(65534)

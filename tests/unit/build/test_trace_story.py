@@ -22,7 +22,7 @@ from orchestrator.models.checks import (
     Misfit,
     MissingArgumentsError,
 )
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.trace.difference import Change
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.operators import Arguments

@@ -13,9 +13,7 @@ import pytest
 from core_toy import GOLDEN, session
 from golden_files import Golden
 
-import orchestrator.codegen.registrations as registrations
 from orchestrator.codegen.registrations import (
-    HELPERS,
     TorchgenFailedError,
     generate_registrations,
 )
@@ -25,6 +23,8 @@ from orchestrator.codegen.stubs import elsewhere_spelled, generate_stubs
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.index.objects import read_object
 from orchestrator.plan.flags import unit_flags
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 REQUEST = RegistrationRequest(
     operators=("aten::add.Tensor", "aten::empty.memory_format"),
@@ -54,13 +54,18 @@ for one in json.loads(request.read_text()):
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(tmp_path: Path) -> Path:
     folder = tmp_path / "toy-tree"
     folder.mkdir()
     worker = tmp_path / "worker.py"
     worker.write_text(WORKER)
-    monkeypatch.setattr(registrations, "_WORKER", worker)
     return folder
+
+
+def toy(tree: Path) -> Dialect:
+    """1.13.1's, with the worker beside a tree."""
+    worker = tree.parent / "worker.py"
+    return replace(DIALECT, generated=replace(DIALECT.generated, worker=worker))
 
 
 def runs(tree: Path) -> int:
@@ -72,15 +77,15 @@ def files(folder: Path) -> list[str]:
 
 
 def test_keys_are_split_into_shared_and_own_units() -> None:
-    assert REQUEST.shared_keys == ("CPU", "CompositeImplicitAutograd")
-    assert REQUEST.own_keys == ("QuantizedCPU",)
+    assert REQUEST.shared_keys(DIALECT.keys) == ("CPU", "CompositeImplicitAutograd")
+    assert REQUEST.own_keys(DIALECT.keys) == ("QuantizedCPU",)
 
 
 def test_kernels_that_are_only_called_have_units_too() -> None:
     direct = (("CPU", ("aten::mul.out",)), ("SparseCPU", ("aten::mul.out",)))
     request = RegistrationRequest((), (), (("QuantizedCPU", ("aten::relu",)),), direct)
-    assert request.shared_keys == ("CPU",)
-    assert request.own_keys == ("QuantizedCPU", "SparseCPU")
+    assert request.shared_keys(DIALECT.keys) == ("CPU",)
+    assert request.own_keys(DIALECT.keys) == ("QuantizedCPU", "SparseCPU")
 
 
 def test_an_undefined_name_is_an_error() -> None:
@@ -91,7 +96,9 @@ def test_an_undefined_name_is_an_error() -> None:
 def test_the_shared_unit_is_the_files_one_after_another(
     tree: Path, tmp_path: Path, golden: Golden
 ) -> None:
-    units = generate_registrations([REQUEST], tree, tmp_path / "cache", os.environ)[REQUEST]
+    units = generate_registrations([REQUEST], toy(tree), tree, tmp_path / "cache", os.environ)[
+        REQUEST
+    ]
     shared = units[0]
     golden(GOLDEN / "registrations.cpp", shared.path.read_text())
     assert {unit.name: unit.path.name for unit in units} == {
@@ -115,11 +122,13 @@ def test_kernels_that_entry_points_call_are_in_the_shared_unit(
     tree: Path, tmp_path: Path, golden: Golden
 ) -> None:
     request = replace(REQUEST, resolved=(("aten::mul.out", "CPU"),))
-    units = generate_registrations([request], tree, tmp_path / "cache", os.environ)[request]
+    units = generate_registrations([request], toy(tree), tree, tmp_path / "cache", os.environ)[
+        request
+    ]
     shared = units[0]
     golden(GOLDEN / "registrations-resolved.cpp", shared.path.read_text())
     other = replace(REQUEST, resolved=(("aten::add.out", "CPU"),))
-    others = generate_registrations([other], tree, tmp_path / "cache", os.environ)[other]
+    others = generate_registrations([other], toy(tree), tree, tmp_path / "cache", os.environ)[other]
     changed = [one.name for one, two in zip(units, others, strict=True) if one.digest != two.digest]
     assert changed == ["registrations"]
 
@@ -127,16 +136,18 @@ def test_kernels_that_entry_points_call_are_in_the_shared_unit(
 def test_equal_requests_are_written_once(tree: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     other = RegistrationRequest(operators=("aten::add.Tensor",), calls=(), kernels=())
-    first = generate_registrations([REQUEST, REQUEST, other], tree, cache, os.environ)
+    first = generate_registrations([REQUEST, REQUEST, other], toy(tree), tree, cache, os.environ)
     assert runs(tree) == 1
-    assert generate_registrations([other, REQUEST], tree, cache, os.environ) == first
+    assert generate_registrations([other, REQUEST], toy(tree), tree, cache, os.environ) == first
     assert runs(tree) == 1
     assert list((cache / "staging").iterdir()) == []
 
 
 def test_a_units_digest_is_of_all_text_that_it_includes(tree: Path, tmp_path: Path) -> None:
     def digests(request: RegistrationRequest) -> dict[str, str]:
-        units = generate_registrations([request], tree, tmp_path / "cache", os.environ)[request]
+        units = generate_registrations([request], toy(tree), tree, tmp_path / "cache", os.environ)[
+            request
+        ]
         return {unit.name: unit.digest for unit in units}
 
     first = digests(REQUEST)
@@ -153,19 +164,19 @@ def test_a_units_digest_is_of_all_text_that_it_includes(tree: Path, tmp_path: Pa
 
 def test_an_interrupted_write_is_written_again(tree: Path, tmp_path: Path, golden: Golden) -> None:
     cache = tmp_path / "cache"
-    (shared, *_) = generate_registrations([REQUEST], tree, cache, os.environ)[REQUEST]
+    (shared, *_) = generate_registrations([REQUEST], toy(tree), tree, cache, os.environ)[REQUEST]
     (shared.path.parent / "SHA256SUMS").unlink()
     shared.path.write_text("half of it")
-    generate_registrations([REQUEST], tree, cache, os.environ)
+    generate_registrations([REQUEST], toy(tree), tree, cache, os.environ)
     assert runs(tree) == 2
     golden(GOLDEN / "registrations.cpp", shared.path.read_text())
 
 
 def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Path) -> None:
-    registrations._WORKER.write_text("raise SystemExit('no native_functions.yaml')\n")
+    toy(tree).generated.worker.write_text("raise SystemExit('no native_functions.yaml')\n")
     cache = tmp_path / "cache"
     with pytest.raises(TorchgenFailedError) as caught:
-        generate_registrations([REQUEST], tree, cache, os.environ)
+        generate_registrations([REQUEST], toy(tree), tree, cache, os.environ)
     assert caught.value.render() == (
         "error: torchgen failed to write the registrations\n"
         "  do:       orchestrator fetch --verify checks the source tree\n"
@@ -227,7 +238,9 @@ def test_no_stubs_are_no_unit(tmp_path: Path) -> None:
 def test_a_stub_defines_the_symbol_that_it_stands_for(tmp_path: Path) -> None:
     here = session()
     (unit,) = generate_stubs(STUBS, tmp_path)
-    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    flags = unit_flags(
+        DIALECT.flags, language="c++", kernel=False, hot=False, optimize="size", purpose="release"
+    )
     out = tmp_path / "stubs.o"
     subprocess.run(
         [here.toolchain(here.host).cxx, *map(here.fill, flags), "-c", unit.path, "-o", out],
@@ -253,7 +266,7 @@ def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) ->
             ("QuantizedCPU", ("aten::empty.memory_format",)),
         ),
     )
-    units = generate_registrations([request], tree, tmp_path, os.environ)[request]
+    units = generate_registrations([request], DIALECT, tree, tmp_path, os.environ)[request]
     folder = units[0].path.parent
     text = {name: (folder / name).read_text() for name in files(folder)}
     implemented = re.compile(r'^ *m\.impl\("([\w.]+)"', re.MULTILINE)
@@ -269,7 +282,7 @@ def test_the_pinned_torchgen_registers_just_what_is_asked_for(tmp_path: Path) ->
     calls = re.findall(r"^(?:const )?at::Tensor (?:& )?(\w+)::call\(", text["Operators.cpp"], re.M)
     assert calls == ["relu", "t"]
     # what the shared unit renames is what torchgen writes into every file
-    for helper in HELPERS:
+    for helper in DIALECT.generated.helpers:
         assert re.search(rf"\b{helper}\(", text["RegisterCPU.cpp"])
     # no path of this machine: equal requests give equal objects everywhere
     assert not any(str(tree) in body or str(tmp_path) in body for body in text.values())
@@ -284,7 +297,7 @@ def test_the_pinned_torchgen_writes_kernels_that_are_only_called(tmp_path: Path)
         kernels=(("CPU", ("aten::addmv",)),),
         direct=(("CPU", ("aten::mul.out",)),),
     )
-    (unit, *_) = generate_registrations([request], tree, tmp_path, os.environ)[request]
+    (unit, *_) = generate_registrations([request], DIALECT, tree, tmp_path, os.environ)[request]
     text = (unit.path.parent / "RegisterCPU.cpp").read_text()
     assert re.findall(r'^ *m\.impl\("([\w.]+)"', text, re.MULTILINE) == ["addmv"]
     called = re.findall(r"^at::Tensor & (mul_out)\(at::Tensor & out, ", text, re.MULTILINE)
@@ -313,7 +326,7 @@ def test_the_pinned_torchgen_writes_entry_points_that_call_a_kernel(
         direct=tuple(sorted(direct.items())),
         resolved=resolved,
     )
-    (unit, *_) = generate_registrations([request], tree, tmp_path, os.environ)[request]
+    (unit, *_) = generate_registrations([request], DIALECT, tree, tmp_path, os.environ)[request]
     folder = unit.path.parent
     golden(GOLDEN / "Resolved.cpp", (folder / "Resolved.cpp").read_text())
     registered = (folder / "RegisterCPU.cpp").read_text()

@@ -15,6 +15,7 @@ from orchestrator.codegen.projection import mentions_selection, projection_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.index.model import UnitFacts
 from orchestrator.plan.flags import unit_flags
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.selection import Selection
 
 M = frozenset({"m"})
@@ -224,7 +225,9 @@ def test_a_compiler_selects_by_it(name: str, text: str, tmp_path: Path) -> None:
     here = session()
     source = tmp_path / "check.cpp"
     source.write_text(text)
-    flags = unit_flags(language="c++", kernel=False, hot=False, optimize="size", purpose="release")
+    flags = unit_flags(
+        DIALECT.flags, language="c++", kernel=False, hot=False, optimize="size", purpose="release"
+    )
     done = subprocess.run(
         [
             str(here.toolchain(here.host).cxx),

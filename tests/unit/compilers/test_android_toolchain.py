@@ -38,6 +38,7 @@ from orchestrator.execute.ninja_file import RUN, ninja_text
 from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers import aar
 from orchestrator.plan.flags import unit_flags
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
 
@@ -166,7 +167,7 @@ def test_a_bad_ndk(case: str, ndk: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_android_has_no_posix_shared_memory() -> None:
     def flags(system: Any) -> list[str]:
         given: Any = {"language": "c++", "kernel": False, "hot": False, "optimize": "size"}
-        return list(unit_flags(**given, purpose="release", system=system))
+        return list(unit_flags(DIALECT.flags, **given, purpose="release", system=system))
 
     linux = flags("linux")
     without = {"-DHAVE_SHM_OPEN=1", "-DHAVE_SHM_UNLINK=1"}

@@ -26,6 +26,7 @@ from orchestrator.plan.graph import (
     registration_compiles,
 )
 from orchestrator.plan.planner import Planner
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Compile, Link
 from orchestrator.values.selection import Selection
@@ -61,7 +62,7 @@ def toy_graph() -> ActionGraph:
     )
     generated = GeneratedUnit("registrations", Path("/c/registrations/ab/r.cpp"), "digest")
     objects = VariantObjects(
-        Planner(index, FACTS).plan(registry(index, ["CPU"]), selected, spec()),
+        Planner(index, FACTS).plan(registry(index, ["CPU"], DIALECT.keys), selected, spec()),
         registration_compiles(FACTS, spec(), [generated], Path("/c")),
         native_compiles(FACTS, spec(), ("capi/capi.cpp",), "native"),
     )

@@ -11,6 +11,7 @@ from orchestrator.build.make_index import UnitUnknownError, require_known
 from orchestrator.index.attribution import UnitNotRenewableError, build_index, renew_units
 from orchestrator.index.model import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
 from orchestrator.index.objects import ObjectUnreadableError
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 
 HEADER = """\
@@ -110,20 +111,22 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def index(objects: dict[str, Path]) -> RuntimeIndex:
-    return build_index("0.1.0", "7" * 64, FACTS, objects)
+    return build_index("0.1.0", "7" * 64, FACTS, objects, DIALECT.symbols)
 
 
 def test_a_fallback_is_registered_with_the_operators_whose_results_carry_its_key(
     objects: dict[str, Path],
 ) -> None:
     fallbacks = {"native/a.cpp": ["aten::_conj", "aten::conj"]}
-    index = build_index("0.1.0", "7" * 64, FACTS, objects, fallbacks)
+    index = build_index("0.1.0", "7" * 64, FACTS, objects, DIALECT.symbols, fallbacks)
     units = {
         r.operator: index.units[r.unit].path for r in index.registrations if r.key == "fallback"
     }
     assert units == {"aten::_conj": "native/a.cpp", "aten::conj": "native/a.cpp"}
     # it is a registration of every selection with the operator, linked whole
-    assert [r.key for r in registry(index, ["CPU"]).kernels("aten::_conj")] == ["fallback"]
+    assert [r.key for r in registry(index, ["CPU"], DIALECT.keys).kernels("aten::_conj")] == [
+        "fallback"
+    ]
 
 
 def targets(index: RuntimeIndex, name: str) -> set[str]:
@@ -269,7 +272,9 @@ def test_names_are_sorted_and_numbers_are_in_range(index: RuntimeIndex) -> None:
 def test_equal_units_give_equal_bytes(
     index: RuntimeIndex, objects: dict[str, Path], tmp_path: Path
 ) -> None:
-    again = build_index("0.1.0", "7" * 64, reversed(FACTS), dict(reversed(objects.items())))
+    again = build_index(
+        "0.1.0", "7" * 64, reversed(FACTS), dict(reversed(objects.items())), DIALECT.symbols
+    )
     assert save_index(again) == save_index(index)
     path = tmp_path / "x.zst"
     path.write_bytes(save_index(index))
@@ -280,7 +285,7 @@ def test_equal_units_give_equal_bytes(
 def test_a_unit_that_is_as_it_was_changes_nothing(
     index: RuntimeIndex, objects: dict[str, Path], unit: UnitFacts
 ) -> None:
-    assert save_index(renew_units(index, [unit], objects)) == save_index(index)
+    assert save_index(renew_units(index, [unit], objects, DIALECT.symbols)) == save_index(index)
 
 
 def test_units_anew_are_as_in_an_index_of_all(
@@ -290,8 +295,8 @@ def test_units_anew_are_as_in_an_index_of_all(
         HEADER + "int a(int); int in_b(int x) { return x + 2; } int more() { return a(4) + 1; }\n"
     )
     changed = objects | {"native/b.cpp": compile_text(tmp_path, "b", text)}
-    renewed = renew_units(index, [UnitFacts("native/b.cpp", 1.0)], changed)
-    whole = build_index("0.1.0", "7" * 64, FACTS, changed)
+    renewed = renew_units(index, [UnitFacts("native/b.cpp", 1.0)], changed, DIALECT.symbols)
+    whole = build_index("0.1.0", "7" * 64, FACTS, changed, DIALECT.symbols)
     assert targets(renewed, "_Z4morev@native/b.cpp") == {"_Z1ai@native/a.cpp"}
     assert of_unit(renewed, "native/b.cpp") == of_unit(whole, "native/b.cpp")
     assert of_unit(renewed, "native/a.cpp") == of_unit(whole, "native/a.cpp")
@@ -304,18 +309,18 @@ def test_a_unit_that_wants_a_template_of_an_unknown_unit_is_not_indexed_alone(
     text = HEADER + "extern template struct Vec<int>;\n"
     text += "int in_b(int x) { return Vec<int>().grow(x); }\n"
     changed = objects | {"native/b.cpp": compile_text(tmp_path, "b", text)}
-    before = build_index("0.1.0", "7" * 64, facts, objects)
+    before = build_index("0.1.0", "7" * 64, facts, objects, DIALECT.symbols)
     vec, b = facts
     with pytest.raises(UnitNotRenewableError) as caught:
-        renew_units(before, [b], changed)
+        renew_units(before, [b], changed, DIALECT.symbols)
     assert caught.value.render() == (
         "error: native/b.cpp cannot be indexed alone\n"
         "  expected: symbols whose unit the index tells\n"
         f"  seen:     {GREW}\n"
         "  do:       name the unit that instantiates it too, or index all"
     )
-    both = renew_units(before, [vec, b], changed)
-    whole = build_index("0.1.0", "7" * 64, facts, changed)
+    both = renew_units(before, [vec, b], changed, DIALECT.symbols)
+    whole = build_index("0.1.0", "7" * 64, facts, changed, DIALECT.symbols)
     assert of_unit(both, "native/b.cpp") == of_unit(whole, "native/b.cpp")
     assert targets(both, "_Z4in_bi@native/b.cpp") == {f"{GREW}@#0"}
 
@@ -336,4 +341,6 @@ def test_a_unit_that_there_is_not_is_named() -> None:
 def test_an_object_that_cannot_be_read(objects: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "empty.o").touch()
     with pytest.raises(ObjectUnreadableError):
-        build_index("0.1.0", "7", FACTS, objects | {"native/b.cpp": tmp_path / "empty.o"})
+        build_index(
+            "0.1.0", "7", FACTS, objects | {"native/b.cpp": tmp_path / "empty.o"}, DIALECT.symbols
+        )

@@ -12,7 +12,6 @@ from orchestrator.build.prepare import shipped_index
 from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES
 from orchestrator.index.entry import (
     Entry,
-    entry_path,
     entry_text,
     load_entry,
     undefined_symbols,
@@ -20,6 +19,7 @@ from orchestrator.index.entry import (
 from orchestrator.index.model import aliases
 from orchestrator.index.objects import ObjectUnreadableError
 from orchestrator.plan.planner import entry_nodes
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 VERSION, TREE = "1.13.1", "42a09df2978757e63e31e81ada962490830aed222d427d1a20629a7756b141ce"
 
@@ -51,18 +51,18 @@ def test_the_exact_text() -> None:
 
 
 def test_the_shipped_file_is_what_we_write() -> None:
-    entry = load_entry(VERSION)
-    assert entry_text(entry) == entry_path(VERSION).read_text()
+    entry = load_entry(DIALECT)
+    assert entry_text(entry) == DIALECT.entry.read_text()
     assert not entry.library & entry.tracer
 
 
 def test_the_shipped_symbols_are_the_runtimes() -> None:
-    index, entry = shipped_index(VERSION, TREE), load_entry(VERSION)
+    index, entry = shipped_index(DIALECT, TREE), load_entry(DIALECT)
     known = {alias for name in index.names for alias in aliases(name.split("@", 1)[0])}
     # the rest is libc's and libc++'s
     own = {symbol for symbol in entry.library | entry.tracer if symbol in known}
     assert {s for s in entry.library if "_load_for_mobile" in s} & own
-    assert len(entry_nodes(index, entry.library)) >= 20
+    assert len(entry_nodes(index, entry.library, DIALECT.symbols)) >= 20
     strange = {
         symbol
         for symbol in (entry.library | entry.tracer) - own
@@ -78,8 +78,8 @@ def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
     real = RealUnits(tmp_path)
     library = undefined_symbols(list(real.native(LIBRARY_SOURCES, "release").values()))
     tracer = undefined_symbols(list(real.native(TRACER_SOURCES, "tracer").values()))
-    shipped = load_entry(VERSION)
-    index = shipped_index(VERSION, TREE)
+    shipped = load_entry(DIALECT)
+    index = shipped_index(DIALECT, TREE)
     known = {name.split("@", 1)[0] for name in index.names}
     # symbols of libc and libc++ lead nowhere in the index: inlining may change them
     assert library & known == shipped.library & known

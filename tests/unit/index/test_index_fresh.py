@@ -18,6 +18,7 @@ from orchestrator.index.mentions import mentions_of
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.index.objects import read_object
 from orchestrator.plan.variant import index_unit
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 pytestmark = pytest.mark.real
 
@@ -50,7 +51,9 @@ def objects(real: RealUnits) -> dict[str, Path]:
 def fresh(real: RealUnits, objects: dict[str, Path]) -> RuntimeIndex:
     tags = {unit.path: unit.tags for unit in real.session.runtime.index.units}
     units = [UnitFacts(path, 0.0, tags=tags[path]) for path in SAMPLE]
-    return build_index("1.13.1", real.session.runtime.fetched.digest, units, objects)
+    return build_index(
+        "1.13.1", real.session.runtime.fetched.digest, units, objects, DIALECT.symbols
+    )
 
 
 def nodes_of(index: RuntimeIndex, path: str) -> dict[str, int]:

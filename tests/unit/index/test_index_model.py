@@ -15,7 +15,7 @@ from core_toy import make_index
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.build.prepare import index_path, shipped_index
+from orchestrator.build.prepare import shipped_index
 from orchestrator.index.model import (
     COMDAT,
     IndexUnreadableError,
@@ -25,7 +25,8 @@ from orchestrator.index.model import (
     load_index,
     save_index,
 )
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Reach, reach, registry
 from orchestrator.values.operators import OperatorName
 
@@ -154,17 +155,17 @@ VERSION, TREE = "1.13.1", "42a09df2978757e63e31e81ada962490830aed222d427d1a20629
 
 @pytest.fixture(scope="module")
 def shipped() -> RuntimeIndex:
-    return shipped_index(VERSION, TREE)
+    return shipped_index(DIALECT, TREE)
 
 
 def closure(index: RuntimeIndex, *operators: str, follow_calls: bool = True) -> Reach:
-    kernels = registry(index, ["CPU", "QuantizedCPU"])
+    kernels = registry(index, ["CPU", "QuantizedCPU"], DIALECT.keys)
     return reach(index, kernels, entry=[], operators=operators, follow_calls=follow_calls)
 
 
 def test_the_shipped_index_is_of_the_pinned_tree() -> None:
     with pytest.raises(IndexUnreadableError) as caught:
-        shipped_index(VERSION, "0" * 64)
+        shipped_index(DIALECT, "0" * 64)
     assert caught.value.render() == (
         "error: the runtime index of PyTorch 1.13.1 was made from another source tree\n"
         f"  expected: {'0' * 64}\n"
@@ -174,7 +175,7 @@ def test_the_shipped_index_is_of_the_pinned_tree() -> None:
 
 
 def test_the_shipped_index_is_small_and_quick_to_read() -> None:
-    assert index_path(VERSION).stat().st_size < 3_000_000
+    assert DIALECT.index.stat().st_size < 3_000_000
 
 
 def test_its_numbers_are_in_range(shipped: RuntimeIndex) -> None:

@@ -13,6 +13,7 @@ from core_toy import compile_file
 
 from orchestrator.index.objects import ObjectFacts, Section, read_object
 from orchestrator.index.registrations import Cut, CutSection, cut_registrations
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def section(facts: ObjectFacts, part: str) -> Section:
 
 
 def cuts(facts: ObjectFacts, part: str) -> CutSection:
-    found = cut_registrations(facts, section(facts, part))
+    found = cut_registrations(facts, section(facts, part), DIALECT.symbols)
     assert found is not None
     return found
 
@@ -123,14 +124,14 @@ def test_what_registers_nothing_is_left_alone(
         (interpreter, ".data.rel.ro.no_operators"),
         (interpreter, ".text._ZL3len"),
     ):
-        assert cut_registrations(facts, section(facts, part)) is None
+        assert cut_registrations(facts, section(facts, part), DIALECT.symbols) is None
 
 
 def test_nothing_is_lost(kernels: ObjectFacts, interpreter: ObjectFacts) -> None:
     """Every reference but those to names is somewhere."""
     for facts in (kernels, interpreter):
         for one in facts.sections.values():
-            found = cut_registrations(facts, one)
+            found = cut_registrations(facts, one, DIALECT.symbols)
             if found is None:
                 continue
             kept = {*found.remainder, *(r for cut in found.cuts for r in cut.references)}
@@ -144,7 +145,7 @@ def test_arm64_registers_the_same(tmp_path: Path) -> None:
             {
                 (cut.operator, cut.key)
                 for one in facts.sections.values()
-                for cut in getattr(cut_registrations(facts, one), "cuts", ())
+                for cut in getattr(cut_registrations(facts, one, DIALECT.symbols), "cuts", ())
             }
             for facts in (
                 read_object(compile_file(f"registering/{name}.cpp", tmp_path / "x")),

@@ -23,7 +23,6 @@ from orchestrator.libraries.features import (
     asked_by_units,
     entries_text,
     fast_sources,
-    features_path,
     library_symbols,
     load_entries,
     load_features,
@@ -40,11 +39,14 @@ from orchestrator.libraries.units import kernel_list, library_units
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import kernel_compiles
 from orchestrator.plan.libraries import library_compiles, library_facts
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config import KernelPart, Processor
 
 ROOT = Path(__file__).parents[3]
 VERSION = "1.13.1"
 DATA = load_library()
+# a version for which no symbols are shipped
+BARE = replace(DIALECT, folder=Path(__file__).parent)
 PROCESSORS: tuple[Processor, ...] = get_args(Processor)
 CONVOLUTION = frozenset(
     f"xnn_{what}_convolution2d_nhwc_f32" for what in ("create", "reshape", "setup")
@@ -226,19 +228,19 @@ def test_features() -> None:
 
 def test_units_of_ours() -> None:
     """They are no variant's features, and all that they call is what PyTorch defines."""
-    (unit,) = own_units(VERSION)
+    (unit,) = own_units(DIALECT)
     assert unit.source == "kernels/prepacked.cpp"
     assert "prepacked::conv2d_clamp_run" in unit.operators
     assert any(symbol.startswith("_ZN2at4_ops6linear4call") for symbol in unit.symbols)
     assert asked_by_operators(unit.operators, (), get_args(KernelPart)).isdisjoint({"prepacked"})
-    assert library_symbols([load_entries(VERSION)["prepacked"]]) == frozenset()
-    assert own_units("0.0.0") == ()
+    assert library_symbols([load_entries(DIALECT)["prepacked"]]) == frozenset()
+    assert own_units(BARE) == ()
 
 
 def test_the_shipped_symbols() -> None:
-    entries = load_entries(VERSION)
+    entries = load_entries(DIALECT)
     assert set(entries) == {one.name for one in load_features()}
-    assert entries_text(entries) == features_path(VERSION).read_text()
+    assert entries_text(entries) == DIALECT.kernels.read_text()
     for processor in PROCESSORS:
         assert shipped(processor).needs(library_symbols(entries.values())).units
 
@@ -248,7 +250,7 @@ def test_the_exact_text() -> None:
     assert entries_text({"x": entry}) == (
         '{\n "x": {\n  "library": [\n   "a",\n   "b"\n  ],\n  "runtime": []\n }\n}\n'
     )
-    assert load_entries("0.0.0") == {}
+    assert load_entries(BARE) == {}
 
 
 class Live:
@@ -316,6 +318,6 @@ def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
             runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
         )
         undefined = undefined_symbols(list(real.made(compiles).values()))
-        entry = load_entries(VERSION)[feature.name]
+        entry = load_entries(DIALECT)[feature.name]
         assert undefined & index.symbols == entry.library
         assert undefined & known == entry.runtime

@@ -21,7 +21,8 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
 )
 from orchestrator.models.info import read_model
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.operators import Arguments, OperatorName
 
 CASES = Path(__file__).parents[2] / "failing" / "models"
@@ -67,7 +68,7 @@ CLASSES = {
 
 def examine(model: Path) -> None:
     """All that is asked of a model, before it is traced and then."""
-    info = read_model(model, name="model.ptl")
+    info = read_model(model, DIALECT.models, name="model.ptl")
     require_no_named_tuples(info)
     require_inputs(info, declared=False)
     check_operators(info, KNOWN, "1.13.1")

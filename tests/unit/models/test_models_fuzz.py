@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.info import read_model
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 GOOD = Path(__file__).parents[2] / "golden" / "models" / "small.ptl"
 DATA = GOOD.read_bytes()
@@ -31,7 +32,7 @@ def read(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, suppress(OrchestratorError):
         model = Path(folder) / "model.ptl"
         model.write_bytes(data)
-        read_model(model)
+        read_model(model, DIALECT.models)
 
 
 def flip(data: bytes, flips: list[tuple[int, int]]) -> bytes:

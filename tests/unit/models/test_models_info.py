@@ -18,7 +18,9 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
 )
 from orchestrator.models.info import BundledInputs, UnreadableModelError, read_model
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.operators import OperatorName
+from orchestrator.values.versions import ModelVersions
 
 ROOT = Path(__file__).parents[3]
 GOOD = ROOT / "tests" / "golden" / "models"
@@ -26,7 +28,7 @@ APPS = ROOT / "apps"
 
 
 def test_a_small_model() -> None:
-    info = read_model(GOOD / "small.ptl", name="small")
+    info = read_model(GOOD / "small.ptl", DIALECT.models, name="small")
     assert info.place == Place("small")
     assert info.size == (GOOD / "small.ptl").stat().st_size
     assert info.sha256 == "80c3ef2570b6f5b1b7cbf8daa49cda4113b95f109702ebd25945a4ab9921f9a3"
@@ -53,7 +55,7 @@ def test_a_small_model() -> None:
 
 
 def test_a_function_has_its_operators_and_schema() -> None:
-    forward = read_model(GOOD / "small.ptl").functions[0]
+    forward = read_model(GOOD / "small.ptl", DIALECT.models).functions[0]
     assert forward.name == "forward"
     assert forward.operators == (
         OperatorUse(OperatorName("aten", "add", "Scalar"), 2),
@@ -64,7 +66,7 @@ def test_a_function_has_its_operators_and_schema() -> None:
 
 
 def test_a_quantised_model_names_its_custom_class_and_has_no_inputs() -> None:
-    info = read_model(GOOD / "quantised.ptl")
+    info = read_model(GOOD / "quantised.ptl", DIALECT.models)
     assert info.custom_classes == ("__torch__.torch.classes.quantized.LinearPackedParamsBase",)
     assert OperatorName.parse("quantized::linear_dynamic") in info.root_operators
     assert not info.has_bundled_inputs
@@ -72,12 +74,12 @@ def test_a_quantised_model_names_its_custom_class_and_has_no_inputs() -> None:
 
 
 def test_a_model_with_inputs_for_two_methods() -> None:
-    info = read_model(APPS / "keyboard" / "models" / "next_word.ptl")
+    info = read_model(APPS / "keyboard" / "models" / "next_word.ptl", DIALECT.models)
     assert info.bundled_inputs == (BundledInputs("forward", 2), BundledInputs("suggest", 1))
 
 
 def test_a_model_that_generates_its_inputs_does_not_say_how_many() -> None:
-    info = read_model(GOOD / "generates.ptl")
+    info = read_model(GOOD / "generates.ptl", DIALECT.models)
     assert info.bundled_inputs == (BundledInputs("forward", None),)
     require_inputs(info, declared=False)
 
@@ -85,19 +87,19 @@ def test_a_model_that_generates_its_inputs_does_not_say_how_many() -> None:
 def test_equal_by_content_not_by_place(tmp_path: Path) -> None:
     copy = tmp_path / "copy.ptl"
     copy.write_bytes((GOOD / "small.ptl").read_bytes())
-    assert read_model(copy) == read_model(GOOD / "small.ptl")
+    assert read_model(copy, DIALECT.models) == read_model(GOOD / "small.ptl", DIALECT.models)
 
 
 @pytest.mark.parametrize("app", ["assistant", "camera", "keyboard", "reader", "scanner"])
 def test_the_committed_models_are_small(app: str) -> None:
     models = sorted((APPS / app / "models").glob("*.ptl"))
     assert models
-    assert all(read_model(model).size < 1_000_000 for model in models)
+    assert all(read_model(model, DIALECT.models).size < 1_000_000 for model in models)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UnreadableModelError) as caught:
-        read_model(tmp_path / "none.ptl", name="apps/a/none.ptl")
+        read_model(tmp_path / "none.ptl", DIALECT.models, name="apps/a/none.ptl")
     assert caught.value.render() == (
         "apps/a/none.ptl: error: the model cannot be read\n"
         "  expected: a .ptl file\n"
@@ -107,7 +109,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_several_unknown_operators_are_all_named() -> None:
-    info = read_model(GOOD / "small.ptl", name="small.ptl")
+    info = read_model(GOOD / "small.ptl", DIALECT.models, name="small.ptl")
     texts = ("aten::_set_item.str", "aten::add.Tensor", "aten::add_.Scalar", "aten::relu_")
     with pytest.raises(UnknownOperatorError) as caught:
         check_operators(info, {OperatorName.parse(text) for text in texts}, "1.13.1")
@@ -130,12 +132,15 @@ def test_several_unknown_operators_are_all_named() -> None:
 
 
 def test_known_operators_pass() -> None:
-    info = read_model(GOOD / "small.ptl")
+    info = read_model(GOOD / "small.ptl", DIALECT.models)
     check_operators(info, dict.fromkeys(info.root_operators, "a kernel"), "1.13.1")
 
 
 def test_versions_are_the_runtimes(tmp_path: Path) -> None:
-    assert read_model(GOOD / "small.ptl", bytecode_versions=range(8, 9)).bytecode_version == 8
+    assert (
+        read_model(GOOD / "small.ptl", ModelVersions(range(8, 9), range(1, 11))).bytecode_version
+        == 8
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +150,7 @@ def test_versions_are_the_runtimes(tmp_path: Path) -> None:
 def test_limits(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, seen: str) -> None:
     monkeypatch.setattr(archive, limit, value)
     with pytest.raises(OversizedModelError) as caught:
-        read_model(GOOD / "small.ptl")
+        read_model(GOOD / "small.ptl", DIALECT.models)
     assert caught.value.seen == seen
 
 
@@ -154,5 +159,5 @@ def test_other_compression_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(model, "w", zipfile.ZIP_LZMA) as made:
         made.writestr("model/version", "3\n")
     with pytest.raises(archive.DamagedModelError) as caught:
-        read_model(model)
+        read_model(model, DIALECT.models)
     assert caught.value.seen == "compression method 14"

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.models.archive import DamagedModelError
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from tests.ptl import (
     EMPTY,
     MODULE,
@@ -49,7 +50,7 @@ def with_instructions(*rows: bytes) -> bytes:
 def read(file: bytes, folder: Path) -> ModelInfo:
     path = folder / "model.ptl"
     path.write_bytes(file)
-    return read_model(path, name="model.ptl")
+    return read_model(path, DIALECT.models, name="model.ptl")
 
 
 @pytest.mark.parametrize(

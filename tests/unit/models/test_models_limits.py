@@ -18,6 +18,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.models.archive import DamagedModelError, OversizedModelError
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.models.pickles import UnsafePickleError
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.operators import OperatorName
 from tests.ptl import (
     EMPTY,
@@ -52,7 +53,7 @@ def read(tmp_path: Path) -> Callable[[bytes], ModelInfo]:
     def of(data: bytes) -> ModelInfo:
         path = tmp_path / "model.ptl"
         path.write_bytes(data)
-        return read_model(path, name="model.ptl")
+        return read_model(path, DIALECT.models, name="model.ptl")
 
     return of
 

@@ -10,6 +10,7 @@ from orchestrator.models.bytecode import Argument, Function, OperatorUse
 from orchestrator.models.inert import Value
 from orchestrator.models.info import read_model
 from orchestrator.models.methods import bundled_call, declared_call, methods_of
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config import InputRun, TensorSpec
 from orchestrator.values.methods import Call, Input, Method
 from orchestrator.values.operators import OperatorName
@@ -23,7 +24,7 @@ def function(name: str, *arguments: Argument, returns: tuple[str, ...] = ()) -> 
 
 
 def test_an_apps_model_has_its_own_methods_without_those_of_bundling() -> None:
-    info = read_model(ROOT / "apps/keyboard/models/next_word.ptl")
+    info = read_model(ROOT / "apps/keyboard/models/next_word.ptl", DIALECT.models)
     assert [method.text() for method in info.own_methods] == [
         "forward(Tensor ids) -> Tensor",
         "suggest(Tensor ids) -> Tuple[Tensor, Tensor]",

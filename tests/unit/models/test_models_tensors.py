@@ -10,6 +10,7 @@ import pytest
 from orchestrator.models.archive import DamagedModelError
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.models.pickles import UnsafePickleError
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from tests.ptl import (
     EMPTY,
     FALSE,
@@ -48,7 +49,7 @@ def with_tensor(piece: bytes) -> bytes:
 def read(file: bytes | bytearray, folder: Path) -> ModelInfo:
     path = folder / "model.ptl"
     path.write_bytes(file)
-    return read_model(path, name="model.ptl")
+    return read_model(path, DIALECT.models, name="model.ptl")
 
 
 def strided(held: bytes, *rest: bytes) -> bytes:

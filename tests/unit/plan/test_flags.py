@@ -8,7 +8,15 @@ from golden_files import Golden
 from shipped_index import shipped
 
 from orchestrator.compilers.flags import LTO_FLAGS, Hardening
-from orchestrator.plan.flags import RELOCATION_FLAGS, hardened, optimisation, unit_flags
+from orchestrator.plan.flags import (
+    RELOCATION_FLAGS,
+    Canaries,
+    canaries_of,
+    hardened,
+    optimisation,
+    unit_flags,
+)
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config import Optimize
 
 
@@ -31,6 +39,7 @@ def test_optimisation(
 ) -> None:
     assert optimisation(kernel=kernel, hot=hot, optimize=optimize, computes=computes) == flag
     flags = unit_flags(
+        DIALECT.flags,
         language="c++",
         kernel=kernel,
         hot=hot,
@@ -45,6 +54,7 @@ def test_optimisation(
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_the_exact_flags(language: str, purpose: str, golden: Golden) -> None:
     flags = unit_flags(
+        DIALECT.flags,
         language=language,
         kernel=False,
         hot=False,
@@ -58,7 +68,13 @@ def test_the_exact_flags(language: str, purpose: str, golden: Golden) -> None:
 def test_a_unit_that_is_optimised_at_the_link_has_code_and_bitcode() -> None:
     flags = {
         lto: unit_flags(
-            language="c++", kernel=False, hot=False, optimize="size", purpose="release", lto=lto
+            DIALECT.flags,
+            language="c++",
+            kernel=False,
+            hot=False,
+            optimize="size",
+            purpose="release",
+            lto=lto,
         )
         for lto in (False, True)
     }
@@ -68,7 +84,9 @@ def test_a_unit_that_is_optimised_at_the_link_has_code_and_bitcode() -> None:
 
 
 def test_no_flag_names_a_folder_of_this_machine() -> None:
-    flags = unit_flags(language="c++", kernel=True, hot=True, optimize="speed", purpose="tracer")
+    flags = unit_flags(
+        DIALECT.flags, language="c++", kernel=True, hot=True, optimize="speed", purpose="tracer"
+    )
     folders = [flag[2:] for flag in flags if flag.startswith("-I")]
     assert all(folder.startswith("$") for folder in folders)
     assert not any("/" in flag.partition("=$")[0] for flag in flags if not flag.startswith("-I"))
@@ -81,6 +99,12 @@ READERS = (
     "torch/csrc/jit/serialization/unpickler.cpp",
 )
 KERNEL = "aten/src/ATen/native/cpu/FillKernel.cpp"
+
+
+def canaries(unit: str, *, kernel: bool = False) -> Canaries:
+    return canaries_of(DIALECT.layout, unit, kernel=kernel)
+
+
 CHECKED = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
 
 
@@ -94,27 +118,31 @@ def test_what_errors_in_memory_are_found_by() -> None:
 @pytest.mark.parametrize("unit", READERS)
 def test_what_reads_models_has_more_canaries(unit: str) -> None:
     assert unit in {one.path for one in shipped().units}
-    assert hardened((), "linux", unit) == ("-fstack-protector-strong", *CHECKED)
-    assert hardened((), "ios-simulator", unit) == ("-fstack-protector-strong",)
+    assert hardened((), "linux", canaries(unit)) == ("-fstack-protector-strong", *CHECKED)
+    assert hardened((), "ios-simulator", canaries(unit)) == ("-fstack-protector-strong",)
 
 
 def test_what_computes_has_none() -> None:
     assert KERNEL in {one.path for one in shipped().units}
-    assert hardened((), "linux", KERNEL) == CHECKED
-    assert hardened((), "linux", "generated/UfuncCPUKernel_add.cpp", kernel=True) == CHECKED
+    assert hardened((), "linux", canaries(KERNEL)) == CHECKED
+    assert (
+        hardened((), "linux", canaries("generated/UfuncCPUKernel_add.cpp", kernel=True)) == CHECKED
+    )
 
 
 def test_a_toolchains_own_word_on_canaries_counts() -> None:
     own = ("-fno-stack-protector",)
-    assert hardened(own, "linux", READERS[0]) == (*CHECKED, *own)
+    assert hardened(own, "linux", canaries(READERS[0])) == (*CHECKED, *own)
 
 
 def test_a_compiler_is_told_what_it_does_not_do_by_itself() -> None:
-    canaries: list[Hardening] = ["canaries"]
+    guards: list[Hardening] = ["canaries"]
     calls: list[Hardening] = ["checked_calls"]
-    assert hardened((), "linux", READERS[0], wanted=canaries) == ("-fstack-protector-strong",)
-    assert hardened((), "linux", READERS[0], wanted=calls) == CHECKED
-    assert hardened(("-O1",), "linux", READERS[0], wanted=()) == ("-O1",)
+    assert hardened((), "linux", canaries(READERS[0]), wanted=guards) == (
+        "-fstack-protector-strong",
+    )
+    assert hardened((), "linux", canaries(READERS[0]), wanted=calls) == CHECKED
+    assert hardened(("-O1",), "linux", canaries(READERS[0]), wanted=()) == ("-O1",)
 
 
 def test_what_relocates_a_library_has_no_canaries() -> None:

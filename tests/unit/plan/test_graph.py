@@ -17,6 +17,7 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantSpec
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Link
 from orchestrator.values.selection import Selection
@@ -40,7 +41,7 @@ def variant(
     )
     unit = GeneratedUnit("registrations", CACHE / "registrations/ab/x/registrations.cpp", digest)
     return VariantObjects(
-        Planner(INDEX, FACTS).plan(registry(INDEX, ["CPU"]), selected, how),
+        Planner(INDEX, FACTS).plan(registry(INDEX, ["CPU"], DIALECT.keys), selected, how),
         registration_compiles(FACTS, how, [unit], CACHE),
         native_compiles(FACTS, how, LIBRARY, "native digest"),
     )

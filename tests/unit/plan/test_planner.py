@@ -22,6 +22,7 @@ from shipped_index import (
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.plan.planner import Planner, entry_nodes
 from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.select.policy import select
@@ -88,7 +89,7 @@ def indices(draw: st.DrawFn) -> RuntimeIndex:
 @settings(max_examples=400, deadline=None)
 @given(indices(), st.data())
 def test_needs_are_what_a_walk_finds(index: RuntimeIndex, data: st.DataObject) -> None:
-    kernels = registry(index, ["CPU"])
+    kernels = registry(index, ["CPU"], DIALECT.keys)
     numbers = st.lists(st.integers(0, len(PATHS) - 1), max_size=3)
     # several questions to one memory: an answer must not depend on those before it
     for _ in range(3):
@@ -109,7 +110,9 @@ def test_a_chain_as_long_as_memory_needs_no_recursion() -> None:
     nodes = {f"n{n:05}": ("u.cpp", 1, [f"n{n + 1:05}"]) for n in range(count)}
     nodes[f"n{count:05}"] = ("v.cpp", 1, [])
     index = make_index(nodes, [UnitFacts("u.cpp", 1.0), UnitFacts("v.cpp", 1.0)], [])
-    found = needed(index, registry(index, []), entry=[0], operators=[], follow_calls=False)
+    found = needed(
+        index, registry(index, [], DIALECT.keys), entry=[0], operators=[], follow_calls=False
+    )
     assert found.units == {0, 1}
 
 
@@ -146,7 +149,7 @@ def the_plain_way(
         reach(
             index,
             Registry(kernels.by_operator),
-            entry=entry_nodes(index, how.entry),
+            entry=entry_nodes(index, how.entry, DIALECT.symbols),
             operators=selection.operators,
             units=[numbers[path] for path in facts.always_for(how.purpose)],
             cut=[numbers[path] for path in how.cut],
@@ -211,7 +214,7 @@ def toy_selection(*operators: str) -> Selection:
 
 
 def test_the_abis_of_an_app_share_what_its_selection_needs() -> None:
-    planner, kernels = Planner(TOY, FACTS), registry(TOY, ["CPU"])
+    planner, kernels = Planner(TOY, FACTS), registry(TOY, ["CPU"], DIALECT.keys)
     selection = toy_selection("aten::linear")
     one = planner.plan(kernels, selection, spec())
     other = planner.plan(kernels, selection, spec(abi="linux-arm64", toolchain="u" * 64))
@@ -222,7 +225,7 @@ def test_the_abis_of_an_app_share_what_its_selection_needs() -> None:
 
 
 def test_equal_compilations_of_two_apps_are_one_value() -> None:
-    planner, kernels = Planner(TOY, FACTS), registry(TOY, ["CPU"])
+    planner, kernels = Planner(TOY, FACTS), registry(TOY, ["CPU"], DIALECT.keys)
     one = planner.plan(kernels, toy_selection("aten::linear"), spec())
     two = planner.plan(kernels, toy_selection("aten::linear", "toy::conv"), spec())
     units = [{c.unit: c for c in plan.compiles} for plan in (one, two)]
@@ -249,12 +252,15 @@ def test_equal_compilations_of_two_apps_are_one_value() -> None:
 def test_what_is_remembered_of_one_variant_does_not_reach_another(
     changes: dict[str, object],
 ) -> None:
-    kernels, selection = registry(TOY, ["CPU"]), toy_selection("aten::add.Tensor", "aten::linear")
+    kernels, selection = (
+        registry(TOY, ["CPU"], DIALECT.keys),
+        toy_selection("aten::add.Tensor", "aten::linear"),
+    )
     facts = replace(FACTS, pch="p" * 64)
     used = Planner(TOY, facts)
     used.plan(kernels, selection, spec(optimize="balanced"))
     how = spec(**({"optimize": "balanced"} | changes))
-    fresh = Planner(TOY, facts).plan(registry(TOY, ["CPU"]), selection, how)
+    fresh = Planner(TOY, facts).plan(registry(TOY, ["CPU"], DIALECT.keys), selection, how)
     assert used.plan(kernels, selection, how) == fresh
 
 

@@ -25,6 +25,7 @@ from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.plan.planner import Planner, UnitUnknownError, entry_nodes
 from orchestrator.plan.variant import OwnHeader, RuntimeFacts, VariantPlan, VariantSpec
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import Compile
 from orchestrator.values.config import Optimize
@@ -49,7 +50,9 @@ def plan(
     facts: RuntimeFacts = FACTS,
     index: RuntimeIndex = INDEX,
 ) -> VariantPlan:
-    return Planner(index, facts).plan(registry(index, ["CPU"]), selected, how or spec())
+    return Planner(index, facts).plan(
+        registry(index, ["CPU"], DIALECT.keys), selected, how or spec()
+    )
 
 
 def names(compiles: tuple[Compile, ...]) -> list[str]:
@@ -215,7 +218,7 @@ def test_a_key_with_a_fallback_leaves_all_to_the_table() -> None:
 def test_what_is_looked_up_by_name_is_registered() -> None:
     facts = replace(FACTS, by_name={CORE: frozenset({"aten::add.Tensor"})})
     planner = Planner(INDEX, facts)
-    kernels, named = registry(INDEX, ["CPU"]), frozenset({"aten::linear"})
+    kernels, named = registry(INDEX, ["CPU"], DIALECT.keys), frozenset({"aten::linear"})
     wanted = replace(selection("aten::linear", "aten::add.Tensor"), root_operators=named)
     how = spec(dispatch="direct")
     assert planner.plan(kernels, wanted, how).request.resolved == ()
@@ -447,14 +450,17 @@ def test_a_variant_has_the_lean_units_of_its_models() -> None:
 def test_entry_nodes_are_found_by_symbol_whatever_unit_owns_them() -> None:
     nodes = {"f@a.cpp": (None, 1, ()), "f2": (None, 1, ()), "g": (None, 1, ())}
     index = make_index(nodes, [], [])
-    assert [index.names[n] for n in entry_nodes(index, ["f", "g", "malloc"])] == ["f@a.cpp", "g"]
+    assert [index.names[n] for n in entry_nodes(index, ["f", "g", "malloc"], DIALECT.symbols)] == [
+        "f@a.cpp",
+        "g",
+    ]
 
 
 def test_entry_nodes_are_found_by_any_name_of_a_constructor() -> None:
     index = make_index({"_ZN1AC2Ei@a.cpp": (None, 1, []), "_ZN1AD2Ev": (None, 1, [])}, [], [])
-    assert entry_nodes(index, ["_ZN1AC1Ei"]) == [0]
-    assert entry_nodes(index, ["_ZN1AD0Ev"]) == [1]
-    assert entry_nodes(index, ["_ZN1BC1Ei"]) == []
+    assert entry_nodes(index, ["_ZN1AC1Ei"], DIALECT.symbols) == [0]
+    assert entry_nodes(index, ["_ZN1AD0Ev"], DIALECT.symbols) == [1]
+    assert entry_nodes(index, ["_ZN1BC1Ei"], DIALECT.symbols) == []
 
 
 def test_data_and_index_that_do_not_belong_together() -> None:

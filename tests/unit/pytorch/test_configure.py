@@ -18,7 +18,7 @@ from orchestrator.pytorch.configure import (
     configured_headers,
     write_configured_headers,
 )
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
 
 VERSION = load_version("1.13.1")
 IN_FILES = {

@@ -12,6 +12,7 @@ from orchestrator.pytorch.generated import (
     generate_sources,
     generated_identity,
 )
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 DIGEST = "a" * 64
 # Stand in for torchgen and for the autograd generator: each writes where its last argument says.
@@ -25,7 +26,6 @@ out = pathlib.Path(sys.argv[sys.argv.index("--install_dir") + 1])
 AUTOGRAD = """\
 import pathlib, sys
 out = pathlib.Path(sys.argv[sys.argv.index("--gen-dir") + 1])
-out.mkdir()
 (out / "variable_factories.h").touch()
 """
 
@@ -43,7 +43,9 @@ def tree(tmp_path: Path) -> Path:
 
 def generate(tree: Path, said: list[str] | None = None) -> Path:
     said = [] if said is None else said
-    return generate_sources(tree, DIGEST, tree.parent / "cache", os.environ, said.append)
+    return generate_sources(
+        DIALECT.generated, tree, DIGEST, tree.parent / "cache", os.environ, said.append
+    )
 
 
 def files(folder: Path) -> list[str]:

@@ -23,8 +23,9 @@ from orchestrator.compilers.zig import find_zig
 from orchestrator.deliver.variant import Licence
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.units import runtime_units
-from orchestrator.pytorch.versions import LicenceRule, load_version
+from orchestrator.pytorch.versions import LicenceRule
 from orchestrator.source.tree import TreeRules
 from orchestrator.values.config import ZigCompiler
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.build.prepare import NATIVE, header_texts, own_headers_of
 from orchestrator.libraries.features import headers_of_units
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
 
 VERSION = load_version("1.13.1")
 

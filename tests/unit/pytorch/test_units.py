@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
+from orchestrator.pytorch.dialects import DIALECTS, RuntimeUnsupportedError, load_version
 from orchestrator.pytorch.units import (
     ListsUnreadableError,
     Unit,
@@ -18,13 +18,8 @@ from orchestrator.pytorch.units import (
     runtime_units,
     upstream_units,
 )
-from orchestrator.pytorch.versions import (
-    DATA,
-    RuntimeUnsupportedError,
-    VersionData,
-    load_version,
-    supported_versions,
-)
+from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.pytorch.versions import VersionData
 
 LISTS = '''
 """A docstring."""
@@ -44,7 +39,7 @@ numbers = ["a", 1]
 
 def version(**changes: object) -> VersionData:
     """1.13.1's data, with another universe of units."""
-    data = yaml.safe_load((DATA / "pytorch-1.13.1.yaml").read_text())
+    data = DIALECT.facts.model_dump(mode="json")
     units = {"lists": [], "globs": [], "files": [], "generated": [], "without": []} | changes
     data["units"] = data["upstream"]["units"] = units
     return VersionData.model_validate(data)
@@ -178,8 +173,8 @@ def test_a_unit_that_no_rule_gives_a_kind(tmp_path: Path) -> None:
 
 
 def test_every_shipped_version_loads() -> None:
-    assert supported_versions() == ("1.13.1",)
-    for name in supported_versions():
+    assert set(DIALECTS) == {"1.13.1"}
+    for name in DIALECTS:
         assert load_version(name).version == name
 
 

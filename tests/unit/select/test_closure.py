@@ -15,10 +15,11 @@ from core_toy import (
 )
 
 from orchestrator.index.model import UnitFacts
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import ROOT, Reach, is_function, reach, registry
 
 INDEX = make_index()
-KERNELS = registry(INDEX, ["CPU"])
+KERNELS = registry(INDEX, ["CPU"], DIALECT.keys)
 ADD_CALL = "_ZN2at4_ops10add_Tensor4callEv"
 
 
@@ -55,13 +56,13 @@ def test_only_the_backends_asked_for_register() -> None:
         "aten::shadow": ["CompositeExplicitAutogradNonFunctional"],
         "toy::conv": ["catchall"],
     }
-    sparse = registry(INDEX, ["CPU", "SparseCPU"])
+    sparse = registry(INDEX, ["CPU", "SparseCPU"], DIALECT.keys)
     assert [r.key for r in sparse.kernels("aten::sparse_only")] == ["SparseCPU"]
     assert sparse.kernels("aten::unknown") == ()
 
 
 def test_a_cpu_kernel_shadows_the_functional_one_only_where_it_is_built() -> None:
-    keys = [r.key for r in registry(INDEX, ["SparseCPU"]).kernels("aten::add.Tensor")]
+    keys = [r.key for r in registry(INDEX, ["SparseCPU"], DIALECT.keys).kernels("aten::add.Tensor")]
     # CPU is not among the backends: nothing shadows the functional kernel
     assert keys == ["schema", "CompositeExplicitAutogradNonFunctional"]
 
@@ -112,7 +113,11 @@ def test_a_unit_that_is_reached_by_a_symbol_brings_its_initialisers_too() -> Non
     toy = [UnitFacts(path, 1.0) for path in ("a.cpp", "b.cpp", "c.cpp")]
     index = make_index(nodes, toy, [], initialisers={"b.cpp": ["b_init"]})
     found = reach(
-        index, registry(index, []), entry=[index.by_name["f"]], operators=[], follow_calls=True
+        index,
+        registry(index, [], DIALECT.keys),
+        entry=[index.by_name["f"]],
+        operators=[],
+        follow_calls=True,
     )
     assert found.units == {0, 1, 2}
     assert found.parents[index.by_name["b_init"]] == index.by_name["g"]
@@ -130,7 +135,7 @@ def test_the_interpreters_operators_do_not_call_one_another() -> None:
     registrations = [("aten::len.t", "jit", "prims.cpp", ["list_length"])]
     initialisers = {"prims.cpp": ["prims_init"]}
     index = make_index(nodes, units, registrations, initialisers=initialisers)
-    kernels = registry(index, ["CPU"])
+    kernels = registry(index, ["CPU"], DIALECT.keys)
 
     def reached(follow_calls: bool) -> set[str]:
         found = reach(
@@ -177,7 +182,9 @@ def test_the_order_of_roots_does_not_matter(order: int) -> None:
 def test_cycles_end() -> None:
     nodes = {"a": ("u.cpp", 1, ["b"]), "b": ("u.cpp", 1, ["a"])}
     index = make_index(nodes, [UnitFacts("u.cpp", 1.0)], [])
-    found = reach(index, registry(index, []), entry=[0], operators=[], follow_calls=False)
+    found = reach(
+        index, registry(index, [], DIALECT.keys), entry=[0], operators=[], follow_calls=False
+    )
     assert found.parents == {0: ROOT, 1: 0}
 
 
@@ -203,7 +210,7 @@ def cut_walk(
     index = make_index(nodes, CUT_UNITS, registrations)
     found = reach(
         index,
-        registry(index, ["CPU"]),
+        registry(index, ["CPU"], DIALECT.keys),
         entry=iter([index.by_name["a"]]),
         operators=iter(operators),
         cut=[1],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shipped_index import shipped
 
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import reach, registry
 
 KERNELS = "aten/src/ATen/native/BatchLinearAlgebraKernel.cpp"
@@ -16,7 +17,7 @@ DIRECT = ("_cholesky_solve_helper_cpu", "_symeig_helper_cpu")
 
 def test_the_list_is_of_operators_that_need_lapack_and_misses_none() -> None:
     index = shipped()
-    kernels = registry(index, ["CPU"])
+    kernels = registry(index, ["CPU"], DIALECT.keys)
     unit = next(n for n, one in enumerate(index.units) if one.path == KERNELS)
     stubs = {
         node

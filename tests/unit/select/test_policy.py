@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from core_toy import STUBS, UNITS, make_index
 
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import everything, select, static_selection, traced_selection
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
 INDEX = make_index()
-KERNELS = registry(INDEX, ["CPU"])
+KERNELS = registry(INDEX, ["CPU"], DIALECT.keys)
 M, N = frozenset({"m"}), frozenset({"n"})
 
 
@@ -58,7 +59,9 @@ def test_static_is_the_closure_with_all_dtypes_of_the_reached_code() -> None:
 def test_a_unit_that_computes_names_of_classes_asks_for_all() -> None:
     opened = [replace(unit, open_classes=unit.path == STUBS) for unit in UNITS]
     index = make_index(units=opened)
-    selection = static_selection(index, registry(index, ["CPU"]), ["aten::linear"], "m")
+    selection = static_selection(
+        index, registry(index, ["CPU"], DIALECT.keys), ["aten::linear"], "m"
+    )
     assert selection.custom_classes == {"*": M}
 
 

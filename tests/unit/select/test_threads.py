@@ -9,7 +9,8 @@ from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipp
 from orchestrator.build.prepare import own_header
 from orchestrator.plan.graph import threads_compile
 from orchestrator.plan.planner import Planner, parallel_units
-from orchestrator.plan.variant import THREADS, RuntimeFacts
+from orchestrator.plan.variant import RuntimeFacts
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.policy import select
 from orchestrator.values.action import Compile
 
@@ -41,9 +42,9 @@ def units_in(compile: Compile) -> set[str]:
 
 
 def test_the_units_that_compute_in_parallel() -> None:
-    found = {shipped().units[number].path for number in parallel_units(shipped())}
+    found = {shipped().units[number].path for number in parallel_units(shipped(), DIALECT)}
     assert {
-        THREADS,
+        DIALECT.layout.threads,
         "aten/src/ATen/TensorIterator.cpp",
         "aten/src/ATen/native/cpu/SoftMaxKernel.cpp",
         "aten/src/ATen/native/cpu/layer_norm_kernel.cpp",
@@ -56,7 +57,7 @@ def test_the_units_that_compute_in_parallel() -> None:
 
 def test_only_what_computes_in_parallel_differs() -> None:
     without, with_threads = (planned("camera", threaded=on) for on in (False, True))
-    parallel = {shipped().units[number].path for number in parallel_units(shipped())}
+    parallel = {shipped().units[number].path for number in parallel_units(shipped(), DIALECT)}
     everything = {unit for one in without.values() for unit in units_in(one)}
     assert everything == {unit for one in with_threads.values() for unit in units_in(one)}
     shared = {c.fingerprint for c in without.values()} & {
@@ -64,7 +65,7 @@ def test_only_what_computes_in_parallel_differs() -> None:
     }
     for one in with_threads.values():
         header = one.flags[-1].removeprefix("$native/") if one.flags[-2] == "-include" else ""
-        if one.unit == THREADS:
+        if one.unit == DIALECT.layout.threads:
             assert header == "threads/parallel_unit.h"
         elif parallel.isdisjoint(units_in(one)) and not (
             units_in(one) < units_in(without.get(one.unit, one))
@@ -74,7 +75,9 @@ def test_only_what_computes_in_parallel_differs() -> None:
         elif not parallel.isdisjoint(units_in(one)):
             assert header == PARALLEL, one.unit
             assert one.fingerprint not in shared
-    assert THREADS in with_threads, "it is compiled alone: it reads a header of its own"
+    assert DIALECT.layout.threads in with_threads, (
+        "it is compiled alone: it reads a header of its own"
+    )
 
 
 def test_two_apps_with_threads_share_their_objects() -> None:

@@ -6,6 +6,7 @@ import pytest
 from core_toy import CONVOLUTION, CORE, FACTS, GUARD, LINEAR, MINIZ, STUBS, make_index, spec
 
 from orchestrator.plan.planner import Planner
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import select
 from orchestrator.select.why import Explainer, of_selection, overloads, readable
@@ -13,7 +14,7 @@ from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
 INDEX = make_index()
-KERNELS = registry(INDEX, ["CPU"])
+KERNELS = registry(INDEX, ["CPU"], DIALECT.keys)
 TRACE = Trace(
     app="camera",
     model="classifier",

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from shipped_index import VERSION, shipped
 
-from orchestrator.pytorch.versions import WorkData, WorkRule, load_version
+from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.versions import WorkData, WorkRule
 from orchestrator.select.tag_code import size_of_tag
 from orchestrator.trace.hot import Scales, hot_tags
 

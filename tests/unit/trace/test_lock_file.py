@@ -25,7 +25,7 @@ from shipped_index import VERSION, shipped
 
 from orchestrator.build.session import vocabulary_of
 from orchestrator.errors import OrchestratorError
-from orchestrator.pytorch.versions import load_version
+from orchestrator.pytorch.dialects import load_version
 from orchestrator.trace.form import DTYPES, Vocabulary
 from orchestrator.trace.lock import (
     TraceConflictError,

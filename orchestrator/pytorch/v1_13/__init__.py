@@ -1,0 +1,1 @@
+"""PyTorch 1.13: what only this version has."""

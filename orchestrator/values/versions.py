@@ -1,0 +1,13 @@
+"""Which versions of model files a runtime loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ModelVersions:
+    """Versions of a model's bytecode and its archive (caffe2/serialize/versions.h)."""
+
+    bytecode: range
+    archive: range
