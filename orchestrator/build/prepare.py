@@ -143,7 +143,10 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
                 "generated": generated_identity(fetched.digest),
                 "configure": sorted(version.configure.values.items()),
                 "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
-                "native": {name: (NATIVE / name).read_text() for name in _READ_BY_UNITS},
+                "native": {
+                    name: (NATIVE / name).read_text()
+                    for name in (*_READ_BY_UNITS, *dialect.flags.before)
+                },
             }
         ),
         kernels=frozenset(u.path for u in units if u.optimisation == "kernel"),

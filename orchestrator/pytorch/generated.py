@@ -75,7 +75,7 @@ def _run(arguments: str, output: Path, tree: Path, env: Mapping[str, str]) -> No
     # The tree is the working folder and comes first for `-m`, as PYTHONPATH for a script; there "."
     # stands for it, for that variable cannot hold a path with a colon.
     done = subprocess.run(
-        [sys.executable, *arguments.split(), str(output)],
+        [sys.executable, *(word.format(output=output) for word in arguments.split())],
         cwd=tree,
         env={**env, "PYTHONPATH": ".", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
