@@ -20,7 +20,7 @@ from typing import get_args
 from orchestrator.binary.elf_strip import split
 from orchestrator.build.execute import carry_out, names_of
 from orchestrator.build.links import library_name, variant_links
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import Wanted, plan_all
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, speaker
@@ -34,7 +34,9 @@ from orchestrator.values.config import Optimize
 _NAME = "all_operators"
 
 
-def measure_all_operators(session: Session, abi: str, optimize: Optimize, jobs: int | None) -> int:
+def measure_all_operators(
+    session: RuntimeSession, abi: str, optimize: Optimize, jobs: int | None
+) -> int:
     """Bytes of the stripped shared library. Raises ActionFailedError."""
     wanted = Wanted(
         label=_NAME,
@@ -77,7 +79,7 @@ def main(arguments: list[str]) -> int:
     root = str(Path(__file__).parent.parent)
     context = make_context(argparse.Namespace(workspace=root), os.environ, Path.cwd())
     say = speaker(False)
-    session = Session(context, say)
+    session = Session(context, say).default
     try:
         assert session.runtime
         with workspace_lock(context.state, True, say, "all-operators"):

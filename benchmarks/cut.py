@@ -90,7 +90,7 @@ def _set_up(chosen: argparse.Namespace, abis: Sequence[str]) -> Bench:
     if folder.exists():
         raise SystemExit(f"{folder} is there already: remove it, or choose another --scratch")
     folder.mkdir(parents=True)
-    user = Session(context, _say)
+    user = Session(context, _say).default
     assert user.runtime
     _say("warming zig's cache (not counted)")
     declared = [user.workspace.toolchains[abi] for abi in abis]

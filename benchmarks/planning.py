@@ -32,7 +32,7 @@ import yaml
 from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
-from orchestrator.build.session import Session, tracer_digest
+from orchestrator.build.session import RuntimeSession, Session, tracer_digest
 from orchestrator.cli import make_context
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import Registry
@@ -132,7 +132,7 @@ def add_app(workspace: Path, name: str, targets: Sequence[str], trace: Trace, mo
     lock_path(folder, "model").write_text(lock_text(trace))
 
 
-def add_apps(session: Session, workspace: Path, targets: Sequence[str], count: int) -> Any:
+def add_apps(session: RuntimeSession, workspace: Path, targets: Sequence[str], count: int) -> Any:
     """Generates apps one after another; each `next` after a number of apps brings that many."""
     generator = Generator(session.runtime.index, session.kernels)
     tracer = tracer_digest()
@@ -140,7 +140,7 @@ def add_apps(session: Session, workspace: Path, targets: Sequence[str], count: i
         name, model = f"app{number:04}", f"model {number}".encode()
         identity = TraceIdentity(
             model=hashlib.sha256(model).hexdigest(),
-            runtime=session.workspace.config.runtime.tree,
+            runtime=session.workspace.config.pins["default"].tree,
             inputs="bundled",
             backends=session.backends,
             tracer=tracer,
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str]) -> int:
     counts = sorted(map(int, chosen.apps.split(",")))
     context = make_context(argparse.Namespace(workspace=str(HERE.parent)), os.environ, Path.cwd())
     ensure_folder(context.state, "state")
-    session = Session(context, print)
+    session = Session(context, print).default
     assert session.runtime
     with tempfile.TemporaryDirectory(dir=context.state, prefix="planning-") as name:
         workspace = Path(name) / "workspace"

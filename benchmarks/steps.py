@@ -21,7 +21,7 @@ from benchmarks.everywhere import everywhere_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.processes import CommandFailedError, run
 from orchestrator.build.links import library_name
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.context import Context
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.trace.lock import lock_path, parse_lock
@@ -52,7 +52,7 @@ class Bench:
     warm      zig's cache with libc++ in it
     """
 
-    user: Session
+    user: RuntimeSession
     folder: Path
     warm: Path
     options: Options
@@ -85,10 +85,12 @@ class Bench:
         shutil.copytree(self.warm, cache / "zig")
         return cache
 
-    def session(self, workspace: Path, cache: Path) -> Session:
+    def session(self, workspace: Path, cache: Path) -> RuntimeSession:
         """A session of this process in a scratch workspace."""
         state, dist = workspace / ".orchestrator", workspace / "dist"
-        return Session(Context(workspace, cache, state, dist, self.env(cache)), lambda _: None)
+        return Session(
+            Context(workspace, cache, state, dist, self.env(cache)), lambda _: None
+        ).default
 
     def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
         """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""

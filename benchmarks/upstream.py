@@ -24,7 +24,7 @@ import yaml
 
 from benchmarks.processes import Finished, run
 from benchmarks.sampling import allocate, every_kth, scale
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.pytorch.configure import write_configured_headers
 from orchestrator.pytorch.units import GENERATED, UpstreamUnit, upstream_units
@@ -115,7 +115,7 @@ def first_error(stderr: str) -> str:
 class Upstream:
     """A set-up copy of what upstream's build would have in its build folder."""
 
-    session: Session
+    session: RuntimeSession
     toolchain: ResolvedToolchain
     folder: Path
 

@@ -203,7 +203,7 @@ def _check_file_names(models: Sequence[Path]) -> None:
 
 def _read(session: Session, models: Sequence[Path], cwd: Path) -> tuple[NewModel, ...]:
     """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
-    pin = session.workspace.config.runtime
+    pin = session.workspace.config.pins[session.workspace.config.default_runtime]
     dialect = dialect_of(pin.pytorch)
     kernels = registry(whole_index(dialect, pin.tree), session.backends, dialect.keys)
     read, faults = list[NewModel](), list[OrchestratorError]()

@@ -150,7 +150,9 @@ def _failed(
 
 def _all_operators_bytes(session: Session, variant: Variant) -> int | None:
     """What the library of all operators has at the variant's flags, where it is known."""
-    whole = session.runtime.version.all_operators_bytes.get(abi_of(variant.label), {})
+    whole = session.of(variant.label.app).runtime.version.all_operators_bytes.get(
+        abi_of(variant.label), {}
+    )
     return whole.get(variant.app.optimize)
 
 
@@ -159,7 +161,7 @@ def _finish(
 ) -> _Finished:
     """Deliver a variant that has been linked: it is checked and run before it is in dist/."""
     mark_unproven(session, variant.label)
-    inputs = deliver_inputs(session, variant)
+    inputs = deliver_inputs(session.of(variant.label.app), variant)
     with (
         delivering(inputs, session.context.dist) as delivered,
         _telling_what_stays(session, variant.label, delivered),
@@ -195,7 +197,9 @@ def _prove(
         variant.traces,
         driver_path(session, variant.label),
         delivered.shared_library,
-        session.cpu_levels(abi_of(variant.label)) if delivered.manifest.kernels else (),
+        session.of(variant.label.app).cpu_levels(abi_of(variant.label))
+        if delivered.manifest.kernels
+        else (),
     )
     require_verified(str(variant.label), results)
     statuses = {result.status for result in results}
@@ -236,10 +240,11 @@ def _made_as(
     if own is None or own not in variant.app.config.targets:
         return None
     ran = Label(variant.label.app, own)
-    if not comparable(session, delivered, ran):
+    on = session.of(variant.label.app)
+    if not comparable(on, delivered, ran):
         return None
     host = next((v for v in variants if v.label == ran), None) or plan_variants(session, [ran])[0]
-    require_same_structure(session, variant.label, delivered, variant.objects, ran, host.objects)
+    require_same_structure(on, variant.label, delivered, variant.objects, ran, host.objects)
     return own
 
 

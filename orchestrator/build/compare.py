@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.binary.macho import read_archive
 from orchestrator.build.package import is_proven
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.deliver.manifest import MANIFEST, read_manifest
 from orchestrator.deliver.variant import Delivered
 from orchestrator.plan.graph import VariantObjects
@@ -15,7 +15,7 @@ from orchestrator.values.labels import Label
 from orchestrator.verify.structural import Structure, require_same, structure_of, wrappers_of
 
 
-def comparable(session: Session, delivered: Delivered, ran: Label) -> bool:
+def comparable(session: RuntimeSession, delivered: Delivered, ran: Label) -> bool:
     """Whether `ran` lies in dist/ and has run, and is cut for the same models as `delivered`."""
     theirs = _folder(session, ran)
     if not (theirs / MANIFEST).is_file():
@@ -25,7 +25,7 @@ def comparable(session: Session, delivered: Delivered, ran: Label) -> bool:
 
 
 def require_same_structure(
-    session: Session,
+    session: RuntimeSession,
     label: Label,
     delivered: Delivered,
     objects: VariantObjects,
@@ -54,7 +54,7 @@ def unregistered(objects: VariantObjects) -> frozenset[str]:
     return frozenset(name for pair in {*called, *request.resolved} for name in wrappers_of(*pair))
 
 
-def _folder(session: Session, label: Label) -> Path:
+def _folder(session: RuntimeSession, label: Label) -> Path:
     return session.context.dist / label.app / str(label.abi)
 
 

@@ -9,7 +9,7 @@ from orchestrator.build.package import common_fingerprint
 from orchestrator.build.plan import Variant, abi_of
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.public_headers import consumer_definitions, delivered_headers
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import AndroidFacts
 from orchestrator.deliver.manifest import (
     AndroidFact,
@@ -27,7 +27,7 @@ from orchestrator.values.config import ModelConfig
 from orchestrator.values.trace import Trace
 
 
-def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
+def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
     """What is delivered of a variant that has been linked, and what its manifest tells."""
     app, abi = variant.app, abi_of(variant.label)
     toolchain = session.toolchain(abi)
@@ -92,7 +92,7 @@ def deliver_inputs(session: Session, variant: Variant) -> DeliverInputs:
     )
 
 
-def _model(session: Session, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
+def _model(session: RuntimeSession, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
     info = session.model(app, model)
     call = info.bundled_call if model.inputs == "bundled" else declared_call(model.inputs[0])
     return ModelFact(
@@ -104,7 +104,7 @@ def _model(session: Session, app: App, model: ModelConfig, trace: Trace) -> Mode
     )
 
 
-def _kernels(session: Session, features: tuple[str, ...]) -> KernelsFact | None:
+def _kernels(session: RuntimeSession, features: tuple[str, ...]) -> KernelsFact | None:
     if not features or session.library is None:
         return None
     facts = session.library.facts

@@ -67,21 +67,23 @@ def carry_out(
     """
     cache = session.context.cache
     write_projections(cache / "projections", projections)
-    for text in shard_texts(session.runtime.facts.unity, graph.compiles.values()):
-        write_unit("unity", text, cache / "unity")
+    for rules in {runtime.facts.unity for runtime in session.prepared}:
+        for text in shard_texts(rules, graph.compiles.values()):
+            write_unit("unity", text, cache / "unity")
     present = _present(session, graph)
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     launched = launching(session, sorted(abis))
-    memory = session.runtime.version.memory
-    unit, heavy = memory.unit_mb * 10**6, memory.heavy_unit_mb * 10**6
+    memory = [runtime.version.memory for runtime in session.prepared]
+    unit = max(one.unit_mb for one in memory) * 10**6
+    heavy = max(one.heavy_unit_mb for one in memory) * 10**6
     allowed = limits(this_machine(), jobs, unit, heavy)
     text = ninja_text(
         with_headers(graph) if launched.texts else graph,
-        folders={**session.runtime.folders, **launched.folders},
+        folders={**session.folders, **launched.folders},
         toolchains={abi: _tools(session.toolchain(abi)) for abi in sorted(abis)},
         present=present,
         launchers=launched.texts,
-        heavy_cost=memory.heavy_cost,
+        heavy_cost=min(one.heavy_cost for one in memory),
         heavy_jobs=allowed.heavy_jobs,
         python=sys.executable,
     )
@@ -120,8 +122,8 @@ def stored_name(session: Session, output: str) -> str:
     """What the store calls an object or precompiled header (`$state/...`, `$pch/...`)."""
     if output.startswith("$state/"):
         return output.removeprefix("$state/")
-    state = session.context.state
-    return f"{os.path.relpath(session.fill('$pch'), state)}/{output.removeprefix('$pch/')}"
+    folder, _, name = output.partition("/")
+    return f"{os.path.relpath(session.fill(folder), session.context.state)}/{name}"
 
 
 def _present(session: Session, graph: ActionGraph) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.select.why import Explainer, of_selection, overloads
 from orchestrator.values.labels import Label
@@ -37,8 +37,12 @@ def why(session: Session, label: Label, subject: str) -> Answer:
 
     Raises UnknownSubjectError, and what reading traces and planning raise.
     """
-    index = session.runtime.index
     (variant,) = plan_variants(session, [label], generate=False)
+    return _answer(session.of(label.app), label, variant, subject)
+
+
+def _answer(session: RuntimeSession, label: Label, variant: Variant, subject: str) -> Answer:
+    index = session.runtime.index
     explainer = _explainer(session, variant)
     if operators := overloads(subject, session.kernels.by_operator):
         lines = explainer.operators(operators, variant.traces)
@@ -55,7 +59,7 @@ def why(session: Session, label: Label, subject: str) -> Answer:
     return Answer(label, subject, tuple(lines))
 
 
-def _explainer(session: Session, variant: Variant) -> Explainer:
+def _explainer(session: RuntimeSession, variant: Variant) -> Explainer:
     kernels = session.kernels_for(variant.selection.root_operators)
     spec = variant.objects.plan.spec
     return Explainer(
@@ -67,7 +71,7 @@ def _explainer(session: Session, variant: Variant) -> Explainer:
     )
 
 
-def _unknown(session: Session, subject: str) -> UnknownSubjectError:
+def _unknown(session: RuntimeSession, subject: str) -> UnknownSubjectError:
     units = session.runtime.index.units
     inside = [unit.path for unit in units if unit.path.endswith(f"/{subject}")]
     tags = {tag for unit in units for tag in unit.tags}

@@ -106,11 +106,16 @@ def _python() -> Iterator[Path]:
 
 def _pins(session: Session) -> Iterator[Path]:
     """The declared paths to source trees; expanding them notes their variables."""
-    pin, context = session.workspace.config.runtime, session.context
+    context = session.context
     sources = [
-        *pin.sources,
-        *(source for one in pin.third_party.values() for source in one.sources),
-        *(source for one in pin.libraries.values() for source in one.sources),
+        source
+        for pin in (runtime.pin for runtime in session.prepared)
+        for sources in (
+            pin.sources,
+            *(one.sources for one in pin.third_party.values()),
+            *(one.sources for one in pin.libraries.values()),
+        )
+        for source in sources
     ]
     for source in sources:
         path = None if source.path is None else expand(source.path, context.root, context.env)
@@ -120,13 +125,13 @@ def _pins(session: Session) -> Iterator[Path]:
 
 def _runtime(session: Session) -> Iterator[Path]:
     """The marks by which the cache's trees are known to be whole, and what was made of them."""
-    runtime = session.runtime
-    trees = [runtime.fetched.tree, *runtime.fetched.libraries.values()]
-    for name, include in runtime.fetched.third_party.items():
-        below = Path(session.workspace.config.runtime.third_party[name].include)
-        trees.append(include.parents[len(below.parts) - 1])
-    yield from (tree / MARKER for tree in trees)
-    yield from (Path(runtime.folders[name]) for name in ("generated", "configured"))
+    for runtime in session.prepared:
+        trees = [runtime.fetched.tree, *runtime.fetched.libraries.values()]
+        for name, include in runtime.fetched.third_party.items():
+            below = Path(runtime.pin.third_party[name].include)
+            trees.append(include.parents[len(below.parts) - 1])
+        yield from (tree / MARKER for tree in trees)
+        yield from (runtime.generated, runtime.configured)
 
 
 def _linked(session: Session, graph: ActionGraph) -> Iterator[Path]:

@@ -65,8 +65,8 @@ def launching(session: Session, abis: Iterable[str]) -> Launching:
         HEADERS: str(_copy(cache / "native-headers", "**/*.h")),
     }
     env = folder_variables(launcher.command, str(cache))
-    if "zig" in session.runtime.folders:
-        library = _zig_link(cache, Path(session.runtime.folders["zig"]))
+    if "zig" in session.folders:
+        library = _zig_link(cache, Path(session.folders["zig"]))
         folders["zig"] = env["ZIG_LIB_DIR"] = str(library)
     return Launching(
         texts={abi: _text(launcher, toolchain) for abi, toolchain in toolchains.items()},

@@ -11,7 +11,7 @@ from orchestrator.libraries.declared import LibraryData, load_library
 from orchestrator.libraries.index import LibraryIndex, library_index_path, load_library_index
 from orchestrator.libraries.units import LibraryUnit, library_units
 from orchestrator.plan.libraries import LibraryFacts, library_facts
-from orchestrator.values.config import Processor, RuntimePin
+from orchestrator.values.config import Processor
 from orchestrator.values.fingerprint import fingerprint
 
 # Of a library's data, what no unit's code depends on.
@@ -57,9 +57,9 @@ class PreparedLibrary:
         return self._units[processor]
 
 
-def prepare_library(pin: RuntimePin, runtime: PreparedRuntime) -> PreparedLibrary | None:
-    """The library of which the workspace pins every tree; None where it does not."""
-    data = load_library()
+def prepare_library(runtime: PreparedRuntime) -> PreparedLibrary | None:
+    """The library of which every tree is pinned with a runtime; None where it is not."""
+    data, pin = load_library(), runtime.pin
     if not set(data.trees) <= set(pin.libraries):
         return None
     pinned = {name: pin.libraries[name].tree for name in sorted(data.trees)}

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.build.libraries import PreparedLibrary
 from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import SourceFact
@@ -30,7 +30,7 @@ _OURSELVES = "libtorch-orchestrator"
 
 
 def licences(
-    session: Session, abi: str, units: Collection[str], linked: Path | None
+    session: RuntimeSession, abi: str, units: Collection[str], linked: Path | None
 ) -> tuple[Licence, ...]:
     """The licences of a variant of these units, and of what its linker put into it.
 
@@ -86,7 +86,7 @@ def source_of(folder: Path, globs: Sequence[str]) -> SourceFact | None:
     return SourceFact(sha256=one or digest_files(folder, files), files=tuple(globs))
 
 
-def _of_runtime(session: Session, units: Collection[str]) -> Iterator[Licence]:
+def _of_runtime(session: RuntimeSession, units: Collection[str]) -> Iterator[Licence]:
     for rule in held_parts(session.runtime.version.licences, units):
         folder = _folder(session, rule.third_party)
         yield Licence(
@@ -98,7 +98,7 @@ def _of_runtime(session: Session, units: Collection[str]) -> Iterator[Licence]:
         )
 
 
-def _of_library(session: Session, units: Collection[str]) -> Iterator[Licence]:
+def _of_library(session: RuntimeSession, units: Collection[str]) -> Iterator[Licence]:
     """The parts of a library of kernels, where one of its units is linked."""
     library = session.library
     linked = [unit for unit in units if library and unit.startswith(tuple(_folders(library)))]
@@ -121,21 +121,21 @@ def _folders(library: PreparedLibrary) -> Iterator[str]:
     return (f"{tree}/" for tree in library.trees)
 
 
-def _source(session: Session, folder: Path, rule: LicenceRule) -> SourceFact:
+def _source(session: RuntimeSession, folder: Path, rule: LicenceRule) -> SourceFact:
     """What a part of PyTorch was compiled from: its files, or a tree that WORKSPACE pins."""
     if rule.files:
         found = source_of(folder, rule.files)
         assert found, f"{rule.component} has no file in the tree"
         return found
-    pin = session.workspace.config.runtime
+    pin = session.runtime.pin
     third_party = rule.third_party
     return SourceFact(sha256=pin.third_party[third_party].tree if third_party else pin.tree)
 
 
-def _folder(session: Session, third_party: str | None) -> Path:
+def _folder(session: RuntimeSession, third_party: str | None) -> Path:
     """The folder that a rule's texts are relative to; a header set's lies above its `include`."""
     fetched = session.runtime.fetched
     if third_party is None:
         return fetched.tree
-    include = session.workspace.config.runtime.third_party[third_party].include
+    include = session.runtime.pin.third_party[third_party].include
     return fetched.third_party[third_party].parents[len(PurePosixPath(include).parts) - 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import SELF_RELOCATED, SYSTEM_LIBRARIES
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.plan.graph import VariantObjects, native_compiles
@@ -69,7 +69,7 @@ def library_name(app: str) -> str:
 
 
 def links_of(
-    session: Session, app: str, label: str, objects: VariantObjects
+    session: RuntimeSession, app: str, label: str, objects: VariantObjects
 ) -> VariantLinks | StaticLinks:
     """The links of a release variant, of the form that its system's apps link."""
     abi = objects.plan.spec.abi
@@ -82,7 +82,9 @@ def _folder(app: str, abi: str) -> str:
     return f"$state/variants/{app}/{abi}"
 
 
-def variant_links(session: Session, app: str, label: str, objects: VariantObjects) -> VariantLinks:
+def variant_links(
+    session: RuntimeSession, app: str, label: str, objects: VariantObjects
+) -> VariantLinks:
     """The links of a release variant that is delivered with a shared library."""
     spec = objects.plan.spec
     folder = _folder(app, spec.abi)
@@ -148,10 +150,11 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
     return (*fold, *(SELF_RELOCATED if itself else ()))
 
 
-def _driver(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+def _driver(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     if session.toolchain(spec.abi).config.run == "none":
         return ()
-    return native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
+    compiles = native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
+    return tuple(map(session.placed, compiles))
 
 
 def _archive(output: str, spec: VariantSpec, objects: tuple[str, ...]) -> Link:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
 from orchestrator.build.prepare import PreparedRuntime, shipped_index
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, compile_spec
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
@@ -62,7 +62,7 @@ class UnitUnknownError(OrchestratorError):
 
 
 def make_index(
-    session: Session,
+    session: RuntimeSession,
     *,
     jobs: int | None,
     view: Callable[[Mapping[str, float], int], ProgressSink],
@@ -85,8 +85,8 @@ def make_index(
     require_known(only, bare)
     # Which units are op-bearing is what preprocessing tells; the others' objects are every app's.
     units = list(_mentions(session, spec, bare))
-    compiles = {u.path: index_unit(runtime.facts, spec, u) for u in units}
-    library, tracer = _natives(runtime, spec)
+    compiles = {u.path: session.placed(index_unit(runtime.facts, spec, u)) for u in units}
+    library, tracer = (tuple(map(session.placed, some)) for some in _natives(runtime, spec))
     every = [*compiles.values(), *library, *tracer]
     graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
     carried = carry_out(
@@ -144,7 +144,7 @@ def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
         )
 
 
-def index_spec(session: Session) -> VariantSpec:
+def index_spec(session: RuntimeSession) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
     first index is made without one."""
@@ -160,7 +160,7 @@ def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:
 
 
 def _mentions(
-    session: Session, spec: VariantSpec, units: Sequence[UnitFacts]
+    session: RuntimeSession, spec: VariantSpec, units: Sequence[UnitFacts]
 ) -> Iterable[UnitFacts]:
     """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
     session.say("preprocessing the units")
@@ -185,7 +185,7 @@ def _mentions(
         yield UnitFacts(unit.path, unit.cost, **asdict(found[unit.path]))
 
 
-def _preprocessor(session: Session, spec: VariantSpec, unit: UnitFacts) -> list[str]:
+def _preprocessor(session: RuntimeSession, spec: VariantSpec, unit: UnitFacts) -> list[str]:
     """The command that preprocesses a unit as its compilation would."""
     action = index_unit(session.runtime.facts, spec, unit)
     toolchain = session.toolchain(action.abi)
@@ -202,7 +202,7 @@ def _mentioned(argv: list[str], env: dict[str, str]) -> Mentions | str:
     return mentions_of(done.stdout.decode("utf-8", "replace"))
 
 
-def _entry(session: Session, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
+def _entry(session: RuntimeSession, library: Iterable[Compile], tracer: Iterable[Compile]) -> Entry:
     needed = undefined_symbols([Path(session.fill(c.object)) for c in library])
     recording = undefined_symbols([Path(session.fill(c.object)) for c in tracer])
     return Entry(needed, recording - needed)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
 from orchestrator.build.libraries import PreparedLibrary
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.build.variants import Wanted, spec_of
 from orchestrator.execute.ninja_run import NinjaResult, failure_error
 from orchestrator.index.attribution import build_index
@@ -43,7 +43,7 @@ class MadeLibraryIndex:
 
 
 def make_library_index(
-    session: Session,
+    session: RuntimeSession,
     library: PreparedLibrary,
     processor: Processor,
     *,
@@ -56,7 +56,8 @@ def make_library_index(
     wanted = Wanted("index", abi, everything, session.kernels, "release", "balanced")
     spec = replace(spec_of(session, wanted), entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
-    compiles = {one.unit: one for one in library_compiles(library.facts, spec, units)}
+    planned = library_compiles(library.facts, spec, units)
+    compiles = {one.unit: session.placed(one) for one in planned}
     _, result = _compiled(session, compiles.values(), "library_index", jobs, view)
     places = {name: session.fill(one.object) for name, one in compiles.items()}
     failed = {name for name in compiles if places[name] in result.failures}
@@ -75,7 +76,7 @@ def make_library_index(
 
 
 def _compiled(
-    session: Session,
+    session: RuntimeSession,
     compiles: Iterable[Compile],
     name: str,
     jobs: int | None,
@@ -109,7 +110,7 @@ class MadeFeatures:
 
 
 def make_features(
-    session: Session,
+    session: RuntimeSession,
     library: PreparedLibrary,
     *,
     jobs: int | None,
@@ -124,9 +125,10 @@ def make_features(
     wanted = Wanted("index", session.host, everything, session.kernels, "release", "size")
     spec = replace(spec_of(session, wanted), lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]
-    compiles = kernel_compiles(
+    planned = kernel_compiles(
         runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
     )
+    compiles = tuple(map(session.placed, planned))
     graph, result = _compiled(session, compiles, "library_kernels", jobs, view)
     if result.failures:
         log = session.context.state / "failures.log"

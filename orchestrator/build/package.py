@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.signing_key import signing_key
 from orchestrator.deliver.files import ForeignFolderError, sha256_of
 from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
@@ -89,7 +89,7 @@ def wanted_packages(app: App, session: Session) -> Mapping[PackageKind, tuple[st
 
 
 def common_fingerprint(
-    session: Session, app: App, traces: Sequence[Trace], selection: Selection
+    session: RuntimeSession, app: App, traces: Sequence[Trace], selection: Selection
 ) -> str:
     """Digest of what the app's variants for all ABIs are made of, whatever compiles them."""
     return fingerprint(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.build.execute import object_store, stored_name
 from orchestrator.build.links import VariantLinks, links_of
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import Wanted, hot_units, plan_all
 from orchestrator.build.verify import read_traces
 from orchestrator.load.declared import App
@@ -37,11 +37,22 @@ class Variant:
 def plan_variants(
     session: Session, labels: Sequence[Label], *, generate: bool = True
 ) -> tuple[Variant, ...]:
-    """Plan every label; all selections come from the committed traces.
+    """Plan every label, in the order given; all selections come from the committed traces.
 
     generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what planning raises.
     """
+    found = dict[Label, Variant]()
+    for name in sorted({session.workspace.apps[label.app].runtime for label in labels}):
+        own = [label for label in labels if session.workspace.apps[label.app].runtime == name]
+        found |= _plan_on(session.on(name), own, generate)
+    return tuple(found[label] for label in labels)
+
+
+def _plan_on(
+    session: RuntimeSession, labels: Sequence[Label], generate: bool
+) -> dict[Label, Variant]:
+    """The variants of one runtime's apps."""
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
     roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
     called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
@@ -82,8 +93,8 @@ def plan_variants(
         ],
         generate=generate,
     )
-    return tuple(
-        Variant(
+    return {
+        label: Variant(
             label=label,
             app=session.workspace.apps[label.app],
             traces=traces[label.app],
@@ -92,7 +103,7 @@ def plan_variants(
             links=links_of(session, label.app, str(label), planned[str(label)]),
         )
         for label in labels
-    )
+    }
 
 
 def apps_of(labels: Iterable[Label]) -> list[str]:

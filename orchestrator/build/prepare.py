@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from orchestrator.pytorch.generated import generate_sources, generated_identity
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.tree import TreeRules
+from orchestrator.values.config import RuntimePin, ThirdPartyPin
 from orchestrator.values.fingerprint import fingerprint, text_digest
 
 NATIVE = Path(__file__).parent.parent / "native"
@@ -49,15 +50,22 @@ Progress = Callable[[str], None]
 class PreparedRuntime:
     """A runtime on this machine, ready to plan and compile with.
 
+    name      as WORKSPACE has it
+    pin       what it pins by that name
     folders   ninja variable -> absolute folder
+    renamed   variables of all runtimes' actions -> its own, where its folders are not the default's
     facts     what the planner needs besides the index
     native    digest of our own C and C++ sources
     """
 
+    name: str
+    pin: RuntimePin
     dialect: Dialect
     fetched: FetchedRuntime
     generated: Path
+    configured: Path
     folders: dict[str, str]
+    renamed: Mapping[str, str]
     facts: RuntimeFacts
     native: str
 
@@ -105,9 +113,11 @@ def whole_index(dialect: Dialect, tree: str) -> RuntimeIndex:
     )
 
 
-def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) -> PreparedRuntime:
-    """Fetch, generate and configure what the workspace pins; quick when it is all there."""
-    pin = workspace.config.runtime
+def prepare_runtime(
+    workspace: Workspace, name: str, context: Context, progress: Progress
+) -> PreparedRuntime:
+    """Fetch, generate and configure what the workspace pins by a name; quick when all is there."""
+    pin = workspace.config.pins[name]
     dialect = dialect_of(pin.pytorch)
     version = dialect.facts
     fetched = fetch_runtime(pin, context, progress)
@@ -124,16 +134,17 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
         "configured": str(configured),
         "native": str(NATIVE),
     }
-    for name, include in fetched.third_party.items():
-        folders[f"third_party_{name}"] = str(include)
+    for one, include in fetched.third_party.items():
+        folders[f"third_party_{one}"] = str(include)
     # A precompiled header holds the paths of what it was made from: none is a workspace's own.
-    read = {name: folders[name] for name in sorted(folders) if name != "state"}
+    read = {one: folders[one] for one in sorted(folders) if one != "state"}
     folders["pch"] = str(context.state / "pch" / fingerprint(read)[:12])
     library = zig_library()
     if library is not None:
         folders["zig"] = str(library)
-    for name, tree in fetched.libraries.items():
-        folders[f"library_{name}"] = str(tree)
+    for one, tree in fetched.libraries.items():
+        folders[f"library_{one}"] = str(tree)
+    renamed = own_variables(name, pin, workspace.config.pins[workspace.config.default_runtime])
     units = runtime_units(fetched.tree, version)
     facts = RuntimeFacts(
         dialect=dialect,
@@ -168,7 +179,45 @@ def prepare_runtime(workspace: Workspace, context: Context, progress: Progress) 
             for one in own_units(dialect)
         },
     )
-    return PreparedRuntime(dialect, fetched, generated, folders, facts, native_digest())
+    return PreparedRuntime(
+        name=name,
+        pin=pin,
+        dialect=dialect,
+        fetched=fetched,
+        generated=generated,
+        configured=configured,
+        folders={renamed.get(one, one): folder for one, folder in folders.items()},
+        renamed=renamed,
+        facts=facts,
+        native=native_digest(),
+    )
+
+
+def own_variables(name: str, pin: RuntimePin, default: RuntimePin) -> dict[str, str]:
+    """Which folders of a runtime are not the default runtime's: variable -> its own variable.
+
+    What two runtimes have alike has one variable, so that their equal actions are one action.
+    """
+    other = list[str]()
+    if (pin.pytorch, pin.tree) != (default.pytorch, default.tree):
+        other += ["tree", "generated", "configured"]
+    other += [
+        f"third_party_{one}"
+        for one, its in pin.third_party.items()
+        if one not in default.third_party or _place(its) != _place(default.third_party[one])
+    ]
+    other += [
+        f"library_{one}"
+        for one, its in pin.libraries.items()
+        if one not in default.libraries or its.tree != default.libraries[one].tree
+    ]
+    if other:  # a precompiled header is of all that it has read
+        other.append("pch")
+    return {one: f"{one}_{name}" for one in other}
+
+
+def _place(pin: ThirdPartyPin) -> tuple[str, str]:
+    return pin.tree, pin.include
 
 
 def looked_up(version: VersionData) -> dict[str, frozenset[str]]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.headers import HeaderFile, headers_from_depfile
 from orchestrator.errors import OrchestratorError
@@ -31,7 +31,7 @@ class ProbeFailedError(OrchestratorError):
     """The header probe does not compile with a toolchain."""
 
 
-def delivered_headers(session: Session, abi: str) -> tuple[HeaderFile, ...]:
+def delivered_headers(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
     """PyTorch's headers for the C++ API; found once for a runtime and toolchain, then cached.
 
     Raises ProbeFailedError.
@@ -74,7 +74,7 @@ def _digest(listed: object) -> str:
     return fingerprint({"headers": listed})
 
 
-def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
+def consumer_definitions(session: RuntimeSession, abi: str) -> tuple[str, ...]:
     """`NAME` or `NAME=value`: what a C++ consumer must define."""
     flags = _unit_flags(session, abi)
     return tuple(
@@ -86,12 +86,12 @@ def consumer_definitions(session: Session, abi: str) -> tuple[str, ...]:
     )
 
 
-def _flags(session: Session, abi: str) -> list[str]:
+def _flags(session: RuntimeSession, abi: str) -> list[str]:
     flags = _unit_flags(session, abi)
     return [_for_consumer(session, f) for f in (*session.toolchain(abi).compile_flags, *flags)]
 
 
-def _unit_flags(session: Session, abi: str) -> tuple[str, ...]:
+def _unit_flags(session: RuntimeSession, abi: str) -> tuple[str, ...]:
     return unit_flags(
         session.runtime.dialect.flags,
         language="c++",
@@ -103,19 +103,19 @@ def _unit_flags(session: Session, abi: str) -> tuple[str, ...]:
     )
 
 
-def _roots(session: Session, abi: str) -> dict[str, str]:
+def _roots(session: RuntimeSession, abi: str) -> dict[str, str]:
     flags = session.runtime.dialect.flags
     of_toolchain = own_folders(session.toolchain(abi).compile_flags)
     folders = (*of_toolchain, *(f for f in flags.include if f not in flags.unexported))
     return {_for_consumer(session, f): "ATen" if f.endswith("/ATen") else "" for f in folders}
 
 
-def _for_consumer(session: Session, text: str) -> str:
+def _for_consumer(session: RuntimeSession, text: str) -> str:
     """Consumers read their own selection header: ours refers to a file that is not delivered."""
     return session.fill(text.replace("$native/selection", "$native/consumer"))
 
 
-def _depfile(session: Session, abi: str, flags: list[str]) -> str:
+def _depfile(session: RuntimeSession, abi: str, flags: list[str]) -> str:
     argv = [str(session.toolchain(abi).cxx), *flags, "-M", str(_PROBE)]
     env = compiler_environment(session.context.cache, session.context.env, session.context.state)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""One invocation's view of the workspace: declarations, runtime, toolchains, models.
+"""One invocation's view of the workspace: declarations, runtimes, toolchains, models.
 
 Everything here is found on first use and kept, so that quick verbs pay for nothing that they do not
 need.
@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import get_args
@@ -37,6 +37,7 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
 )
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.plan.own_folders import in_own_folders
 from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.versions import VersionData
@@ -44,6 +45,7 @@ from orchestrator.select.backends import reachable_backends, tensor_kinds
 from orchestrator.select.closure import Registry, registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.form import Vocabulary
+from orchestrator.values.action import Compile
 from orchestrator.values.config import KernelPart, ModelConfig, ToolchainConfig
 from orchestrator.values.operators import Arguments, OperatorName
 from orchestrator.values.trace import TraceIdentity
@@ -53,56 +55,19 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 @dataclass
 class Session:
-    """Lazily found facts of one invocation; `say` takes a line of progress."""
+    """Lazily found facts of one invocation that hold for every runtime; `say` takes a line of
+    progress. What hangs on a runtime is asked of `on` one, or `of` the app that is cut from it."""
 
     context: Context
     say: Callable[[str], None]
     _toolchains: dict[str, ResolvedToolchain] = field(default_factory=dict)
     _running: dict[str, Running] = field(default_factory=dict)
-    _kernels: dict[tuple[str, ...], Registry] = field(default_factory=dict)
-    _models: dict[Path, ModelInfo] = field(default_factory=dict)
+    _prepared: dict[str, PreparedRuntime] = field(default_factory=dict)
+    _on: dict[str, RuntimeSession] = field(default_factory=dict)
 
     @cached_property
     def workspace(self) -> Workspace:
         return load_workspace(self.context.root, self.context.env)
-
-    @cached_property
-    def runtime(self) -> PreparedRuntime:
-        ensure_folder(self.context.cache, "cache")
-        ensure_folder(self.context.state, "state")
-        note_workspace(self.context.cache, self.context.root)
-        return prepare_runtime(self.workspace, self.context, self.say)
-
-    def prepare(self) -> None:
-        """Fetch and generate what `runtime` needs, before a command takes the workspace's lock."""
-        _ = self.runtime
-
-    @cached_property
-    def library(self) -> PreparedLibrary | None:
-        """The library of kernels that the workspace pins, if it does."""
-        return prepare_library(self.workspace.config.runtime, self.runtime)
-
-    def library_index(self, abi: str) -> LibraryIndex | None:
-        """The library's index for an ABI, where there is one. Raises IndexUnreadableError."""
-        processor = self.workspace.toolchains[abi].config.processor
-        return None if self.library is None else self.library.index(processor)
-
-    def cpu_levels(self, abi: str) -> tuple[str, ...]:
-        """The lower levels of an ABI's processors that the library's kernels are chosen by."""
-        if self.library is None:
-            return ()
-        return self.library.data.levels.get(self.workspace.toolchains[abi].config.processor, ())
-
-    def asked_features(
-        self, abi: str, app: str, root_operators: Collection[str], called: Collection[str]
-    ) -> frozenset[str] | None:
-        """The kernels that call a library, of those that operators ask for, which models name or
-        have called; None where the app's variant for the ABI has none, whatever it computes."""
-        parts = self.kernel_parts(app)
-        shipped = load_entries(self.runtime.dialect)
-        if not parts or not shipped or self.library_index(abi) is None:
-            return None
-        return asked_by_operators(root_operators, called, parts)
 
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
         """What an app wants a library's kernels for."""
@@ -112,57 +77,12 @@ class Session:
         return frozenset(get_args(KernelPart) if choice == "auto" else choice)
 
     @cached_property
-    def planner(self) -> Planner:
-        return Planner(self.runtime.index, self.runtime.facts)
-
-    @cached_property
     def tracer(self) -> str:
         return tracer_digest()
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """What traces may name: all that the runtime has, under any backend."""
-        return vocabulary_of(self.runtime.index, self.runtime.version)
-
-    @cached_property
-    def tag_users(self) -> Mapping[str, tuple[str, ...]]:
-        """Kernel tag -> the units that mention it."""
-        users: dict[str, list[str]] = {}
-        for unit in self.runtime.index.units:
-            for tag in unit.tags:
-                users.setdefault(tag, []).append(unit.path)
-        return {tag: tuple(paths) for tag, paths in users.items()}
 
     @property
     def backends(self) -> tuple[str, ...]:
         return self.workspace.config.defaults.backends
-
-    @cached_property
-    def kernels(self) -> Registry:
-        return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
-
-    @cached_property
-    def _arguments(self) -> Mapping[str, Arguments]:
-        return argument_counts(Path(self.runtime.folders["tree"]))
-
-    def kernels_for(self, root_operators: Iterable[str]) -> Registry:
-        """The registrations that models with these root operators can reach."""
-        backends = reachable_backends(self.backends, root_operators)
-        if backends not in self._kernels:
-            keys = self.runtime.dialect.keys
-            self._kernels[backends] = registry(self.runtime.index, backends, keys)
-        return self._kernels[backends]
-
-    def cut_units(self, root_operators: Iterable[str]) -> frozenset[str]:
-        """The units that no tensor of models with these root operators can enter."""
-        kinds = tensor_kinds(root_operators)
-        return frozenset(r.unit for r in self.runtime.version.cuts if r.unless not in kinds)
-
-    def lean_units(self, root_operators: Iterable[str]) -> frozenset[str]:
-        """The units of which models with these root operators need less: see `include`."""
-        roots = frozenset(root_operators)
-        rules = self.runtime.version.include
-        return frozenset(r.unit for r in rules if r.unless and roots.isdisjoint(r.unless))
 
     @cached_property
     def own_abi(self) -> str | None:
@@ -198,11 +118,136 @@ class Session:
             self._running[abi] = toolchain.running(self.context.cache, self.say)
         return self._running[abi]
 
+    def on(self, name: str) -> RuntimeSession:
+        """The invocation with the runtime that WORKSPACE pins by this name."""
+        if name not in self._on:
+            shared = {one.name: getattr(self, one.name) for one in fields(Session)}
+            self._on[name] = RuntimeSession(**shared, name=name)
+            self._on[name].workspace = self.workspace
+        return self._on[name]
+
+    def of(self, app: str) -> RuntimeSession:
+        """The invocation with an app's runtime."""
+        return self.on(self.workspace.apps[app].runtime)
+
+    @property
+    def default(self) -> RuntimeSession:
+        """The invocation with the runtime of apps that name none."""
+        return self.on(self.workspace.config.default_runtime)
+
+    def prepare(self, apps: Iterable[str]) -> None:
+        """Fetch and generate what the apps' runtimes need, before a command takes the workspace's
+        lock."""
+        for name in sorted({self.workspace.apps[app].runtime for app in apps}):
+            _ = self.on(name).runtime
+
+    @property
+    def prepared(self) -> tuple[PreparedRuntime, ...]:
+        """The runtimes that were asked for so far, by name."""
+        return tuple(self._prepared[name] for name in sorted(self._prepared))
+
+    @property
+    def folders(self) -> Mapping[str, str]:
+        """Ninja variable -> folder of this machine, of the runtimes that were asked for."""
+        if len(self._prepared) == 1:  # nearly always, and asked for each object of a plan
+            return next(iter(self._prepared.values())).folders
+        return {one: path for runtime in self.prepared for one, path in runtime.folders.items()}
+
     def fill(self, text: str) -> str:
         """A text with its `$variables` (folders of this machine) filled in."""
-        folders = self.runtime.folders
+        folders = self.folders
         # in one pass: a folder's own name may hold what looks like a variable
         return _VARIABLE.sub(lambda match: folders.get(match[1], match[0]), text)
+
+
+@dataclass
+class RuntimeSession(Session):
+    """An invocation with one of the runtimes that WORKSPACE pins, by its `name`."""
+
+    name: str = field(kw_only=True)
+    _kernels: dict[tuple[str, ...], Registry] = field(default_factory=dict)
+    _models: dict[Path, ModelInfo] = field(default_factory=dict)
+
+    @cached_property
+    def runtime(self) -> PreparedRuntime:
+        ensure_folder(self.context.cache, "cache")
+        ensure_folder(self.context.state, "state")
+        note_workspace(self.context.cache, self.context.root)
+        found = prepare_runtime(self.workspace, self.name, self.context, self.say)
+        self._prepared[self.name] = found
+        return found
+
+    @cached_property
+    def library(self) -> PreparedLibrary | None:
+        """The library of kernels that is pinned with it, if one is."""
+        return prepare_library(self.runtime)
+
+    def library_index(self, abi: str) -> LibraryIndex | None:
+        """The library's index for an ABI, where there is one. Raises IndexUnreadableError."""
+        processor = self.workspace.toolchains[abi].config.processor
+        return None if self.library is None else self.library.index(processor)
+
+    def cpu_levels(self, abi: str) -> tuple[str, ...]:
+        """The lower levels of an ABI's processors that the library's kernels are chosen by."""
+        if self.library is None:
+            return ()
+        return self.library.data.levels.get(self.workspace.toolchains[abi].config.processor, ())
+
+    def asked_features(
+        self, abi: str, app: str, root_operators: Collection[str], called: Collection[str]
+    ) -> frozenset[str] | None:
+        """The kernels that call a library, of those that operators ask for, which models name or
+        have called; None where the app's variant for the ABI has none, whatever it computes."""
+        parts = self.kernel_parts(app)
+        shipped = load_entries(self.runtime.dialect)
+        if not parts or not shipped or self.library_index(abi) is None:
+            return None
+        return asked_by_operators(root_operators, called, parts)
+
+    @cached_property
+    def planner(self) -> Planner:
+        return Planner(self.runtime.index, self.runtime.facts)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What traces may name: all that the runtime has, under any backend."""
+        return vocabulary_of(self.runtime.index, self.runtime.version)
+
+    @cached_property
+    def tag_users(self) -> Mapping[str, tuple[str, ...]]:
+        """Kernel tag -> the units that mention it."""
+        users: dict[str, list[str]] = {}
+        for unit in self.runtime.index.units:
+            for tag in unit.tags:
+                users.setdefault(tag, []).append(unit.path)
+        return {tag: tuple(paths) for tag, paths in users.items()}
+
+    @cached_property
+    def kernels(self) -> Registry:
+        return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
+
+    @cached_property
+    def _arguments(self) -> Mapping[str, Arguments]:
+        return argument_counts(Path(self.runtime.folders["tree"]))
+
+    def kernels_for(self, root_operators: Iterable[str]) -> Registry:
+        """The registrations that models with these root operators can reach."""
+        backends = reachable_backends(self.backends, root_operators)
+        if backends not in self._kernels:
+            keys = self.runtime.dialect.keys
+            self._kernels[backends] = registry(self.runtime.index, backends, keys)
+        return self._kernels[backends]
+
+    def cut_units(self, root_operators: Iterable[str]) -> frozenset[str]:
+        """The units that no tensor of models with these root operators can enter."""
+        kinds = tensor_kinds(root_operators)
+        return frozenset(r.unit for r in self.runtime.version.cuts if r.unless not in kinds)
+
+    def lean_units(self, root_operators: Iterable[str]) -> frozenset[str]:
+        """The units of which models with these root operators need less: see `include`."""
+        roots = frozenset(root_operators)
+        rules = self.runtime.version.include
+        return frozenset(r.unit for r in rules if r.unless and roots.isdisjoint(r.unless))
 
     def model(self, app: App, model: ModelConfig) -> ModelInfo:
         """The model's facts, read and checked against the runtime.
@@ -227,11 +272,22 @@ class Session:
         """What a trace of this model, made now, would depend on."""
         return TraceIdentity(
             model=hashlib.sha256(app.model_path(model).read_bytes()).hexdigest(),
-            runtime=self.workspace.config.runtime.tree,
+            runtime=self.workspace.config.pins[self.name].tree,
             inputs=inputs_digest(model),
             backends=self.backends,
             tracer=self.tracer,
         )
+
+    @property
+    def folders(self) -> Mapping[str, str]:
+        """As for all; where its own folder differs from the default's, its own."""
+        renamed = self.runtime.renamed
+        every = super().folders
+        return {**every, **{one: every[its] for one, its in renamed.items()}} if renamed else every
+
+    def placed(self, action: Compile) -> Compile:
+        """A planned compilation, with the variables that ninja has for the runtime's folders."""
+        return in_own_folders(action, self.runtime.renamed)
 
 
 def require_loadable(info: ModelInfo, kernels: Registry, version: VersionData) -> None:

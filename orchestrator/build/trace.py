@@ -14,13 +14,13 @@ from typing import Any
 
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
 from orchestrator.build.links import executable_links
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import Wanted, hot_units, plan_all
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
-from orchestrator.plan.graph import action_graph
+from orchestrator.plan.graph import VariantObjects, action_graph
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
@@ -97,8 +97,11 @@ def trace_apps(
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
     LapackMissingError, and what models, planning and compiling raise.
     """
-    wanted = [_wanted(session, app, all_operators) for app in apps]
-    variants = plan_all(session, wanted)
+    variants = dict[str, VariantObjects]()
+    for name in sorted({app.runtime for app in apps}):
+        on = session.on(name)
+        own = (app for app in apps if app.runtime == name)
+        variants |= plan_all(on, [_wanted(on, app, all_operators) for app in own])
     links = {
         label: executable_links(f"$state/tracers/{label}", objects)
         for label, objects in variants.items()
@@ -120,12 +123,12 @@ def trace_apps(
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
         tracer = session.fill(links[app.name][0].output)
-        models = tuple(_trace_models(session, app, tracer, write))
+        models = tuple(_trace_models(session.of(app.name), app, tracer, write))
         traced.append(TracedApp(app, models, count_units(objects.compiles), compiled))
     return tuple(traced)
 
 
-def _wanted(session: Session, app: App, all_operators: bool) -> Wanted:
+def _wanted(session: RuntimeSession, app: App, all_operators: bool) -> Wanted:
     if all_operators:
         kernels, cut = session.kernels, frozenset[str]()
         selection = everything(session.runtime.index, kernels)
@@ -141,7 +144,7 @@ def _wanted(session: Session, app: App, all_operators: bool) -> Wanted:
 
 
 def tracer_selection(
-    session: Session, kernels: Registry, requester: str, roots: Set[str]
+    session: RuntimeSession, kernels: Registry, requester: str, roots: Set[str]
 ) -> Selection:
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
     index, runtime = session.runtime.index, session.runtime
@@ -159,7 +162,9 @@ def tracer_selection(
     )
 
 
-def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Iterable[TracedModel]:
+def _trace_models(
+    session: RuntimeSession, app: App, tracer: str, write: bool
+) -> Iterable[TracedModel]:
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
         results = _results(session, app, model, tracer)
@@ -182,7 +187,7 @@ def _trace_models(session: Session, app: App, tracer: str, write: bool) -> Itera
         yield TracedModel(trace, changes, uncompared(runs), misfits)
 
 
-def scales(session: Session) -> Scales:
+def scales(session: RuntimeSession) -> Scales:
     """What the kernels of a model are weighed with."""
     index = session.runtime.index
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
@@ -196,7 +201,7 @@ def scales(session: Session) -> Scales:
 
 
 def _results(
-    session: Session, app: App, model: ModelConfig, tracer: str
+    session: RuntimeSession, app: App, model: ModelConfig, tracer: str
 ) -> list[Mapping[str, Any]]:
     """What the model gave in its repeated runs; the first one's recording is the trace."""
 
@@ -213,7 +218,7 @@ def _results(
 
 
 def _checked(
-    session: Session, app: App, model: ModelConfig, run: DriverRun, fill: int | None
+    session: RuntimeSession, app: App, model: ModelConfig, run: DriverRun, fill: int | None
 ) -> Mapping[str, Any]:
     """The tracer's result.
 

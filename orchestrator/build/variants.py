@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from orchestrator.build.prepare import NATIVE
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession
 from orchestrator.codegen.registrations import generate_registrations, planned_registrations
 from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.codegen.units import write_unit
@@ -38,6 +38,7 @@ from orchestrator.plan.graph import (
     threads_compile,
 )
 from orchestrator.plan.libraries import library_compiles
+from orchestrator.plan.own_folders import objects_in_own_folders
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry
 from orchestrator.values.action import Compile
@@ -102,9 +103,10 @@ class Wanted:
 
 
 def plan_all(
-    session: Session, wanted: Iterable[Wanted], *, generate: bool = True
+    session: RuntimeSession, wanted: Iterable[Wanted], *, generate: bool = True
 ) -> dict[str, VariantObjects]:
-    """Plans by label, with their registrations generated (one torchgen process for all).
+    """Plans by label of one runtime's variants, with their registrations generated (one torchgen
+    process for all).
 
     generate: without, registrations that are not there yet are planned by stand-ins.
     """
@@ -147,10 +149,13 @@ def plan_all(
         )
         for label, plan in plans.items()
     }
-    return {label: _kept(session, objects) for label, objects in planned.items()}
+    return {
+        label: objects_in_own_folders(_kept(session, objects), runtime.renamed)
+        for label, objects in planned.items()
+    }
 
 
-def _kernels(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     """Our sources that call the library, of the variant's features."""
     if session.library is None:
         return ()
@@ -160,7 +165,7 @@ def _kernels(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     )
 
 
-def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
+def _library(session: RuntimeSession, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
     """The library's units that the variant's features need, and the bytes of what they need."""
     index = session.library_index(spec.abi) if spec.features else None
     if index is None or session.library is None:
@@ -176,7 +181,7 @@ def _library(session: Session, spec: VariantSpec) -> tuple[tuple[Compile, ...], 
     return (*library_compiles(facts, spec, others), threads), needs.bytes
 
 
-def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
+def _kept(session: RuntimeSession, objects: VariantObjects) -> VariantObjects:
     """The variant as it is where linkers can be told to keep registrations, else with anchors."""
     spec = objects.plan.spec
     if session.toolchain(spec.abi).links_shared:
@@ -187,7 +192,7 @@ def _kept(session: Session, objects: VariantObjects) -> VariantObjects:
     return anchored(objects, keeper)
 
 
-def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+def runtime_library(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     """Our parts of the C++ library for a shared library: none where its sources are not at hand;
     and what relocates it, where its linker packs the table for that.
 
@@ -209,7 +214,7 @@ def runtime_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     return (*parts, relocation_compile(spec, SELF_RELOCATION, native))
 
 
-def _cxx_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
+def _cxx_library(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     """The C++ library that is linked as an archive, where a toolchain brings its sources."""
     driver = session.toolchain(spec.abi).driver
     if driver.links_cxx_whole:
@@ -219,7 +224,7 @@ def _cxx_library(session: Session, spec: VariantSpec) -> tuple[Compile, ...]:
     return cxx_library_compiles(spec, driver.cxx_sources, "-Oz" if small else "-Os")
 
 
-def _java(session: Session, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
+def _java(session: RuntimeSession, spec: VariantSpec, app: str | None) -> tuple[Compile, ...]:
     """What is behind the Java API: in an app's library for Android."""
     if app is None or spec.system != "android":
         return ()
@@ -231,7 +236,7 @@ def _sources(plan: VariantPlan) -> tuple[str, ...]:
     return TRACER_SOURCES if plan.spec.purpose == "tracer" else LIBRARY_SOURCES
 
 
-def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
+def spec_of(session: RuntimeSession, wanted: Wanted) -> VariantSpec:
     """The specification that the planner wants."""
     spec = _bare_spec(session, wanted)
     if wanted.features is None:
@@ -246,7 +251,9 @@ def spec_of(session: Session, wanted: Wanted) -> VariantSpec:
     return _with_features(session, spec, wanted.features | more)
 
 
-def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]) -> VariantSpec:
+def _with_features(
+    session: RuntimeSession, spec: VariantSpec, features: frozenset[str]
+) -> VariantSpec:
     entries = load_entries(session.runtime.dialect)
     entry = runtime_symbols(entries[name] for name in features)
     asking = asked_by_units()
@@ -259,7 +266,7 @@ def _with_features(session: Session, spec: VariantSpec, features: frozenset[str]
     )
 
 
-def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
+def _bare_spec(session: RuntimeSession, wanted: Wanted) -> VariantSpec:
     """The specification without kernels that call a library."""
     entry = session.runtime.entry
     return replace(
@@ -268,7 +275,7 @@ def _bare_spec(session: Session, wanted: Wanted) -> VariantSpec:
     )
 
 
-def compile_spec(session: Session, wanted: Wanted) -> VariantSpec:
+def compile_spec(session: RuntimeSession, wanted: Wanted) -> VariantSpec:
     """How `wanted`'s units are compiled, without where planning starts: it asks for no index."""
     toolchain = session.toolchain(wanted.abi)
     return VariantSpec(
@@ -311,7 +318,7 @@ def identity_with_headers(toolchain: ResolvedToolchain) -> str:
     return fingerprint({"toolchain": toolchain.identity, "headers": headers})
 
 
-def precompiles(session: Session, toolchain: ResolvedToolchain) -> bool:
+def precompiles(session: RuntimeSession, toolchain: ResolvedToolchain) -> bool:
     """Precompiled headers are clang's here, and do not travel through a launcher."""
     return (
         session.workspace.config.precompiled_headers
@@ -320,7 +327,7 @@ def precompiles(session: Session, toolchain: ResolvedToolchain) -> bool:
     )
 
 
-def hot_units(session: Session, tags: Iterable[str]) -> frozenset[str]:
+def hot_units(session: RuntimeSession, tags: Iterable[str]) -> frozenset[str]:
     """The units that hold the kernels of hot tags.
 
     Headers bring a few tags into many units; a tag that more than `_FEW` units mention says nothing

@@ -41,14 +41,17 @@ def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
     TraceUnknownError.
     """
+    on = session.of(app.name)
+    runtimes = {pin.tree: name for name, pin in session.workspace.config.pins.items()}
     return tuple(
         read_lock(
             app.folder,
             model.name,
-            session.trace_identity(app, model),
+            on.trace_identity(app, model),
             f"//apps/{app.name}",
             session.context.root,
-            session.vocabulary,
+            on.vocabulary,
+            runtimes,
         )
         for model in app.config.models
     )
@@ -83,7 +86,7 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
             seen=f"//apps/{manifest.app}:{manifest.abi}",
             hint=f"build the variant again: ./orchestrate build {label}",
         )
-    levels = session.cpu_levels(label.abi) if manifest.kernels is not None else ()
+    levels = session.of(label.app).cpu_levels(label.abi) if manifest.kernels is not None else ()
     traces = read_traces(session, app)
     return verify_library(session, app, label.abi, traces, driver, library, levels)
 

@@ -17,10 +17,10 @@ from orchestrator.trace.lock import lock_path, runs_path
 from orchestrator.values.config import ModelConfig, RuntimePin, WorkspaceConfig
 
 # Where things are and how many run at once: no object depends on it. Defaults are compared in the
-# apps that they end up in, the pin by its digests.
-_WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "defaults", "cache", "jobs"})
-# Of an app, what is told for each of its ABIs or models.
-_APP_NEUTRAL = frozenset({"models", "targets", "budgets"})
+# apps that they end up in, the pins by their digests.
+_WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "runtimes", "defaults", "cache", "jobs"})
+# Of an app, what is told for each of its ABIs or models, and by what its runtime is.
+_APP_NEUTRAL = frozenset({"models", "targets", "budgets", "runtime"})
 # Compared as the app has them in the end, whoever says so.
 _WITH_DEFAULTS = ("optimize", "selection", "kernels", "package_name", "maven_group")
 
@@ -55,7 +55,6 @@ def _workspace_reasons(head: Workspace, base: Workspace | None) -> tuple[str, ..
     if base is None:
         return ()
     names = [
-        *(f"runtime.{name}" for name in _pin_changes(base.config.runtime, head.config.runtime)),
         *_differences(base.config, head.config, _WORKSPACE_NEUTRAL),
         *(["defaults.backends"] if _backends(base.config) != _backends(head.config) else []),
     ]
@@ -89,9 +88,24 @@ def _job_reasons(head: Workspace, change: Change, app: App, abi: str) -> Iterato
     if old is None or abi not in old.config.targets:
         yield "new"
         return
+    yield from _runtime_reasons(head, change.base, old, app)
     yield from _toolchain_reasons(head, change.base, abi)
     yield from _app_reasons(old, app, abi)
     yield from _model_reasons(head, change, old, app)
+
+
+def _runtime_reasons(head: Workspace, base: Workspace, old: App, app: App) -> Iterator[str]:
+    """How what an app is cut from differs, whatever it is called."""
+    before, after = base.config.pins[old.runtime], head.config.pins[app.runtime]
+    names = list(_pin_changes(before, after))
+    if names and old.config.runtime != app.config.runtime:
+        yield f"{app.place.file}: runtime"
+        return
+    if names and old.runtime != app.runtime:
+        yield "WORKSPACE: defaults.runtime"
+        return
+    key = "runtime" if head.config.runtime else f"runtimes.{app.runtime}"
+    yield from (f"WORKSPACE: {key}.{name}" for name in names)
 
 
 def _toolchain_reasons(head: Workspace, base: Workspace, abi: str) -> Iterator[str]:

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     check_launcher(session)
     check_signing(session)
     with cache_in_use(context.cache, say):
-        session.prepare()
+        session.prepare(label.app for label in labels)
         with workspace_lock(context.state, not arguments.no_wait, say, "build"):
             forget(context.root)
             built = build(

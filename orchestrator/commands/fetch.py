@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from orchestrator.values.config import RuntimePin
 
 NAME = "fetch"
 HELP = """\
-Gets the PyTorch source tree that WORKSPACE pins, and its third-party headers, by the first of the
+Gets the PyTorch source trees that WORKSPACE pins, and what is pinned with them, by the first of the
 listed ways that works here; verifies them; and unpacks them once into the user's cache folder. What
 is there already is not fetched again. An interrupted fetch leaves nothing behind."""
 EXAMPLE = """\
@@ -48,18 +49,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Fetch and print; raises what `load_workspace` and `fetch_runtime` raise."""
-    pin = load_workspace(context.root, context.env).config.runtime
-    with disk_faults_told(context.cache, load_version(pin.pytorch).disk_mb):
+    config = load_workspace(context.root, context.env).config
+    pins = [config.pins[config.default_runtime]]
+    pins += [pin for pin in config.pins.values() if pin != pins[0]]
+    room = max(load_version(pin.pytorch).disk_mb for pin in pins)
+    with disk_faults_told(context.cache, room):
         ensure_folder(context.cache, "cache")
     progress = _quiet if arguments.quiet else _tell
     with cache_in_use(context.cache, progress):
-        fetched = fetch_runtime(pin, context, progress, verify=arguments.verify)
+        fetched = [
+            (pin, fetch_runtime(pin, context, progress, verify=arguments.verify)) for pin in pins
+        ]
         damaged = remove_damaged(context.cache) if arguments.verify else ()
         for path in damaged:
             progress(f"damaged, removed: {path}")
-        trees = _trees(pin, fetched)
+        trees = _trees(fetched)
     if arguments.json:
-        print(json.dumps({"pytorch": fetched.version, "trees": trees}, indent=2))
+        print(json.dumps({"pytorch": pins[0].pytorch, "trees": trees}, indent=2))
     else:
         for tree in trees:
             print(f"{tree['name']:<16}{tree['folder']}")
@@ -68,15 +74,18 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
-def _trees(pin: RuntimePin, fetched: FetchedRuntime) -> list[dict[str, Any]]:
-    """The trees' names, folders and markers, PyTorch's first."""
-    folders = {f"pytorch {fetched.version}": fetched.tree}
-    for name, include in sorted(fetched.third_party.items()):
-        depth = len(Path(pin.third_party[name].include).parts)
-        folders[name] = include.parents[depth - 1]
-    folders |= dict(sorted(fetched.libraries.items()))
+def _trees(fetched: Iterable[tuple[RuntimePin, FetchedRuntime]]) -> list[dict[str, Any]]:
+    """The trees' names, folders and markers, each runtime's PyTorch first."""
+    folders: dict[Path, str] = {}
+    for pin, runtime in fetched:
+        folders.setdefault(runtime.tree, f"pytorch {runtime.version}")
+        for name, include in sorted(runtime.third_party.items()):
+            depth = len(Path(pin.third_party[name].include).parts)
+            folders.setdefault(include.parents[depth - 1], name)
+        for name, folder in sorted(runtime.libraries.items()):
+            folders.setdefault(folder, name)
     trees = []
-    for name, folder in folders.items():
+    for folder, name in folders.items():
         marker = read_marker(folder)
         assert marker, "fetched just now"
         trees.append({"name": name, "folder": str(folder), **asdict(marker)})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import Toolchain, Workspace, expand
-from orchestrator.values.config import Emulator, Source
+from orchestrator.values.config import Emulator, RuntimePin, Source
 
 # PyTorch's source unpacked and generated (0.6 GB), and some apps' objects beside it.
 LEAST_SPACE: Final = 4 * 10**9
@@ -198,15 +199,13 @@ def _programs(machine: Machine) -> Iterator[Finding]:
 
 
 def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
-    runtime = workspace.config.runtime
-    third = sorted(runtime.third_party.items())
-    libraries = sorted(runtime.libraries.items())
-    pins = [
-        ("pytorch", runtime.pytorch, runtime.tree, runtime.sources),
-        *((name, name, pin.tree, pin.sources) for name, pin in third),
-        *((name, name, pin.tree, pin.sources) for name, pin in libraries),
-    ]
-    for name, stored_as, tree, sources in pins:
+    pins: dict[tuple[str, str], _Pin] = {}
+    for runtime, pin in workspace.config.pins.items():
+        for one in _pins_of(runtime, pin):
+            pins.setdefault((one.name, one.tree), one)
+    times = Counter(name for name, _ in pins)
+    for runtime, called, stored_as, tree, sources in pins.values():
+        name = called if times[called] == 1 else f"{called} ({runtime})"
         ways = [way for source in sources if (way := _way(source, workspace.root, machine))]
         fetched = machine.fetched(stored_as, tree)
         yield _finding(
@@ -215,6 +214,24 @@ def _sources(workspace: Workspace, machine: Machine) -> Iterator[Finding]:
             _EVERY,
             "install git or an apt client, or add a `path` to its sources in WORKSPACE",
         )
+
+
+class _Pin(NamedTuple):
+    """A pinned tree of a runtime, and its name in the cache."""
+
+    runtime: str
+    name: str
+    stored_as: str
+    tree: str
+    sources: tuple[Source, ...]
+
+
+def _pins_of(runtime: str, pin: RuntimePin) -> Iterator[_Pin]:
+    yield _Pin(runtime, "pytorch", pin.pytorch, pin.tree, pin.sources)
+    for name, third in sorted(pin.third_party.items()):
+        yield _Pin(runtime, name, name, third.tree, third.sources)
+    for name, library in sorted(pin.libraries.items()):
+        yield _Pin(runtime, name, name, library.tree, library.sources)
 
 
 def _way(source: Source, root: Path, machine: Machine) -> str | None:

@@ -8,8 +8,9 @@ from typing import get_args
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.libraries import PreparedLibrary
 from orchestrator.build.make_library_index import make_features, make_library_index
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.commands.jobs import add_jobs
+from orchestrator.commands.runtimes import add_runtime, chosen
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
@@ -39,13 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(Processor),
         help="make the index of this processor alone; default: all",
     )
+    add_runtime(parser)
     add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make what is asked for, and say what it holds."""
     say = speaker(arguments.quiet)
-    session = Session(context, say)
+    session = chosen(Session(context, say), arguments.runtime)
     check_launcher(session)
     with cache_in_use(context.cache, say):
         library = _pinned(session)
@@ -59,7 +61,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
-def _pinned(session: Session) -> PreparedLibrary:
+def _pinned(session: RuntimeSession) -> PreparedLibrary:
     if session.library is None:
         raise LibraryUnpinnedError(
             "WORKSPACE does not pin the library",
@@ -70,7 +72,7 @@ def _pinned(session: Session) -> PreparedLibrary:
 
 
 def _index(
-    session: Session,
+    session: RuntimeSession,
     library: PreparedLibrary,
     processor: Processor,
     arguments: argparse.Namespace,
@@ -90,7 +92,9 @@ def _index(
         print(f"  {unit} does not compile: left out")
 
 
-def _kernels(session: Session, library: PreparedLibrary, arguments: argparse.Namespace) -> None:
+def _kernels(
+    session: RuntimeSession, library: PreparedLibrary, arguments: argparse.Namespace
+) -> None:
     made = make_features(
         session,
         library,

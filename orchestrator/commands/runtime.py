@@ -8,6 +8,7 @@ from orchestrator.build.launch import check_launcher
 from orchestrator.build.make_index import make_index
 from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
+from orchestrator.commands.runtimes import add_runtime, chosen
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
@@ -34,16 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="index this unit anew, and no other; may be given again",
     )
+    add_runtime(parser)
     add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the index and say what it holds."""
     say = speaker(arguments.quiet)
-    session = Session(context, say)
+    session = chosen(Session(context, say), arguments.runtime)
     check_launcher(session)
     with cache_in_use(context.cache, say):
-        session.prepare()
+        _ = session.runtime
         with workspace_lock(context.state, True, say, "runtime index"):
             made = make_index(
                 session,

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
     check_launcher(session)
     with cache_in_use(context.cache, say):
-        session.prepare()
+        session.prepare(app.name for app in apps)
         with workspace_lock(context.state, True, say, "trace"):
             traced = trace_apps(
                 session,

@@ -13,8 +13,9 @@ from typing import Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
-from orchestrator.values.config import NAME, PATTERN_WORDS, System
-from orchestrator.values.names import did_you_mean_abi
+from orchestrator.load.yaml import PlaceIndex
+from orchestrator.values.config import NAME, PATTERN_WORDS, System, WorkspaceConfig
+from orchestrator.values.names import did_you_mean, did_you_mean_abi
 from orchestrator.values.packages import suitable_packages
 
 _FORMATS: Final[Mapping[System, str]] = {
@@ -36,6 +37,10 @@ class AppNameError(OrchestratorError):
 
 class UnknownTargetError(OrchestratorError):
     """A target that no toolchain offers."""
+
+
+class UnknownRuntimeError(OrchestratorError):
+    """A runtime that WORKSPACE does not pin."""
 
 
 class RepeatedError(OrchestratorError):
@@ -131,14 +136,17 @@ def check_apps(
     toolchains: Mapping[str, Toolchain],
     known: Collection[str],
     groups: Mapping[str, tuple[str, ...]],
+    runtimes: Collection[str],
 ) -> Iterator[OrchestratorError]:
     """Faults of all apps; `known` names the targets that have a file, whether or not it is right.
 
-    groups  target -> the ABIs that it stands for
+    groups    target -> the ABIs that it stands for
+    runtimes  names of those that WORKSPACE pins
     """
     owners: dict[str, App] = {}
     for app in apps.values():
         yield from _name(app)
+        yield from _runtime(app, runtimes)
         yield from _models(app)
         yield from _targets(app, known, groups)
         yield from _packages(app, toolchains, groups)
@@ -150,6 +158,33 @@ def check_apps(
                 seen=f"`{app.package_name}`, which is also //apps/{first.name}'s ({_named(first)})",
                 hint="give one of them another `package_name`",
             )
+
+
+def check_runtimes(config: WorkspaceConfig, places: PlaceIndex) -> Iterator[OrchestratorError]:
+    """Faults of WORKSPACE's default."""
+    name = config.defaults.runtime
+    if name is not None and name not in config.pins:
+        yield unknown_runtime(name, config.pins, places.value(("defaults", "runtime")))
+
+
+def _runtime(app: App, pinned: Collection[str]) -> Iterator[OrchestratorError]:
+    name = app.config.runtime
+    if name is not None and name not in pinned:
+        yield unknown_runtime(name, pinned, app.places.value(("runtime",)))
+
+
+def unknown_runtime(
+    name: str, pinned: Collection[str], place: Place | None = None
+) -> UnknownRuntimeError:
+    """The fault of a runtime that WORKSPACE does not pin."""
+    known = sorted(pinned)
+    return UnknownRuntimeError(
+        f"WORKSPACE pins no runtime {name}",
+        place=place,
+        expected=", ".join(known),
+        seen=name,
+        hint=did_you_mean(name, known, "pin it under `runtimes:` in WORKSPACE"),
+    )
 
 
 def _named(app: App) -> str:

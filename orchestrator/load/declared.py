@@ -34,6 +34,7 @@ class App:
     config: AppConfig
     place: Place
     optimize: Optimize
+    runtime: str
     selection: SelectionPolicy
     kernels: KernelChoice
     threads: int

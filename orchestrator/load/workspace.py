@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.checks import check_apps, check_groups, check_toolchain
+from orchestrator.load.checks import check_apps, check_groups, check_runtimes, check_toolchain
 from orchestrator.load.declared import App, Group, Toolchain, Workspace
 from orchestrator.load.groups import without_groups
 from orchestrator.load.validate import raise_all, right_part, validated
@@ -97,7 +97,7 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     of apps.
     """
     config, places = load_config(root)
-    errors: list[OrchestratorError] = []
+    errors: list[OrchestratorError] = [*check_runtimes(config, places)]
     toolchains, groups, known = _load_toolchains(root, errors)
     members = {name: group.config.members for name, group in sorted(groups.items())}
     faults: list[OrchestratorError] = []
@@ -106,7 +106,7 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
         app = _load_app(root, file, config, faults)
         if app:
             apps[app.name] = app
-    faults.extend(check_apps(apps, toolchains, known, members))
+    faults.extend(check_apps(apps, toolchains, known, members, config.pins))
     if errors:
         raise_all([*errors, *faults])
     broken: dict[str, tuple[OrchestratorError, ...]] = {}
@@ -133,7 +133,8 @@ def check_new_app(staged: Path, name: str, workspace: Workspace) -> None:
     known = {*workspace.toolchains, *workspace.groups}
     if app:
         apps = {**workspace.apps, name: app}
-        faults.extend(check_apps(apps, workspace.toolchains, known, workspace.groups))
+        pins = workspace.config.pins
+        faults.extend(check_apps(apps, workspace.toolchains, known, workspace.groups, pins))
     raise_all(faults)
 
 
@@ -331,6 +332,7 @@ def _load_app(
         config=part,
         place=_place(root, file),
         optimize=part.optimize or workspace.defaults.optimize,
+        runtime=part.runtime or workspace.default_runtime,
         kernels=part.kernels or workspace.defaults.kernels,
         threads=workspace.defaults.threads if part.threads is None else part.threads,
         selection=part.selection or workspace.defaults.selection,

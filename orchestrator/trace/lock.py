@@ -12,7 +12,8 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypedDict
 
 import yaml
 import zstandard
@@ -128,11 +129,13 @@ def read_lock(
     label: str,
     root: Path,
     known: Vocabulary | None = None,
+    runtimes: Mapping[str, str] = MappingProxyType({}),
 ) -> Trace:
     """The committed trace, if it is of this identity, of this app and model, and names nothing that
     is not `known`.
 
     label: what to trace again (`//apps/camera`).
+    runtimes: digest of a runtime's tree -> its name, of those that the workspace pins.
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
     TraceUnknownError.
     """
@@ -153,11 +156,24 @@ def read_lock(
             f"the trace of {model} is stale: {', '.join(changed)} changed since",
             place=Place(shown),
             hint=command,
+            **_of_runtimes(runtimes.get(identity.runtime), runtimes.get(trace.identity.runtime)),
         )
     if known is not None:
         with _traced_again(label):
             check_vocabulary(trace, known, text, shown)
     return trace
+
+
+class _Seen(TypedDict, total=False):
+    expected: str
+    seen: str
+
+
+def _of_runtimes(wanted: str | None, seen: str | None) -> _Seen:
+    """What to tell of a trace that was made with another of the workspace's runtimes."""
+    if wanted is None or seen is None or wanted == seen:
+        return {}
+    return {"expected": f"a trace made with runtime {wanted}", "seen": f"one of runtime {seen}"}
 
 
 @contextmanager

@@ -20,6 +20,7 @@ class Precompile:
 
     An intermediate of one machine: it holds absolute paths, and is never shared.
     identity  digest of what it means, without paths: part of its users' fingerprints
+    folder    where ninja writes it: a folder of the workspace, named by the paths that it holds
     """
 
     source: str
@@ -27,12 +28,12 @@ class Precompile:
     flags: tuple[str, ...]
     identity: str
     cost: float = 6.0
+    folder: str = "$pch"
 
     @property
     def output(self) -> str:
-        """Where ninja writes it: `$pch` is a folder of the workspace, named by the paths that a
-        header compiled here holds."""
-        return f"$pch/{self.identity}.pch"
+        """Where ninja writes it."""
+        return f"{self.folder}/{self.identity}.pch"
 
 
 @dataclass(frozen=True)

@@ -306,6 +306,10 @@ class LibraryPin(Declared):
     sources: Tuple[Source] = Field(min_length=1, description="Ways to get it, tried in order.")
 
 
+# The name of a runtime that is pinned without one.
+DEFAULT_RUNTIME: Final = "default"
+
+
 class RuntimePin(Declared):
     """The PyTorch source tree that variants are cut from."""
 
@@ -327,6 +331,9 @@ class RuntimePin(Declared):
 class Defaults(Declared):
     """What apps get unless they say otherwise."""
 
+    runtime: Identifier | None = Field(
+        None, description="A name under `runtimes`; to be given where there are several."
+    )
     optimize: Optimize = Field(
         "balanced",
         description=(
@@ -390,7 +397,16 @@ class WorkspaceConfig(Declared):
     """The file WORKSPACE at the root of the monorepo."""
 
     version: Literal[1] = Field(description="Version of this file's form.")
-    runtime: RuntimePin = Field(description="The pinned PyTorch source tree.")
+    runtime: RuntimePin | None = Field(
+        None, description="The pinned PyTorch source tree, where the workspace has one."
+    )
+    runtimes: Mapping[Identifier, RuntimePin] = Field(
+        default_factory=dict,
+        description=(
+            "Several of them, by name, in place of `runtime`: `defaults: runtime:` says which one"
+            " apps are cut from that do not name another."
+        ),
+    )
     defaults: Defaults = Field(
         default_factory=lambda: Defaults(), description="What apps get unless they say otherwise."
     )
@@ -416,6 +432,40 @@ class WorkspaceConfig(Declared):
         True,
         description="Whether the units that every variant has are compiled several at once.",
     )
+
+    @model_validator(mode="after")
+    def _runtimes_given(self) -> Self:
+        given = [name for name in ("runtime", "runtimes") if getattr(self, name)]
+        if len(given) != 1:
+            raise PydanticCustomError(
+                "runtimes",
+                "no runtime is pinned" if not given else "runtimes are pinned in two ways",
+                {
+                    "expected": "`runtime`, or `runtimes` with an entry for each",
+                    "seen": " and ".join(given) or "neither",
+                },
+            )
+        named = self.defaults.runtime
+        if named is None and len(self.pins) > 1:
+            raise PydanticCustomError(
+                "runtimes",
+                "no runtime is the default",
+                {
+                    "expected": "`runtime` under `defaults`: one of " + ", ".join(self.pins),
+                    "seen": "nothing",
+                },
+            )
+        return self
+
+    @property
+    def pins(self) -> Mapping[str, RuntimePin]:
+        """All pinned runtimes by name; a single one may have none, and is `DEFAULT_RUNTIME`."""
+        return self.runtimes if self.runtime is None else {DEFAULT_RUNTIME: self.runtime}
+
+    @property
+    def default_runtime(self) -> str:
+        """The name of the runtime that apps are cut from which name none."""
+        return self.defaults.runtime or next(iter(self.pins))
 
 
 # --- apps/<app>/app.yaml ---
@@ -557,6 +607,9 @@ class AppConfig(Declared):
     models: Tuple[ModelConfig] = Field(min_length=1, description="The app's models.")
     targets: Tuple[AbiName] = Field(
         min_length=1, description="ABIs it is built for: names of files under toolchains/."
+    )
+    runtime: Identifier | None = Field(
+        None, description="A name under `runtimes` in WORKSPACE, instead of its default."
     )
     optimize: Optimize | None = Field(None, description="Instead of the workspace's default.")
     self_relocation: bool = Field(

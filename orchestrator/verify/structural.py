@@ -82,7 +82,7 @@ def wrappers_of(operator: str, key: str) -> Iterator[str]:
     """The names that torchgen may give the function for an operator's kernel under a dispatch key.
 
     torchgen/dest/register_dispatch_key.py: `wrapper_<overload>_<function>`, of structured kernels
-    `wrapper_<unambiguous name>`; the key is put in between by codegen/torchgen_worker.py.
+    `wrapper_<unambiguous name>`; the key is put in between by the dialect's `torchgen_worker.py`.
     """
     name, _, overload = operator.rpartition("::")[2].partition(".")
     for function in (name, f"{name}_out", f"{name}_outf"):

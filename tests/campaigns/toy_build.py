@@ -94,10 +94,11 @@ def build(root: Path, cache: Path, count: int) -> None:
     )
     session: Any = SimpleNamespace(
         context=SimpleNamespace(cache=cache, state=state, env=os.environ),
-        runtime=SimpleNamespace(
-            folders=folders,
-            facts=SimpleNamespace(unity=UnityRules()),
-            version=load_version("1.13.1"),
+        folders=folders,
+        prepared=(
+            SimpleNamespace(
+                facts=SimpleNamespace(unity=UnityRules()), version=load_version("1.13.1")
+            ),
         ),
         workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
         toolchain=lambda abi: toolchain,

@@ -24,7 +24,6 @@ import yaml
 from real import ROOT
 
 from orchestrator.build.execute import Carried, carry_out
-from orchestrator.build.prepare import prepare_runtime
 from orchestrator.build.session import Session
 from orchestrator.build.variants import Wanted, spec_of
 from orchestrator.codegen.projection import projection_text
@@ -93,7 +92,7 @@ class Workspace:
                 folder / "root", cache, folder / "root/.orchestrator", folder / "dist", self.env
             ),
             print,
-        )
+        ).default
 
     def compile(
         self, units: Mapping[str, Sequence[str]], on_action: Callable[[int], None] = lambda n: None
@@ -152,8 +151,8 @@ def _users_cache() -> Path:
     config, places = load_config(ROOT)
     cache = cache_folder(config, places, ROOT, os.environ)
     state = ROOT / ".orchestrator"
-    session = Session(Context(ROOT, cache, state, ROOT / "dist", os.environ), print)
-    prepare_runtime(session.workspace, session.context, print)
+    session = Session(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).default
+    _ = session.runtime
     return cache
 
 

@@ -16,7 +16,7 @@ import pytest
 from real import ROOT, workspace_copy
 
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
@@ -60,7 +60,7 @@ def edges(text: str) -> dict[str, Edge]:
 class Planned:
     """The apps of a workspace in one graph."""
 
-    session: Session
+    session: RuntimeSession
     variants: Mapping[str, Variant]
     graph: ActionGraph
 
@@ -79,7 +79,7 @@ class Planned:
 
 def planned(root: Path) -> Planned:
     context = make_context(argparse.Namespace(workspace=str(root)), os.environ, root)
-    session = Session(context, lambda line: None)
+    session = Session(context, lambda line: None).default
     found = plan_variants(session, [Label(app, HOST) for app in APPS])
     links = [link for variant in found for link in variant.links.all]
     graph = action_graph((variant.objects for variant in found), links)

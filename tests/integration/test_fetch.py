@@ -21,7 +21,7 @@ from orchestrator.pytorch.units import runtime_units, upstream_units
 from orchestrator.source.tree import TreeRules, tree_digest, tree_files
 
 ROOT = Path(__file__).parents[2]
-PIN = load_config(ROOT)[0].runtime
+PIN = load_config(ROOT)[0].pins["default"]
 VERSION = load_version(PIN.pytorch)
 DEBIAN = PIN.model_copy(update={"sources": tuple(s for s in PIN.sources if s.debian)})
 

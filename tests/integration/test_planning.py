@@ -11,7 +11,7 @@ import pytest
 from real import ROOT
 
 from orchestrator.build.plan import Variant, plan_variants
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph, sharing
@@ -25,12 +25,12 @@ HOST = "linux-x86_64"
 TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 
 
-def session() -> Session:
+def session() -> RuntimeSession:
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    return Session(context, lambda line: None)
+    return Session(context, lambda line: None).default
 
 
-def planned(here: Session) -> dict[str, Variant]:
+def planned(here: RuntimeSession) -> dict[str, Variant]:
     labels = [Label(app, HOST) for app in APPS]
     return {variant.label.app: variant for variant in plan_variants(here, labels)}
 
@@ -40,27 +40,29 @@ def graph(variants: dict[str, Variant]) -> ActionGraph:
     return action_graph((variant.objects for variant in variants.values()), links)
 
 
-def text(here: Session, variants: dict[str, Variant]) -> str:
+def text(here: RuntimeSession, variants: dict[str, Variant]) -> str:
     return ninja_text(graph(variants), folders=here.runtime.folders, toolchains=TOOLS, present=())
 
 
 @pytest.fixture(scope="module")
-def here() -> Session:
+def here() -> RuntimeSession:
     return session()
 
 
 @pytest.fixture(scope="module")
-def variants(here: Session) -> dict[str, Variant]:
+def variants(here: RuntimeSession) -> dict[str, Variant]:
     return planned(here)
 
 
-def test_planning_twice_gives_the_same_text(here: Session, variants: dict[str, Variant]) -> None:
+def test_planning_twice_gives_the_same_text(
+    here: RuntimeSession, variants: dict[str, Variant]
+) -> None:
     again = session()
     assert text(again, planned(again)) == text(here, variants)
 
 
 def test_no_path_of_this_machine_below_the_head(
-    here: Session, variants: dict[str, Variant]
+    here: RuntimeSession, variants: dict[str, Variant]
 ) -> None:
     rest = text(here, variants).partition("\npool heavy")[2]
     for folder in (str(ROOT), str(Path.home()), str(here.context.cache)):
@@ -77,7 +79,7 @@ def test_most_objects_are_shared(variants: dict[str, Variant]) -> None:
 
 
 def test_a_plan_has_each_unit_once_and_every_source_exists(
-    here: Session, variants: dict[str, Variant]
+    here: RuntimeSession, variants: dict[str, Variant]
 ) -> None:
     for variant in variants.values():
         units = [unit for action in variant.objects.compiles for unit in action.units]
@@ -90,7 +92,7 @@ def test_a_plan_has_each_unit_once_and_every_source_exists(
 
 
 def test_every_selected_operator_is_registered_or_called_directly(
-    here: Session, variants: dict[str, Variant]
+    here: RuntimeSession, variants: dict[str, Variant]
 ) -> None:
     for app, variant in variants.items():
         objects = variant.objects
@@ -106,7 +108,7 @@ def test_every_selected_operator_is_registered_or_called_directly(
 
 
 def test_another_dtype_recompiles_only_what_mentions_its_tag(
-    here: Session, variants: dict[str, Variant]
+    here: RuntimeSession, variants: dict[str, Variant]
 ) -> None:
     scanner = variants["scanner"]
     tag = next(

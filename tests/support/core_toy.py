@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.cli import make_context
 from orchestrator.codegen.projection import projection_text
 from orchestrator.compilers.resolve import compiler_environment
@@ -164,10 +164,10 @@ def compile_unit(
     return compilation(facts, spec, unit)(None if text is None else text_digest(text))
 
 
-def session() -> Session:
+def session() -> RuntimeSession:
     """This checkout as a workspace, with the user's own cache."""
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    return Session(context, lambda line: None)
+    return Session(context, lambda line: None).default
 
 
 def zig(*arguments: str | Path) -> None:

@@ -47,7 +47,7 @@ class RealUnits:
 
     def __init__(self, state: Path) -> None:
         here = session()
-        self.session = Session(replace(here.context, state=state), here.say)
+        self.session = Session(replace(here.context, state=state), here.say).default
 
     def spec(self, purpose: Purpose) -> VariantSpec:
         """As the maintainer's `runtime index` compiles, but without precompiled headers."""

@@ -45,6 +45,7 @@ class Workspace:
         self.session: Any = SimpleNamespace(
             context=context, runtime=SimpleNamespace(version=version)
         )
+        self.session.of = lambda app: self.session
         patch.setattr(building, "deliver_inputs", lambda session, variant: self.inputs)
         patch.setattr(building, "_prove", self._prove)
 
@@ -165,6 +166,7 @@ class Verifier:
             workspace=SimpleNamespace(apps={"toy": None}),
             toolchain=lambda abi: toolchain,
         )
+        self.session.of = lambda app: SimpleNamespace(cpu_levels=lambda abi: ())
         patch.setattr(verifying, "read_traces", lambda session, app: ())
         patch.setattr(verifying, "verify_library", self._run)
 

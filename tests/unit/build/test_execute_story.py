@@ -25,7 +25,7 @@ from orchestrator.build.public_headers import (
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.execute.ninja_run import NinjaResult
 from orchestrator.plan.unity import UnityRules
-from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile
 
@@ -72,9 +72,10 @@ class Fake:
         self.folders = {"tree": f"{root}/tree"}
         self.context = SimpleNamespace(cache=root / "cache", state=root / "state", env=os.environ)
         self.runtime = SimpleNamespace(
+            dialect=DIALECT,
             facts=SimpleNamespace(identity="runtime", unity=UnityRules()),
             folders=self.folders,
-            version=load_version("1.13.1"),
+            version=DIALECT.facts,
         )
         self.compiler = SimpleNamespace(
             cxx=compiler,
@@ -82,6 +83,10 @@ class Fake:
             compile_flags=("-DOURS=1", "-march=x"),
             config=SimpleNamespace(system="linux", compiler=SimpleNamespace(command=None)),
         )
+
+    @property
+    def prepared(self) -> tuple[SimpleNamespace, ...]:
+        return (self.runtime,)
 
     def toolchain(self, abi: str) -> object:
         return self.compiler

@@ -28,6 +28,7 @@ from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.load.workspace import cache_folder, load_config
 from orchestrator.system.environment import Environment
 from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.config import RuntimePin
 from orchestrator.values.labels import Label
 
 WORKSPACE = f"""\
@@ -129,7 +130,8 @@ class Machine:
             env=env,
         )
         session = Session(context, lambda line: None)
-        session.__dict__["runtime"] = self._runtime(context.cache)
+        pin = config.pins[config.default_runtime]
+        session._prepared[config.default_runtime] = self._runtime(context.cache, pin)
         header = context.cache / "runtime/pytorch/c10/core.h"
         write(header, "")
         self.inputs = replace(inputs, headers=(HeaderFile(str(header), "c10/core.h"),))
@@ -169,7 +171,7 @@ class Machine:
                 write(folder / name, COMPILER, 0o755)
         write(root.parent / "jdk/bin/javac", COMPILER, 0o755)
 
-    def _runtime(self, cache: Path) -> Any:
+    def _runtime(self, cache: Path, pin: RuntimePin) -> Any:
         folders = {"state": str(self.root / ".orchestrator"), "cache": str(cache)}
         for name in ("generated", "configured"):
             folders[name] = str(cache / name)
@@ -181,7 +183,8 @@ class Machine:
             third_party={"fmt": cache / "runtime/fmt/include"},
             libraries={"xnnpack": cache / "runtime/xnnpack"},
         )
-        return SimpleNamespace(folders=folders, fetched=fetched)
+        made = {name: Path(folders[name]) for name in ("generated", "configured")}
+        return SimpleNamespace(folders=folders, fetched=fetched, pin=pin, **made)
 
     def differs(self) -> str | None:
         kept = json.loads((self.root / ".orchestrator/last-build.json").read_text())

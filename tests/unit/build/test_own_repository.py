@@ -387,7 +387,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
         return Built(BuildReport(()), read=SimpleNamespace())  # type: ignore[arg-type]
 
     monkeypatch.setattr(build_command, "build", build)
-    monkeypatch.setattr(Session, "prepare", lambda session: None)
+    monkeypatch.setattr(Session, "prepare", lambda session, apps: None)
     monkeypatch.setattr(build_command, "keep", lambda *_, **__: pytest.fail("it would be silent"))
     return asked
 

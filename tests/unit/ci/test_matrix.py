@@ -35,6 +35,17 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_workspace
 
 CASES = Path(__file__).parents[2] / "failing/matrix"
+# the pin of `WORKSPACE` under two names, and another one
+NAMED = f"""\
+version: 1
+runtimes:
+  first: {{pytorch: 1.13.1, tree: "{"0" * 64}", sources: [path: here]}}
+  same: {{pytorch: 1.13.1, tree: "{"0" * 64}", sources: [path: here]}}
+  other: {{pytorch: 1.13.1, tree: "{"1" * 64}", sources: [path: here]}}
+defaults:
+  runtime: first
+  optimize: balanced
+"""
 ARM, HOST, KEYS = (
     "//apps/camera:linux-arm64",
     "//apps/camera:linux-x86_64",
@@ -106,6 +117,17 @@ def root(tmp_path: Path) -> Path:
         (
             {"WORKSPACE": WORKSPACE.replace("0" * 64, "1" * 64)},
             dict.fromkeys((ARM, HOST, KEYS), ("WORKSPACE: runtime.tree",)),
+        ),
+        # a runtime's name touches nothing, another one those that are cut from it
+        ({"WORKSPACE": NAMED}, {}),
+        ({"WORKSPACE": NAMED, "apps/camera/app.yaml": CAMERA + "runtime: same\n"}, {}),
+        (
+            {"WORKSPACE": NAMED, "apps/camera/app.yaml": CAMERA + "runtime: other\n"},
+            dict.fromkeys((ARM, HOST), ("apps/camera/app.yaml: runtime",)),
+        ),
+        (
+            {"WORKSPACE": NAMED.replace("runtime: first", "runtime: other")},
+            dict.fromkeys((ARM, HOST, KEYS), ("WORKSPACE: defaults.runtime",)),
         ),
         (
             {"WORKSPACE": WORKSPACE + "precompiled_headers: false\n"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +144,28 @@ def test_a_local_source_goes_first(tmp_path: Path) -> None:
     machine = replace(FULL, env={"PYTORCH_SOURCE": "/pytorch"})
     found = _found(tmp_path, ["linux-x86_64"], machine)
     assert found["source of pytorch"].found == "not fetched yet; can be, by path /pytorch"
+
+
+def test_each_tree_of_several_runtimes_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fmt = f'{{fmt: {{tree: "{ZEROS}", include: include, sources: [git: {{remote: r, tag: t}}]}}}}'
+    pin = f"sources: [git: {{remote: r, tag: t}}], third_party: {fmt}"
+    runtimes = f"""\
+version: 1
+runtimes:
+  first: {{pytorch: 1.13.1, tree: "{ZEROS}", {pin}}}
+  second: {{pytorch: 1.13.1, tree: "{ZEROS}", {pin}}}
+  third: {{pytorch: 1.13.1, tree: "{"1" * 64}", {pin}}}
+defaults: {{runtime: first}}
+"""
+    monkeypatch.setattr(sys.modules[__name__], "WORKSPACE", runtimes)
+    found = _found(tmp_path, ["linux-x86_64"], FULL)
+    assert [name for name in found if name.startswith("source of ")] == [
+        "source of pytorch (first)",
+        "source of fmt",
+        "source of pytorch (third)",
+    ]
 
 
 def test_a_fetched_source_needs_no_way(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,7 +142,7 @@ class _Session:
             config=SimpleNamespace(jobs=None),
         )
 
-    def prepare(self) -> None: ...
+    def prepare(self, apps: Iterable[str]) -> None: ...
 
 
 def test_what_verify_prints(

@@ -107,7 +107,7 @@ def small_library(folder: Path) -> tuple[LibraryData, dict[str, Path]]:
 
 
 def test_the_data() -> None:
-    pins = load_workspace(ROOT, {}).config.runtime.libraries
+    pins = load_workspace(ROOT, {}).config.pins["default"].libraries
     assert set(DATA.trees) == set(pins)
     assert set(DATA.kernels) == set(DATA.indexed) == set(PROCESSORS)
     assert all((NATIVE / header).is_file() for header in DATA.headers)

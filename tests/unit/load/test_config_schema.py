@@ -59,7 +59,7 @@ def test_a_workspace_gets_defaults() -> None:
     assert config.defaults.optimize == "balanced"
     assert config.defaults.selection == "guarded"
     assert config.defaults.backends == ("CPU", "QuantizedCPU")
-    assert config.runtime.third_party == {}
+    assert config.pins["default"].third_party == {}
     assert (config.cache, config.jobs, config.launcher) == (None, None, None)
 
 

@@ -155,7 +155,7 @@ def a_unit(rule: LicenceRule) -> list[str]:
 def test_every_part_tells_what_it_was_compiled_from(whole: dict[str, Licence]) -> None:
     assert set(whole) == {"libtorch-orchestrator", *names(RULES)}
     tree = session().runtime.fetched.tree
-    pinned = session().workspace.config.runtime
+    pinned = session().workspace.config.pins["default"]
     for part in whole.values():
         assert part.source, part.component
     of = {name: part.source.sha256 for name, part in whole.items() if part.source}

@@ -154,6 +154,26 @@ def test_every_trace_survives_its_file(
     assert parse_lock(lock_text(trace), "x") == trace
 
 
+def test_a_trace_of_another_runtime_of_the_workspace(app: Path) -> None:
+    pins = {IDENTITY.runtime: "stable", "d" * 64: "next"}
+    with pytest.raises(TraceStaleError) as caught:
+        read_lock(
+            app,
+            "classifier",
+            replace(IDENTITY, runtime="d" * 64),
+            "//apps/camera",
+            app.parents[1],
+            runtimes=pins,
+        )
+    assert caught.value.render() == (
+        "apps/camera/traces/classifier.yaml: error: the trace of classifier is stale: runtime"
+        " changed since\n"
+        "  expected: a trace made with runtime next\n"
+        "  seen:     one of runtime stable\n"
+        "  do:       run: ./orchestrate trace //apps/camera"
+    )
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [

@@ -1,0 +1,56 @@
+"""Actions of a runtime whose folders are not the default runtime's.
+
+Flags and sources name folders by variables (`$tree/aten/src`), so that they are the same text for
+every runtime, and what they are is decided by content: `fingerprint`. In one graph each runtime's
+own folders have variables of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from orchestrator.plan.graph import VariantObjects
+from orchestrator.values.action import Compile
+
+_VARIABLE = re.compile(r"\$(\w+)")
+
+
+def in_own_folders(action: Compile, renamed: Mapping[str, str]) -> Compile:
+    """The action with variables renamed; its identity stays."""
+    if not renamed:
+        return action
+
+    def own(text: str) -> str:
+        return _VARIABLE.sub(lambda match: f"${renamed.get(match[1], match[1])}", text)
+
+    def all_own(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(own, texts))
+
+    header = action.pch
+    if header is not None:
+        header = replace(header, flags=all_own(header.flags), folder=own(header.folder))
+    return replace(action, source=own(action.source), flags=all_own(action.flags), pch=header)
+
+
+def objects_in_own_folders(objects: VariantObjects, renamed: Mapping[str, str]) -> VariantObjects:
+    """A variant's compilations with variables renamed."""
+    if not renamed:
+        return objects
+
+    def own(actions: tuple[Compile, ...]) -> tuple[Compile, ...]:
+        return tuple(in_own_folders(action, renamed) for action in actions)
+
+    plan = objects.plan
+    return replace(
+        objects,
+        plan=replace(plan, whole=own(plan.whole), by_need=own(plan.by_need)),
+        registrations=own(objects.registrations),
+        native=own(objects.native),
+        runtime_library=own(objects.runtime_library),
+        java=own(objects.java),
+        kernels=own(objects.kernels),
+        library=own(objects.library),
+        cxx_library=own(objects.cxx_library),
+    )
