@@ -23,7 +23,7 @@ FLAGS: Final = replace(
         *(_MINIZ.get(folder, folder) for folder in OLDER_FLAGS.include),
     ),
     unexported=frozenset(_MINIZ.values()),
-    before=(f"{_OVERLAY}/ATen/native/TensorFactories.h",),
+    before=(f"{_OVERLAY}/ATen/native/TensorFactories.h", f"{_OVERLAY}/cpuinfo.h"),
 )
 
 _TORCHGEN, _AUTOGRAD = v1_13.GENERATED.sources

@@ -61,6 +61,8 @@ PIN = RuntimePin.model_validate(
 OVERLAID = (
     "aten/src/ATen/EmptyTensor.cpp",
     "aten/src/ATen/core/VariableHooksInterface.cpp",
+    "aten/src/ATen/cpu/Utils.cpp",
+    "c10/core/thread_pool.cpp",
     "caffe2/serialize/inline_container.cc",
     "generated/RegisterZeroTensor.cpp",
     "torch/csrc/jit/mobile/import.cpp",
