@@ -134,7 +134,7 @@ def test_compilations(tmp_path: Path) -> None:
     data, trees = small_library(tmp_path)
     units = library_units(data, "x86_64", trees)
     here: Any = SimpleNamespace(
-        optimize="balanced", abi="x", toolchain="t", flags_before=lambda *, kernel: ("-before",)
+        optimize="balanced", abi="x", toolchain="t", flags_before=lambda canaries: ("-before",)
     )
     small: Any = SimpleNamespace(**{**vars(here), "optimize": "size"})
     facts = library_facts(data, "digest")
