@@ -15,7 +15,7 @@ from pathlib import Path
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
 from orchestrator.build.prepare import PreparedRuntime, shipped_index
 from orchestrator.build.session import RuntimeSession
-from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, spec_of
+from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, compile_spec
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError
@@ -31,6 +31,7 @@ from orchestrator.index.model import IndexUnreadableError, RuntimeIndex, UnitFac
 from orchestrator.plan.graph import native_compiles, projection_files
 from orchestrator.plan.variant import VariantSpec, index_unit
 from orchestrator.pytorch.units import runtime_units
+from orchestrator.select.closure import Registry
 from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import ActionGraph, Compile
@@ -145,10 +146,11 @@ def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
 
 def index_spec(session: RuntimeSession) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
-    of them has and needs; as written, since what a compiler adds is no need of theirs."""
-    wanted = Wanted("index", session.host, _EVERYTHING, session.kernels, "release", "size")
-    spec = spec_of(session, session.prepare_planning([wanted.abi]), wanted)
-    return replace(spec, entry=frozenset(), lto=False, hardening=frozenset())
+    of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
+    first index is made without one."""
+    wanted = Wanted("index", session.host, _EVERYTHING, Registry({}), "release", "size")
+    spec = compile_spec(session, session.prepare_planning([wanted.abi]), wanted)
+    return replace(spec, lto=False, hardening=frozenset())
 
 
 def _known_costs(runtime: PreparedRuntime) -> dict[str, float]:

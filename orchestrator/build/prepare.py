@@ -174,7 +174,9 @@ def prepare_runtime(
         "generated": generated_identity(fetched.digest),
         "configure": sorted(version.configure.values.items()),
         "third_party": {n: pin.third_party[n].tree for n in sorted(pin.third_party)},
-        "native": {name: (NATIVE / name).read_text() for name in _READ_BY_UNITS},
+        "native": {
+            name: (NATIVE / name).read_text() for name in (*_READ_BY_UNITS, *dialect.flags.before)
+        },
     }
     facts = RuntimeFacts(
         dialect=dialect,

@@ -316,8 +316,17 @@ def _with_features(
 
 def _bare_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
     """The specification without kernels that call a library."""
-    toolchain = prepared.toolchain(wanted.abi)
+
     entry = session.runtime.entry
+    return replace(
+        compile_spec(session, prepared, wanted),
+        entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
+    )
+
+
+def compile_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
+    """How `wanted`'s units are compiled, without where planning starts: it asks for no index."""
+    toolchain = prepared.toolchain(wanted.abi)
     return VariantSpec(
         abi=wanted.abi,
         toolchain=identity_with_headers(toolchain),
@@ -325,7 +334,7 @@ def _bare_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> V
         purpose=wanted.purpose,
         optimize=wanted.optimize,
         precompile=precompiles(session, toolchain),
-        entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
+        entry=frozenset(),
         hot=wanted.hot,
         lean=wanted.lean,
         cut=wanted.cut,

@@ -10,7 +10,9 @@ one minor release to the next, and not within one. In it is what is true of that
     kernels.json        what our kernels need of it
     torchgen_worker.py  the script that runs its torchgen
 
-A newer version's modules import an older one's values, and `dataclasses.replace` what is different.
+A newer version's modules import an older one's values, and `dataclasses.replace` what is different;
+its facts.yaml says what it changes of its base's (`changes.py`), and `overlay/` has headers of ours
+that its units read, where the ones in native/ do not fit.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
+from orchestrator.pytorch.changes import changed
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.values.versions import ModelVersions
 
@@ -41,6 +44,7 @@ class UnitFlags:
     c           of every unit of C
     include     folders on the include path, in order
     unexported  of these, what no header of the C++ API is in
+    before      headers of ours, from native/, that stand before PyTorch's in any unit
     """
 
     standard: str
@@ -50,6 +54,7 @@ class UnitFlags:
     c: tuple[str, ...]
     include: tuple[str, ...]
     unexported: frozenset[str]
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ class DispatchKeys:
 
 @dataclass(frozen=True)
 class Generator:
-    """A generator of the tree: the arguments of Python, to which the output folder is added.
+    """A generator of the tree: the arguments of Python, where `{output}` is the output folder.
 
     into  that folder, below the folder of generated files
     """
@@ -171,17 +176,23 @@ class Dialect:
     keys: DispatchKeys = field(repr=False)
     generated: Generated = field(repr=False)
     models: ModelVersions = field(repr=False)
+    base: Dialect | None = field(default=None, repr=False)
 
     @cached_property
     def facts(self) -> VersionData:
-        """The facts: the shared ones, and over them the version's own."""
-        shared, own = (
-            yaml.safe_load(path.read_text(encoding="utf-8"))
-            for path in (_SHARED, self.folder / "facts.yaml")
-        )
-        facts = VersionData.model_validate(shared | own)
+        """The facts: the shared ones, and over them the version's own; or, of a version that has a
+        base, its changes of the base's."""
+        facts = VersionData.model_validate(self._written)
         assert facts.version == self.version, f"{self.folder.name} is of {facts.version}"
         return facts
+
+    @cached_property
+    def _written(self) -> dict[str, Any]:
+        own = _read(self.folder / "facts.yaml")
+        if self.base is None:
+            return _read(_SHARED) | own
+        written: dict[str, Any] = changed(self.base._written, own)
+        return written
 
     @property
     def index(self) -> Path:
@@ -197,3 +208,8 @@ class Dialect:
     def kernels(self) -> Path:
         """Where the symbols are shipped that our kernels need."""
         return self.folder / "kernels.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return facts

@@ -77,7 +77,7 @@ def _run(
 ) -> None:
     # The tree is the working folder and comes first for `-m`, as PYTHONPATH for a script; there "."
     # stands for it, for that variable cannot hold a path with a colon.
-    argv = [sys.executable, *arguments.split(), str(output)]
+    argv = [sys.executable, *(word.format(output=output) for word in arguments.split())]
     own = {**env, "PYTHONPATH": ".", "PYTHONDONTWRITEBYTECODE": "1"}
     done = runner.run(Command(argv, own, tree))
     if done.code:

@@ -17,13 +17,13 @@ GENERATED: Final = Generated(
     sources=(
         Generator(
             "-m torchgen.gen --source-path aten/src/ATen --per-operator-headers"
-            " --generate headers sources --install_dir",
+            " --generate headers sources --install_dir {output}",
             into="ATen",
         ),
         Generator(
             "tools/setup_helpers/generate_code.py --subset libtorch --disable-autograd"
             " --native-functions-path aten/src/ATen/native/native_functions.yaml"
-            " --tags-path aten/src/ATen/native/tags.yaml --per_operator_headers --gen-dir",
+            " --tags-path aten/src/ATen/native/tags.yaml --per_operator_headers --gen-dir {output}",
             into="autograd",
         ),
     ),

@@ -23,6 +23,7 @@ One call serves many apps, since parsing native_functions.yaml costs as much as 
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -42,7 +43,9 @@ from torchgen.utils import FileManager, Target
 def _parse(tree: Path) -> Any:
     native = tree / "aten/src/ATen/native"
     return gen.parse_native_yaml(
-        str(native / "native_functions.yaml"), str(native / "tags.yaml"), {DispatchKey.MPS}
+        str(native / "native_functions.yaml"),
+        str(native / "tags.yaml"),
+        {DispatchKey.MPS, DispatchKey.XPU},
     )
 
 
@@ -127,7 +130,6 @@ class _Request:
             core_fm=_Discard(),
             cpu_fm=_Only(self.files, f"Register{key}.cpp"),
             cpu_vec_fm=_Discard(),
-            cuda_fm=_Discard(),
             dispatch_keys=[key],
             functions_keys={
                 DispatchKey.CPU,
@@ -139,13 +141,16 @@ class _Request:
             force_schema_registration=False,
             per_operator_headers=True,
             skip_dispatcher_op_registration=False,
+            **{name: value for name, value in _ELSEWHERE.items() if name in _PARAMETERS},
         )
 
     def name_wrappers(self, key: str) -> None:
-        """Put the key into the wrappers' names: an operator with kernels under two keys
-        (native_layer_norm: CPU, CompositeExplicitAutograd) has wrappers of one name."""
+        """Put the key into the wrappers' names, where torchgen does not: an operator with kernels
+        under two keys (native_layer_norm: CPU, CompositeExplicitAutograd) has wrappers of one
+        name."""
         path = self.output / f"Register{key}.cpp"
-        path.write_text(re.sub(r"\bwrapper_", f"wrapper_{key}_", path.read_text()))
+        named = re.sub(rf"\bwrapper_(?!{key}_)", f"wrapper_{key}_", path.read_text())
+        path.write_text(named)
 
     def write_schema(self) -> None:
         aten, other = gen.get_native_function_schema_registrations(
@@ -273,6 +278,19 @@ class _Only(_Discard):
     def write_with_template(self, *args: Any, **kwargs: Any) -> None:
         if args[0] == self.name:
             self.inner.write_with_template(*args, **kwargs)
+
+
+# What torchgen also writes, as its versions are told where to: nothing of it here. 1.13 asks for
+# `cuda_fm`, 2.6 for the others (for AOTInductor, and for other devices' kernels).
+_PARAMETERS = inspect.signature(gen.gen_source_files).parameters
+_ELSEWHERE: dict[str, object] = {
+    "cuda_fm": _Discard(),
+    "device_fms": {},
+    "aoti_fm": _Discard(),
+    "aoti_backends": set(),
+    "update_aoti_c_shim": False,
+    "extend_aoti_c_shim": False,
+}
 
 
 def main(arguments: list[str]) -> int:

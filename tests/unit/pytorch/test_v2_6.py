@@ -1,0 +1,235 @@
+"""PyTorch 2.6.0, as far as it is prepared: facts, generators and overlay against its source."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from core_toy import session
+
+from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
+from orchestrator.build.prepare import NATIVE, header_texts
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.plan.flags import unit_flags
+from orchestrator.pytorch.configure import configured_headers, write_configured_headers
+from orchestrator.pytorch.dialects import DIALECTS
+from orchestrator.pytorch.generated import generate_sources
+from orchestrator.pytorch.units import runtime_units, upstream_units
+from orchestrator.pytorch.v1_13.dialect import DIALECT as OLDER
+from orchestrator.pytorch.v2_6.dialect import DIALECT
+from orchestrator.values.config import RuntimePin
+
+FACTS = DIALECT.facts
+PIN = RuntimePin.model_validate(
+    {
+        "pytorch": "2.6.0",
+        "tree": "4d22d240a282a3d202098fdbc8723755a4655603342d0f0f04a11f2399a7b2b4",
+        "sources": [
+            {
+                "debian": {
+                    "package": "pytorch",
+                    "archive": "pytorch_2.6.0+dfsg.orig.tar.xz",
+                    "sha256": "099a9601bc40d67656e75735c44abedb0fbe92d08817852ab7472eebb7e6ddff",
+                }
+            }
+        ],
+        "third_party": {
+            "fmt": {
+                "tree": "8bbd316e98b33a1147eceb14dffec21b985ce3f90ed6a840cf1eb4251e660ead",
+                "include": "include",
+                "sources": [
+                    {
+                        "debian": {
+                            "package": "fmtlib",
+                            "archive": "fmtlib_10.1.1+ds1.orig.tar.gz",
+                            "sha256": (
+                                "7000f214d2628f04174822f8048c573f1608194408d7931121595a03f1c18a17"
+                            ),
+                        }
+                    }
+                ],
+            }
+        },
+    }
+)
+# Units that read a header of the overlay.
+OVERLAID = (
+    "aten/src/ATen/EmptyTensor.cpp",
+    "aten/src/ATen/core/VariableHooksInterface.cpp",
+    "aten/src/ATen/cpu/Utils.cpp",
+    "c10/core/thread_pool.cpp",
+    "caffe2/serialize/inline_container.cc",
+    "generated/RegisterZeroTensor.cpp",
+    "torch/csrc/jit/mobile/import.cpp",
+)
+
+
+def test_it_is_not_said_to_be_supported_before_it_has_an_index() -> None:
+    assert (DIALECT.version in DIALECTS) == DIALECT.index.is_file()
+
+
+def test_its_facts_are_those_of_the_older_version_but_for_what_it_changes() -> None:
+    older = OLDER.facts.model_dump()
+    differing = {key for key, value in FACTS.model_dump().items() if value != older[key]}
+    assert differing == {
+        *("version", "debian_suites", "tree", "units", "upstream", "configure", "include"),
+        "without_pch",
+        *("licences", "lapack", "all_operators_bytes"),
+    }
+    assert FACTS.licences[0].component == "PyTorch"
+    assert not any("2.1.0" in unit for rule in FACTS.licences for unit in rule.units)
+
+
+def test_every_header_of_the_overlay_is_read() -> None:
+    named = {NATIVE / rule.header for rule in FACTS.include}
+    named |= {NATIVE / header for header in DIALECT.flags.before}
+    overlay = {path for path in named if "overlay" in path.parts}
+    assert {path.resolve() for path in overlay} == set(DIALECT.folder.glob("overlay/**/*.h"))
+    assert all(header_texts(path) for path in named)
+
+
+@pytest.fixture(scope="module")
+def fetched() -> FetchedRuntime:
+    """Its source, in the user's cache."""
+    context = session().context
+    return fetch_runtime(PIN, context, lambda line: None, dialects={"2.6.0": DIALECT})
+
+
+@pytest.fixture(scope="module")
+def generated(fetched: FetchedRuntime) -> Path:
+    context = session().context
+    sources = (DIALECT.generated, fetched.tree, fetched.digest)
+    return generate_sources(*sources, context.cache, context.env, lambda line: None)
+
+
+@pytest.mark.real
+def test_every_unit_is_there_and_has_a_kind(fetched: FetchedRuntime, generated: Path) -> None:
+    units = runtime_units(fetched.tree, FACTS)
+    written = {unit.path.removeprefix("generated/") for unit in units if unit.generated}
+    assert len(units) == 628
+    assert [path for path in sorted(written) if not (generated / "ATen" / path).is_file()] == []
+    assert upstream_units(fetched.tree, FACTS)
+    named = [rule.unit for rule in FACTS.always]
+    named += [rule.unit for rule in FACTS.include]
+    named += [rule.unit for rule in FACTS.cuts]
+    named += [rule.unit for rule in FACTS.fallbacks]
+    named += [*FACTS.making, *FACTS.without_pch, *FACTS.computed_tags]
+    assert set(named) <= {unit.path for unit in units}
+
+
+@pytest.mark.real
+def test_generators_leave_the_pinned_tree_as_it_is(
+    fetched: FetchedRuntime, generated: Path
+) -> None:
+    assert list((generated / "ATen/aoti").iterdir())
+    assert not (fetched.tree / "torch/csrc/inductor").exists()
+
+
+@pytest.mark.real
+def test_every_value_of_the_configured_headers_is_known(fetched: FetchedRuntime) -> None:
+    for header, text in configured_headers(fetched.tree, FACTS).items():
+        lines = [line for line in text.splitlines() if line.startswith("#define")]
+        assert all(len(line.split()) > 2 for line in lines if "()" in line), header
+    used = "".join(
+        (fetched.tree / source).read_text() for source in FACTS.configure.headers.values()
+    )
+    assert [name for name in FACTS.configure.values if name not in used] == []
+
+
+@pytest.mark.real
+def test_every_licence_has_its_text(fetched: FetchedRuntime) -> None:
+    folders = {None: fetched.tree, "fmt": fetched.third_party["fmt"].parent}
+    begins = {
+        (rule.component, name): text.read(folders[rule.third_party]).decode()[:20]
+        for rule in FACTS.licences
+        for name, text in rule.texts.items()
+    }
+    assert begins["boost-hash", "LICENSE_1_0.txt"] == "// NOTE: hash_combin"
+    assert begins["boost-lanczos", "NOTICE"] == "// SciPy's lanczos i"
+    assert begins["faddeeva", "NOTICE"] == "/* The next function"
+    assert begins["musl-nextafter", "NOTICE"] == "/*\n  The following f"
+    assert begins["cpython-sliceobject", "NOTICE"] == "// Copyright (c) 200"
+    assert begins["ggml-dot", "NOTICE"] == "/*\n * NOTE [ GGML Co"
+    assert begins["tensorflow-denormal", "NOTICE"] == "// Imported from Ten"
+
+
+@pytest.mark.real
+def test_the_worker_runs_its_torchgen(fetched: FetchedRuntime, tmp_path: Path) -> None:
+    request = {
+        "operators": ["aten::add.Tensor", "aten::native_layer_norm"],
+        "calls": ["aten::add.Tensor", "aten::mul.Tensor"],
+        "kernels": {
+            "CPU": ["aten::add.Tensor", "aten::native_layer_norm"],
+            "CompositeExplicitAutograd": ["aten::native_layer_norm"],
+        },
+        "direct": {"CPU": ["aten::mul.Tensor"]},
+        "resolved": {"aten::mul.Tensor": "CPU"},
+        "output": str(tmp_path / "out"),
+    }
+    (tmp_path / "request.json").write_text(json.dumps([request]))
+    worker = [sys.executable, "-P", str(DIALECT.generated.worker)]
+    subprocess.run([*worker, str(fetched.tree), str(tmp_path / "request.json")], check=True)
+    cpu = (tmp_path / "out/RegisterCPU.cpp").read_text()
+    assert 'm.impl("add.Tensor", TORCH_FN(wrapper_CPU_add_Tensor));' in cpu
+    assert "wrapper_CPU_mul_Tensor" in cpu
+    assert 'm.impl("mul.Tensor"' not in cpu
+    composite = (tmp_path / "out/RegisterCompositeExplicitAutograd.cpp").read_text()
+    assert "TORCH_FN(wrapper_CompositeExplicitAutograd__native_layer_norm)" in composite
+    assert "return at::cpu::mul(self, other);" in (tmp_path / "out/Resolved.cpp").read_text()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("unit", OVERLAID)
+def test_units_compile_with_the_overlay(
+    unit: str, fetched: FetchedRuntime, generated: Path, tmp_path: Path
+) -> None:
+    here = session()
+    write_configured_headers(fetched.tree, FACTS, tmp_path / "configured")
+    folders = {
+        "native": NATIVE,
+        "tree": fetched.tree,
+        "generated": generated,
+        "configured": tmp_path / "configured",
+        "third_party_fmt": fetched.third_party["fmt"],
+    }
+    flags = [
+        *unit_flags(
+            DIALECT.flags,
+            language="c++",
+            kernel=False,
+            hot=False,
+            optimize="size",
+            purpose="release",
+        ),
+        *included(unit),
+    ]
+    for name in sorted(folders, key=len, reverse=True):
+        flags = [flag.replace(f"${name}", str(folders[name])) for flag in flags]
+    source = (
+        generated / "ATen" / unit.removeprefix("generated/")
+        if unit.startswith("generated/")
+        else fetched.tree / unit
+    )
+    compiler = here.toolchain(here.host).cxx
+    env = compiler_environment(here.context.cache, os.environ)
+    out = tmp_path / "unit.o"
+    done = subprocess.run(
+        [str(compiler), *flags, "-c", str(source), "-o", str(out)],
+        env=dict(env),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+def included(unit: str) -> Iterable[str]:
+    """The header of ours that a unit reads first."""
+    for rule in FACTS.include:
+        if rule.unit == unit:
+            yield from ("-include", f"$native/{rule.header}")
