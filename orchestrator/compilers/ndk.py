@@ -143,7 +143,8 @@ def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[R
         "Android NDK",
         _folder(machine),
         tuple(config.abi for config in configs if named or not _has_stand_in(config)),
-        "install it and set ANDROID_NDK_HOME; without it Android packages are link-only stand-ins",
+        "install it and set ANDROID_NDK_HOME; without it Android libraries are built against a stub"
+        " sysroot and cannot be shipped",
     )
 
 

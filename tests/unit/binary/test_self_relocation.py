@@ -91,7 +91,7 @@ def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], t
     """The units that only a shared library has, and the flags of its link."""
     how = spec(self_relocation=wanted)
     runtime = SimpleNamespace(facts=FACTS, native="digest")
-    session: Any = SimpleNamespace(runtime=runtime)
+    session: Any = SimpleNamespace(runtime=runtime, placed=lambda action: action)
     prepared = Prepared({how.abi: toolchain})
     own = runtime_library(session, prepared, how)
     nothing = dict.fromkeys(_OBJECTS, ())

@@ -300,7 +300,8 @@ REFUSALS = {
     ),
     "other_format": (
         ["vad", "--model", "exported.pt2", "--model", "none.onnx"],
-        "exported.pt2: error: this is a program of torch.export, which PyTorch 1.13 does not run\n"
+        "exported.pt2: error: this is a program of torch.export, which the lite interpreter"
+        " does not run\n"
         "  expected: a .ptl, with a record bytecode.pkl\n"
         "  seen:     a .pt2 archive\n"
         "  do:       torch.jit.script or trace the nn.Module that was exported, and write it with"

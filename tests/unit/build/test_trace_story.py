@@ -210,9 +210,9 @@ def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
         " without\n"
         "  expected: operators of PyTorch 1.13.1 that have kernels without LAPACK\n"
         "  seen:     aten::linalg_svdvals\n"
-        "  do:       where it is of constants, compute it before the model is exported; else"
-        " outside of the model, or write it in other operators, as the inverse of a small matrix by"
-        " its formula\n"
+        "  do:       compute results of constants before the export; compute others outside of the"
+        " model, or express them in other operators, such as the closed form for the inverse of a"
+        " small matrix\n"
         "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
     )
 
@@ -233,7 +233,7 @@ def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
         traced(lambda _: RunnerResult(-11, None, "a word\n"))
     assert caught.value.render() == (
         "m.ptl: error: the tracer died on the model m\n"
-        "  seen:     it was ended by SIGSEGV\n"
+        "  seen:     it was killed by SIGSEGV\n"
         "  do:       run the model in PyTorch on the same inputs\n"
         "  | a word"
     )
@@ -244,7 +244,7 @@ def test_a_tracer_for_another_processor_is_told(traced: Trace) -> None:
         traced(lambda _: RunnerResult(-4, None))
     assert caught.value.render() == (
         "m.ptl: error: the tracer died on the model m\n"
-        "  seen:     it was ended by SIGILL\n"
+        "  seen:     it was killed by SIGILL\n"
         "  do:       this processor does not have an instruction of the library, or a check of the"
         " compiler's stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the"
         " toolchain"

@@ -392,7 +392,9 @@ def test_reasons_for_what_the_library_calls() -> None:
             "NSPrivacyAccessedAPITypeReasons": ["C617.1"],
         }
     ]
-    with pytest.raises(UnexplainedCallError, match="a function that Apple wants a reason for"):
+    with pytest.raises(
+        UnexplainedCallError, match="a function for which Apple requires a declared reason"
+    ):
         accessed(["_statfs"])
 
 

@@ -150,13 +150,13 @@ def test_a_processor_that_lacks_instructions_is_told() -> None:
     with pytest.raises(VerificationFailedError) as caught:
         require_verified("//apps/camera:linux-x86_64", [bad])
     assert caught.value.render() == (
-        "error: //apps/camera:linux-x86_64 does not run its models as the tracer did\n"
-        "  expected: the tracer's outputs\n"
-        "  seen:     m: the driver was ended by SIGILL\n"
+        "error: verification of //apps/camera:linux-x86_64 failed\n"
+        "  expected: the recorded outputs\n"
+        "  seen:     m: the model runner was killed by SIGILL\n"
         "  do:       this processor does not have an instruction of the library, or a check of the"
         " compiler's stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the"
         " toolchain\n"
-        "  | m: the driver was ended by SIGILL"
+        "  | m: the model runner was killed by SIGILL"
     )
 
 
