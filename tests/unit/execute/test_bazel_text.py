@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from core_toy import ROOT
 from golden_files import Golden
 
 from orchestrator.execute.bazel import BazelTools, BazelVariant, BazelWorkspace, bazel_workspace
 from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
-from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests/golden/bazel"
 ABI = "linux-x86_64"
