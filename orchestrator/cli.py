@@ -207,7 +207,8 @@ def _parsed(
 
 
 def _main_parser() -> argparse.ArgumentParser:
-    verbs = "\n".join(f"  {name:<10}{COMMANDS[name].help}" for name in sorted(COMMANDS))
+    width = max(map(len, COMMANDS)) + 1
+    verbs = "\n".join(f"  {name:<{width}}{COMMANDS[name].help}" for name in sorted(COMMANDS))
     parser = _Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--workspace DIR] [-q | -v] [--traceback] VERB ...",
