@@ -19,6 +19,7 @@ from real import orchestrator, workspace_copy
 from shipped_index import shipped_kernels
 from variants import POLICIES
 
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config import SelectionPolicy
 
 pytestmark = pytest.mark.real
@@ -69,7 +70,10 @@ def test_kernels_that_are_registered_twice(tmp_path: Path) -> None:
 
 
 def test_random_selections(campaign: Campaign, tmp_path: Path) -> None:
-    every = sorted(shipped_kernels(("CPU", "QuantizedCPU")).by_operator)
+    kernels = shipped_kernels(("CPU", "QuantizedCPU")).by_operator
+    # a model that names one of these is refused
+    lapack = {*DIALECT.facts.lapack}
+    every = sorted(name for name in kernels if name.partition(".")[0] not in lapack)
     for number, source in campaign.tries(short=0, long=40):
         names = source.sample(every, source.randint(1, 30))
         folder, abi = tmp_path / str(number), (X86_64, ARM64)[number % 2]

@@ -44,7 +44,8 @@ def test_bazel_makes_the_library_that_is_delivered(
 ) -> None:
     root = workspace_copy(tmp_path, APP)
     label = f"//apps/{APP}:{ABI}"
-    exported = tmp_path / "exported here"
+    # no blank in its path: Bazel refuses that itself
+    exported = tmp_path / "exported"
     assert orchestrator("build", label, "--quiet", cwd=root).code == 0
     ran = orchestrator("export", "bazel", str(exported), label, cwd=root)
     assert (ran.code, ran.out) == (0, f"{exported}: 1 variant\n"), ran.err
