@@ -28,9 +28,9 @@ from orchestrator.system.folders import ensure_folder, is_ours, remove_folder
 from orchestrator.values.labels import Label
 
 _PACKAGE = NATIVE.parent
-# Of zig's library, what is for systems that no toolchain of ours names: 9,000 files.
+# Folders of zig's library for systems that no toolchain of ours names: 9,000 files.
 _FOREIGN = (
-    *("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "*wasm*", "mingw"),
+    *("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "mingw"),
     *("docs", "init", "build-web", "lldb", "libtsan"),
 )
 
@@ -156,10 +156,18 @@ def _copy_package(target: Path) -> None:
         shutil.copyfile(file, copy)
 
 
+_compiled = shutil.ignore_patterns("__pycache__")
+
+
+def _unused_zig(folder: str, names: list[str]) -> set[str]:
+    """Folders alone: a source may have a foreign system in its name."""
+    unused = shutil.ignore_patterns(*_FOREIGN)(folder, names)
+    return {name for name in unused if Path(folder, name).is_dir()}
+
+
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        left_out = ("__pycache__", *(_FOREIGN if target.name == "zig" else ()))
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*left_out))
+        shutil.copytree(source, target, ignore=_unused_zig if target.name == "zig" else _compiled)
     else:
         shutil.copy(source, target)

@@ -87,8 +87,8 @@ def test_a_call_with_too_many_arguments_that_is_reached_is_refused(workspace: Pa
     declared.write_text(before)
     assert (ran.code, ran.err) == (
         1,
-        "apps/odd/models/odd.ptl: error: this model passes more arguments than operators of PyTorch"
-        " 1.13.1 take\n"
+        "apps/odd/models/odd.ptl: error: this model passes more arguments than PyTorch 1.13.1's"
+        " operators take\n"
         "  expected: aten::stft with at most 8\n"
         "  seen:     aten::stft with 9 in spectrum\n"
         "  do:       a newer PyTorch wrote it: export it with PyTorch 1.13.1, or write that part of"
