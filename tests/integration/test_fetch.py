@@ -79,7 +79,8 @@ def test_the_command_when_all_is_there(fetched: FetchedRuntime) -> None:
     assert done.stdout.splitlines()[:3] == [
         f"pytorch 1.13.1  {fetched.tree}",
         f"                tree {PIN.tree}",
-        "                3,460 files, 31,420,677 bytes, from debian pytorch_1.13.1+dfsg.orig.tar.xz",
+        "                3,460 files, 31,420,677 bytes,"
+        " from debian pytorch_1.13.1+dfsg.orig.tar.xz",
     ]
 
 
