@@ -28,11 +28,8 @@ from orchestrator.system.folders import ensure_folder, is_ours, remove_folder
 from orchestrator.values.labels import Label
 
 _PACKAGE = NATIVE.parent
-# Folders of zig's library for systems that no toolchain of ours names: 9,000 files.
-_FOREIGN = (
-    *("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "mingw"),
-    *("docs", "init", "build-web", "lldb", "libtsan"),
-)
+# Folders of C libraries that zig brings for systems that no toolchain of ours names: 9,000 files.
+_FOREIGN = ("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "mingw")
 
 
 def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> BazelWorkspace:
@@ -160,9 +157,10 @@ _compiled = shutil.ignore_patterns("__pycache__")
 
 
 def _unused_zig(folder: str, names: list[str]) -> set[str]:
-    """Folders alone: a source may have a foreign system in its name."""
-    unused = shutil.ignore_patterns(*_FOREIGN)(folder, names)
-    return {name for name in unused if Path(folder, name).is_dir()}
+    """What `_FOREIGN` names below `libc/`: what zig compiles by itself needs all of the rest."""
+    if Path(folder).name not in ("libc", "include"):
+        return set()
+    return shutil.ignore_patterns(*_FOREIGN)(folder, names)
 
 
 def _copy(source: Path, target: Path) -> None:
