@@ -20,6 +20,8 @@ from orchestrator.errors import Place
 from orchestrator.values.config import ToolchainConfig
 
 PLACE = Place("toolchains/x.yaml", 3)
+# as a shell reads it
+PYTHON = shlex.quote(sys.executable)
 FILES = {"ziglang/__init__.py": b"", "ziglang/lib/std.h": b"int x;\n", "ziglang/zig": b"program\n"}
 ALTERED = b"pr0gram\n"
 
@@ -78,7 +80,7 @@ def test_an_altered_program(tmp_path: Path) -> None:
         "toolchains/x.yaml:3:0: error: zig is not the program that its package brought\n"
         f"  expected: sha256 {hashlib.sha256(FILES['ziglang/zig']).hexdigest()}\n"
         f"  seen:     sha256 {hashlib.sha256(ALTERED).hexdigest()} of {program}\n"
-        f"  do:       install it again, from where you trust it: `{shlex.quote(sys.executable)} -m pip install"
+        f"  do:       install it again, from where you trust it: `{PYTHON} -m pip install"
         " --force-reinstall --no-cache-dir ziglang==0.1.0`"
     )
 
@@ -131,7 +133,7 @@ def test_a_package_without_a_list(tmp_path: Path, record: str | None) -> None:
         "toolchains/x.yaml:3:0: error: nothing tells what the installed ziglang should be\n"
         "  expected: a RECORD beside the package that lists ziglang/zig\n"
         "  seen:     none that does\n"
-        f"  do:       install it again, from where you trust it: `{shlex.quote(sys.executable)} -m pip install"
+        f"  do:       install it again, from where you trust it: `{PYTHON} -m pip install"
         " --force-reinstall --no-cache-dir ziglang==0.1.0`"
     )
 
