@@ -32,8 +32,8 @@ _PACKAGE = NATIVE.parent
 _FOREIGN = ("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "mingw")
 
 
-def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> BazelWorkspace:
-    """Write the plan of all labels into `folder`, which is ours or empty; returns what was written.
+def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> None:
+    """Write the plan of all labels into `folder`, which is ours or empty.
 
     Raises FolderNotOursError, and what planning raises.
     """
@@ -43,9 +43,8 @@ def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> Baz
         (variant.objects for variant in variants),
         (link for variant in variants for link in variant.links.all),
     )
-    toolchains = {
-        abi: session.toolchain(abi) for abi in sorted({c.abi for c in graph.compiles.values()})
-    }
+    abis = sorted({one.abi for one in graph.compiles.values()})
+    toolchains = {abi: session.toolchain(abi) for abi in abis}
     places = {abi: _places(session, toolchain) for abi, toolchain in toolchains.items()}
     exported = bazel_workspace(
         graph,
@@ -54,10 +53,9 @@ def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> Baz
         {**texts_of(variant.objects for variant in variants), **shards_of(session, graph)},
         session.folders,
     )
-    kept = {name: Path(path) for every in places.values() for path, name in every.items()}
-    named = {name: Path(path) for name, path in session.folders.items()}
-    _write(exported, folder, {**named, **kept}, session.context.cache)
-    return exported
+    sources = {name: Path(path) for name, path in session.folders.items()}
+    sources |= {name: Path(path) for every in places.values() for path, name in every.items()}
+    _write(exported, folder, sources, session.context.cache)
 
 
 def _require_free(folder: Path) -> None:
@@ -82,9 +80,8 @@ def _places(session: Session, toolchain: ResolvedToolchain) -> dict[str, str]:
         places |= {str(Path(zig).parent / "lib"): "zig", str(zig): "zig_program/zig"}
     cache = session.context.cache / "toolchains"
     words = [word for command in toolchain.driver.commands.values() for word in command]
-    for made in sorted(cache.iterdir()):
-        if any(str(made) in word for word in words):
-            places[str(made)] = f"toolchain_{toolchain.abi}"
+    # none where the cache is read-only and has no wrappers of this installation
+    places |= {str(made): f"toolchain_{toolchain.abi}" for made in cache.glob("*")}
     return {path: name for path, name in places.items() if any(path in word for word in words)}
 
 
