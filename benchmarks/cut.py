@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         "format": FORMAT,
         "first": FIRST,
         "machine": machine_facts(compiler_name(bench.user.toolchain(ABI))),
+        "note": chosen.note,
         "all_operators_bytes": bench.user.runtime.version.all_operators_bytes[ABI]["size"],
         "steps": {},
     }
@@ -68,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, help="folder for results.json and RESULTS.md (with --only: none)"
     )
     parser.add_argument("--scratch", type=Path, help="default: .orchestrator/benchmark")
+    parser.add_argument(
+        "--note", default="", help="what a reader of RESULTS.md must know of this run"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the scratch folder")
     parser.add_argument("--sample", type=int, default=64, help="units of upstream's to compile")
     parser.add_argument("--rounds", type=int, default=15, help="processes a library, for latency")

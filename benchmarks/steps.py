@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from benchmarks import run_orchestrator, scratch, upstream
 from benchmarks.all_operators import measure_all_operators
-from benchmarks.everywhere import everywhere_step
+from benchmarks.everywhere import checkout_step, everywhere_step
 from benchmarks.latency import Timed, in_turn
-from benchmarks.processes import CommandFailedError, run
+from benchmarks.processes import CommandFailedError, Finished, run
 from orchestrator.build.links import library_name
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.context import Context
@@ -94,18 +94,35 @@ class Bench:
 
     def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
         """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""
+        cost, done = self._run(workspace, cache, *arguments)
+        return cost, done.stdout
+
+    def _run(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, Finished]:
         peak = self.folder / "peak"
         argv = [sys.executable, "-P", run_orchestrator.__file__, str(peak)]
         argv += ["--workspace", str(workspace), *arguments]
         done = run(argv, env=self.env(cache), cwd=workspace).require(" ".join(arguments))
-        return Cost(done.user_seconds, done.wall_seconds, int(peak.read_text())), done.stdout
+        return Cost(done.user_seconds, done.wall_seconds, int(peak.read_text())), done
 
     def build(self, workspace: Path, cache: Path, app: str) -> dict[str, Any]:
-        """Build one app; its cost and its row of the report. Raises CommandFailedError."""
-        cost, told = self.orchestrate(workspace, cache, "build", f"//apps/{app}:{ABI}", "--json")
-        report = json.loads(told)
-        actions = {"actions_run": report["actions_run"]}
-        return {"app": app, **asdict(cost), **actions, **report["variants"][0]}
+        """Build one app; its cost, its forecast and its row of the report. Raises
+        CommandFailedError."""
+        cost, done = self._run(workspace, cache, "build", f"//apps/{app}:{ABI}", "--json")
+        report = json.loads(done.stdout)
+        more = {"actions_run": report["actions_run"], "forecast": forecast(done.stderr)}
+        return {
+            "app": app,
+            "runtime": self.runtime_of(app),
+            **asdict(cost),
+            **more,
+            **report["variants"][0],
+        }
+
+    def runtime_of(self, app: str) -> str:
+        """The name in WORKSPACE of the runtime that an app is cut from."""
+        name = self.user.workspace.apps[app].config.runtime
+        assert name is not None, "loading fills it in"
+        return name
 
     def nothing(self, workspace: Path, cache: Path, label: str) -> list[float]:
         """Wall seconds of builds with nothing changed, through ./orchestrate as a user types it."""
@@ -177,9 +194,33 @@ def called_operators(app_folder: Path) -> dict[str, int]:
 
 
 def further_step(bench: Bench) -> dict[str, Any]:
-    """Every other app, one after the other, on the first one's cache."""
+    """Every other app, one after the other, on the first one's cache: those of its runtime, then
+    the others."""
     others = sorted(set(bench.user.workspace.apps) - {FIRST})
-    return {"apps": [bench.build(bench.workspace, bench.cache, app) for app in others]}
+    of_first = bench.runtime_of(FIRST)
+    in_turn = sorted(others, key=lambda app: bench.runtime_of(app) != of_first)
+    built = [bench.build(bench.workspace, bench.cache, app) for app in in_turn]
+    return {
+        "apps": [one for one in built if one["runtime"] == of_first],
+        "other_runtimes": [one for one in built if one["runtime"] != of_first],
+    }
+
+
+def forecast(said: str) -> dict[str, float] | None:
+    """What a build's progress says on stderr when it begins and when it ends, in wall seconds:
+    `160 to run, about 2 min` and `160 run in 1 min 50 s`. None where it ran too little to say."""
+    begin = re.search(r"^\d+ to run, about (.+)$", said, re.MULTILINE)
+    end = re.search(r"^\d+ run in (.+)$", said, re.MULTILINE)
+    if not begin or not end:
+        return None
+    return {"said_seconds": seconds(begin[1]), "took_seconds": seconds(end[1])}
+
+
+def seconds(text: str) -> float:
+    """`1 h 20 min`, `3 min 05 s`, `0.4 s` as the progress prints them."""
+    units = {"h": 3600, "min": 60, "s": 1}
+    words = text.split()
+    return sum(float(n) * units[unit] for n, unit in zip(words[::2], words[1::2], strict=True))
 
 
 def size_step(bench: Bench) -> dict[str, Any]:
@@ -256,6 +297,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "latency": Step(latency_step, "first"),
     "tracer": Step(tracer_step),
     "everywhere": Step(lambda bench: everywhere_step(bench, FIRST)),
+    "checkout": Step(checkout_step),
     "all-operators": Step(all_operators_step),
 }
 # Heavy, and its number changes only with the runtime and the flags: done where it is asked for.

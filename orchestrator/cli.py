@@ -27,6 +27,8 @@ from orchestrator.system.interrupts import is_interrupt
 from orchestrator.system.terminal import shown
 
 PROGRAM: Final = "orchestrator"
+# As all guides, and the scripts that `init` writes, have it.
+COMMAND: Final = "./orchestrate"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS: Final = (errno.EACCES, errno.EPERM)
 _SHOWN: Final = 200
@@ -78,7 +80,7 @@ class _Parser(argparse.ArgumentParser):
         word = unknown.split()[0].partition("=")[0]
         if word in _ELSEWHERE:
             return f"{_ELSEWHERE[word]}; "
-        like = get_close_matches(word, self._option_string_actions, n=1)
+        like = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.7)
         return f"did you mean `{like[0]}`? " if like else ""
 
 
@@ -153,7 +155,7 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     if chosen.verb == "help":
         return _help(chosen.rest)
     if chosen.verb is None:
-        raise UsageError("no verb given", hint=f"see `{PROGRAM} --help`")
+        raise UsageError("no verb given", hint=f"see `{COMMAND} --help`")
     if chosen.verb not in COMMANDS:
         raise _no_verb(chosen.verb)
     if chosen.verb == "build" and not chosen.workspace and replay_last_build(words, env, cwd):
@@ -189,7 +191,7 @@ def _no_verb(verb: str) -> UsageError:
     if verb in _NO_VERBS:
         hint = f"did you mean `{_NO_VERBS[verb]}`?"
     else:
-        hint = f"did you mean `{like[0]}`?" if like else f"see `{PROGRAM} --help`"
+        hint = f"did you mean `{like[0]}`?" if like else f"see `{COMMAND} --help`"
     return UsageError(f"unknown verb `{verb}`", expected=", ".join(sorted(known)), hint=hint)
 
 
@@ -210,11 +212,11 @@ def _main_parser() -> argparse.ArgumentParser:
     width = max(map(len, COMMANDS)) + 1
     verbs = "\n".join(f"  {name:<{width}}{COMMANDS[name].help}" for name in sorted(COMMANDS))
     parser = _Parser(
-        prog=PROGRAM,
-        usage=f"{PROGRAM} [--workspace DIR] [-q | -v] [--traceback] VERB ...",
+        prog=COMMAND,
+        usage=f"{COMMAND} [--workspace DIR] [-q | -v] [--traceback] VERB ...",
         description="Builds one small, verified libtorch per app and ABI from the PyTorch sources.",
         epilog=(
-            f"verbs:\n{verbs}\n\n`{PROGRAM} VERB --help` shows details.\n\n"
+            f"verbs:\n{verbs}\n\n`{COMMAND} VERB --help` shows details.\n\n"
             "example:\n  ./orchestrate build //..."
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -232,7 +234,7 @@ def _main_parser() -> argparse.ArgumentParser:
 def _verb_parser(module: CommandModule) -> argparse.ArgumentParser:
     example = "\n".join(f"  {line}" for line in module.EXAMPLE.strip().splitlines())
     parser = _Parser(
-        prog=f"{PROGRAM} {module.NAME}",
+        prog=f"{COMMAND} {module.NAME}",
         description=module.HELP,
         epilog=f"example:\n{example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -26,10 +26,13 @@ _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class ExitCode(IntEnum):
-    """The exit codes of the `orchestrator` command."""
+    """The exit codes of the `orchestrator` command.
+
+    UNDECIDED: a question has no answer (`fits`)."""
 
     OK = 0
     USER_ERROR = 1
+    UNDECIDED = 2
     BUG = 3
     INTERRUPTED = 130
 

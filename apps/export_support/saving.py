@@ -50,9 +50,14 @@ def run(export: Callable[[], Mapping[str, Export]], folder: Path) -> None:
     """Exports every model to `<folder>/<name>.ptl`, or into the folder given with `--out`."""
     parser = argparse.ArgumentParser(description="Exports this app's models.")
     parser.add_argument("--out", type=Path, default=folder, metavar="DIR")
-    out: Path = parser.parse_args().out
+    parser.add_argument("--with-code", action="store_true", help="keep the TorchScript")
+    arguments = parser.parse_args()
+    out: Path = arguments.out
     prepare()
-    files = {f"{name}.ptl": to_ptl(name, model) for name, model in export().items()}
+    files = {
+        f"{name}.ptl": to_ptl(name, model, with_code=arguments.with_code)
+        for name, model in export().items()
+    }
     out.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         staged = out / f".{name}.new"
@@ -60,10 +65,11 @@ def run(export: Callable[[], Mapping[str, Export]], folder: Path) -> None:
         staged.replace(out / name)
 
 
-def to_ptl(name: str, model: Export) -> bytes:
+def to_ptl(name: str, model: Export, *, with_code: bool = False) -> bytes:
     """The `.ptl` file of a model; raises AssertionError where it does not compute what eager does.
 
-    `name` becomes the archive's top folder.
+    `name` becomes the archive's top folder. with_code: as PyTorch writes it, with the TorchScript
+    that a canonical model is made of; its bytes are then not the same each time.
     """
     model.eager.eval()
     # Bundling refuses real inputs for their size; this format says "as it is".
@@ -74,7 +80,7 @@ def to_ptl(name: str, model: Export) -> bytes:
         for method, rows in model.inputs.items()
     }
     saved = bundle_inputs(model.compiled, methods)._save_to_buffer_for_lite_interpreter()
-    data = canonical(saved, name)
+    data = saved if with_code else canonical(saved, name)
     _compare(model, data)
     return data
 

@@ -73,6 +73,7 @@ class ElfRules:
     relocated  who applies packed relocations: the system's loader (bionic), or the library
     canaries   whether functions must guard their stack
     symbols    the symbols that were stripped off it, where they are at hand
+    besides    what the names begin with that it may export besides; None: it may not
     """
 
     soname: str
@@ -83,6 +84,7 @@ class ElfRules:
     relocated: Literal["by itself", "by loader"] = "by itself"
     canaries: bool = False
     symbols: Path | None = None
+    besides: str | None = None
 
 
 def check(path: Path, rules: ElfRules) -> None:
@@ -211,6 +213,8 @@ def _needed(_: ELFFile, dynamic: DynamicSection, rules: ElfRules) -> Orchestrato
 
 def _api(elf: ELFFile, _: DynamicSection, rules: ElfRules) -> OrchestratorError | None:
     seen = _exports(elf)
+    if rules.besides is not None:
+        seen = frozenset(name for name in seen if not name.startswith(rules.besides))
     missing, extra = sorted(rules.exports - seen), sorted(seen - rules.exports)
     if not missing and not extra:
         return None

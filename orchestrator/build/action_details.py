@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from os.path import normpath
+from os.path import normpath, relpath
 from pathlib import Path
 
 from orchestrator.build.plan import Variant
@@ -82,7 +82,8 @@ def _toolchain(toolchain: ResolvedToolchain) -> dict[str, Value]:
 def _headers(session: RuntimeSession) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Headers of ours that single units read, with those that they include."""
     facts, version = session.runtime.facts, session.runtime.version
-    for header in (*facts.included.values(), facts.threading, facts.threads):
+    included = (*facts.included.values(), *facts.traced.values())
+    for header in (*included, facts.threading, facts.threads):
         if header is not None:
             yield header.digest, _texts([NATIVE / header.path])
     for rule in version.flags:
@@ -99,9 +100,9 @@ def _texts(headers: Iterable[Path]) -> dict[str, Value]:
 
 
 def _digests(files: Iterable[tuple[Path, bytes]]) -> dict[str, Value]:
-    """Files of ours, by their paths under native/."""
+    """Files of ours, by their paths as seen from native/; a version's overlay is beside it."""
     return {
-        path.relative_to(NATIVE).as_posix(): hashlib.sha256(data).hexdigest()
+        Path(relpath(path, NATIVE)).as_posix(): hashlib.sha256(data).hexdigest()
         for path, data in files
     }
 

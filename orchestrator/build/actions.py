@@ -112,7 +112,7 @@ def _links(
             "wrapper": toolchain.cxx.parent.name,
             "flags": (*link.flags, *toolchain.link_flags),
             "objects": tuple(shown[path] for path in (*link.whole, *link.by_need)),
-            **{path: _sha256(Path(session.fill(path))) for path in link.inputs},
+            **{path: _sha256(Path(session.fill(path))) for path in link.inputs if _is_ours(path)},
         }
 
     def digest(output: str) -> str:
@@ -123,6 +123,11 @@ def _links(
         return known[output]
 
     return {link_name(link): LoggedAction(digest(o), parts(link)) for o, link in links.items()}
+
+
+def _is_ours(path: str) -> bool:
+    """Whether an input is a source of ours; what is named by its content may not be written yet."""
+    return not path.startswith("$cache/")
 
 
 def _sha256(path: Path) -> str:

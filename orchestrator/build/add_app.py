@@ -100,7 +100,7 @@ def add_app(
     known = {*session.workspace.toolchains, *session.workspace.groups}
     raise_all([unknown_target(abi, known) for abi in wanted if abi not in known])
     _check_file_names(models, cwd, _default_dialect(session).models)
-    new = _read(session, models, cwd)
+    new = _read(session, models, cwd, f"{_APPS}/{name}/app.yaml")
     with _staging(session.context.state) as staging:
         staged = staging / _APPS / name
         for path, model in zip(models, new, strict=True):
@@ -249,18 +249,24 @@ def _default_dialect(session: Session) -> Dialect:
     return dialect_of(config.pins[config.default_runtime].pytorch)
 
 
-def _read(session: Session, models: Sequence[Path], cwd: Path) -> tuple[NewModel, ...]:
-    """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
-    pin = session.workspace.config.pins[session.workspace.config.default_runtime]
-    dialect = _default_dialect(session)
-    kernels = registry(whole_index(dialect, pin.tree), session.backends, dialect.keys)
+def _read(
+    session: Session, models: Sequence[Path], cwd: Path, declared: str
+) -> tuple[NewModel, ...]:
+    """The models, of which the runtime loads each, by what we ship: nothing is fetched.
+
+    declared: the app.yaml that is to be
+    """
+    name = session.workspace.config.default_runtime
+    pin, dialect = session.workspace.config.pins[name], _default_dialect(session)
+    kernels = registry(whole_index(dialect, pin.tree, name), session.backends, dialect.keys)
     read, faults = list[NewModel](), list[OrchestratorError]()
     for path in models:
         try:
             info = read_model(cwd / path, dialect.models, name=str(path))
             example = not info.has_bundled_inputs
             require_inputs(info, declared=example and bool(_example(info)))
-            require_loadable(info, kernels, dialect.facts)
+            others = session.other_offers(dialect.version)
+            require_loadable(info, kernels, dialect.facts, others, declared)
         except UnreadableModelError as error:
             error.hint = "check the path after --model, and the file's permissions"
             faults.append(error)

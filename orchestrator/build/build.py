@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from orchestrator.binary.elf import exported_symbols
 from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
@@ -23,6 +24,7 @@ from orchestrator.build.package import (
 from orchestrator.build.plan import Variant, abi_of, apps_of, plan_variants
 from orchestrator.build.session import Session
 from orchestrator.build.verify import driver_path, verify_library
+from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.graph import action_graph, texts_of
@@ -170,6 +172,8 @@ def _finish(
     ):
         proof = _prove(session, variant, variants, delivered)
     mark_proven(session, variant.label)
+    if variant.objects.plan.spec.extensible:
+        _say_price(session, variant, inputs)
     compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
     report = VariantReport(
         app=variant.label.app,
@@ -186,11 +190,24 @@ def _finish(
     return _Finished(report, inputs)
 
 
+def _say_price(session: Session, variant: Variant, inputs: DeliverInputs) -> None:
+    """What it costs that a library takes add-ons: the table of what it exports for them."""
+    assert inputs.shared_library is not None
+    names = [n for n in exported_symbols(inputs.shared_library) if n.startswith(EXPORTED)]
+    # a symbol, its hash and its version, the name
+    size = sum(24 + 4 + 2 + len(name) + 1 for name in names)
+    session.say(f"{variant.label} is extensible: {len(names):,} exported names, {size:,} bytes")
+
+
 def _prove(
     session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
 ) -> _Proof:
     """Check what is delivered, and run its models. Raises what is wrong with it."""
-    check_library(session.toolchain(abi_of(variant.label)), delivered)
+    check_library(
+        session.toolchain(abi_of(variant.label)),
+        delivered,
+        extensible=variant.objects.plan.spec.extensible,
+    )
     _check_budget(variant, delivered)
     results = verify_library(
         session,
@@ -199,9 +216,8 @@ def _prove(
         variant.traces,
         driver_path(session, variant.label),
         delivered.shared_library,
-        session.of(variant.label.app).cpu_levels(abi_of(variant.label))
-        if delivered.manifest.kernels
-        else (),
+        variant.objects.plan.spec.levels,
+        delivered.models,
     )
     require_verified(str(variant.label), results)
     statuses = {result.status for result in results}

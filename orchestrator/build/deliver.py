@@ -19,10 +19,13 @@ from orchestrator.deliver.manifest import (
     SelectionFact,
     ToolchainFact,
 )
-from orchestrator.deliver.variant import DeliverInputs
+from orchestrator.deliver.variant import DeliverInputs, model_path
 from orchestrator.load.declared import App
 from orchestrator.models.methods import declared_call
+from orchestrator.models.stripped import without_debug
 from orchestrator.plan.static_links import StaticLinks
+from orchestrator.plan.variant import VariantSpec
+from orchestrator.select.closure import GENERATED
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.trace import Trace
 
@@ -65,11 +68,12 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
             kernel_dtypes={tag: tuple(d) for tag, d in selection.kernel_dtypes.items()},
             custom_classes=tuple(selection.custom_classes),
             build_features=tuple(selection.build_features),
+            root_operators=tuple(selection.root_operators),
+            resolved_operators=_resolved(session, variant),
+            backends=session.backends,
         ),
-        runtime=RuntimeFact(
-            pytorch=session.runtime.version.version, tree=session.runtime.fetched.digest
-        ),
-        kernels=_kernels(session, variant.objects.plan.spec.features),
+        runtime=_runtime(session),
+        kernels=_kernels(session, variant.objects.plan.spec),
         threads=app.threads,
         toolchain=ToolchainFact(
             compiler=toolchain.driver.kind,
@@ -88,26 +92,65 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
         for_release=toolchain.for_release,
         beside=toolchain.driver.beside,
         fingerprint=common_fingerprint(session, app, variant.traces, selection),
+        model_files=delivered_models(session, app),
     )
+
+
+def _resolved(session: RuntimeSession, variant: Variant) -> tuple[str, ...]:
+    """The selected operators that the variant does not register: only code calls them."""
+    selection = variant.selection
+    kernels = session.kernels_for(selection.root_operators)
+    units = session.runtime.index.units
+    registered = set(variant.objects.plan.request.operators)
+    return tuple(
+        operator
+        for operator in selection.operators
+        if operator not in registered
+        and all(units[one.unit].path.startswith(GENERATED) for one in kernels.kernels(operator))
+    )
+
+
+def _runtime(session: RuntimeSession) -> RuntimeFact:
+    version, loads = session.runtime.version.version, session.runtime.dialect.models
+    return RuntimeFact(
+        pytorch=version,
+        tree=session.runtime.fetched.digest,
+        bytecode=(loads.bytecode.start, loads.bytecode.stop - 1),
+        archive=(loads.archive.start, loads.archive.stop - 1),
+    )
+
+
+def delivered_models(session: RuntimeSession, app: App) -> dict[str, bytes | Path]:
+    """What is delivered of an app's models, by name: the file itself where nothing is stripped."""
+    if not app.config.deliver_models:
+        return {}
+    paths = {model.name: session.shipped(app, model).path for model in app.config.models}
+    return {name: without_debug(path) or path for name, path in paths.items()}
 
 
 def _model(session: RuntimeSession, app: App, model: ModelConfig, trace: Trace) -> ModelFact:
     info = session.model(app, model)
-    call = info.bundled_call if model.inputs == "bundled" else declared_call(model.inputs[0])
+    if model.inputs == "bundled":
+        call = session.bundled_call(app, model)
+    else:
+        call = declared_call(model.inputs[0])
     return ModelFact(
         name=model.name,
-        file=Path(model.file).name,
+        file=session.shipped(app, model).path.name,
         sha256=trace.identity.model,
         methods=info.own_methods,
         call=call,
+        delivered=model_path(app.name, model.name) if app.config.deliver_models else None,
     )
 
 
-def _kernels(session: RuntimeSession, features: tuple[str, ...]) -> KernelsFact | None:
-    if not features or session.library is None:
+def _kernels(session: RuntimeSession, spec: VariantSpec) -> KernelsFact | None:
+    if not spec.features or session.library is None:
         return None
     facts = session.library.facts
-    return KernelsFact(features=features, library=facts.name, version=facts.version)
+    return KernelsFact(
+        features=spec.features, library=facts.name, version=facts.version, levels=spec.levels
+    )
 
 
 def _android(facts: AndroidFacts | None) -> AndroidFact | None:

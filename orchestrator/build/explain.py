@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.build.coverage import unrun_calls
 from orchestrator.build.plan import Variant, plan_variants
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.errors import OrchestratorError, visible
@@ -68,7 +69,16 @@ def _explainer(session: RuntimeSession, variant: Variant) -> Explainer:
         variant.selection,
         session.planner.walk(kernels, variant.selection, spec),
         session.runtime.facts.always_for(spec.purpose),
+        lambda model, operator: _unrun(session, variant, model, operator),
+        variant.app.config.extra,
     )
+
+
+def _unrun(session: RuntimeSession, variant: Variant, model: str, operator: str) -> tuple[str, ...]:
+    """Where a model calls an operator and its inputs do not."""
+    traced = zip(variant.app.config.models, variant.traces, strict=True)
+    declared, trace = next((one, trace) for one, trace in traced if trace.model == model)
+    return unrun_calls(session, variant.app, declared, trace, operator)
 
 
 def _unknown(session: RuntimeSession, subject: str) -> UnknownSubjectError:

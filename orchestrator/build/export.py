@@ -16,6 +16,7 @@ from orchestrator.compilers.driver import Driver
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.stub_sysroot import HEADERS
 from orchestrator.compilers.wrappers import wrapper_texts
+from orchestrator.errors import OrchestratorError
 from orchestrator.execute.bazel import (
     SOURCES,
     BazelTools,
@@ -32,13 +33,26 @@ _PACKAGE = NATIVE.parent
 _FOREIGN = ("*netbsd*", "*openbsd*", "*freebsd*", "*windows*", "*wasi*", "mingw")
 
 
+class NotExportedError(OrchestratorError):
+    """A variant that only a build here can make."""
+
+
 def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> None:
     """Write the plan of all labels into `folder`, which is ours or empty.
 
-    Raises FolderNotOursError, and what planning raises.
+    Raises NotExportedError, FolderNotOursError, and what planning raises.
     """
     _require_free(folder)
     variants = plan_variants(session, labels)
+    for variant in variants:
+        if variant.objects.plan.spec.extensible:
+            raise NotExportedError(
+                f"{variant.label} takes add-ons, and Bazel does not build such libraries yet",
+                place=variant.app.place,
+                expected="an app without `extensible: true`",
+                seen="extensible: true",
+                hint="build it with ./orchestrate build",
+            )
     graph = action_graph(
         (variant.objects for variant in variants),
         (link for variant in variants for link in variant.links.all),

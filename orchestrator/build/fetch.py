@@ -168,8 +168,19 @@ def read_marker(tree: Path) -> Marker | None:
         return None
 
 
+def tree_folder(cache: Path, name: str, tree: str) -> Path:
+    """Where a source tree is in the cache: by its name and the start of its digest."""
+    return cache / "runtime" / f"{name}-{tree[:12]}"
+
+
+def is_fetched(cache: Path, name: str, tree: str) -> bool:
+    """Whether a source tree is in the cache: by its name there and its digest."""
+    marker = read_marker(tree_folder(cache, name, tree))
+    return marker is not None and marker.digest == tree
+
+
 def _runtime_tree(pin: RuntimePin, context: Context, version: VersionData) -> _Wanted:
-    folder = context.cache / "runtime" / f"{pin.pytorch}-{pin.tree[:12]}"
+    folder = tree_folder(context.cache, pin.pytorch, pin.tree)
     rules, suites = version.tree.rules, version.debian_suites
     return _Wanted(f"PyTorch {pin.pytorch}", folder, pin.tree, rules, pin.sources, suites)
 
@@ -177,7 +188,7 @@ def _runtime_tree(pin: RuntimePin, context: Context, version: VersionData) -> _W
 def _third_party_tree(
     name: str, pin: ThirdPartyPin, context: Context, version: VersionData
 ) -> _Wanted:
-    folder = context.cache / "runtime" / f"{name}-{pin.tree[:12]}"
+    folder = tree_folder(context.cache, name, pin.tree)
     rules = TreeRules((f"{pin.include}/**", "LICENSE*", "COPYING*", "NOTICE*"))
     return _Wanted(name, folder, pin.tree, rules, pin.sources, version.debian_suites)
 
@@ -197,7 +208,7 @@ def _library_tree(name: str, pin: LibraryPin, context: Context, libraries: Libra
             seen=name,
             hint="correct the name under `runtime: libraries:` in WORKSPACE",
         )
-    folder = context.cache / "runtime" / f"{name}-{pin.tree[:12]}"
+    folder = tree_folder(context.cache, name, pin.tree)
     return _Wanted(name, folder, pin.tree, rules, pin.sources, libraries.suites)
 
 

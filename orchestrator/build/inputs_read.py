@@ -20,12 +20,14 @@ from pathlib import Path
 from orchestrator.build.fetch import MARKER
 from orchestrator.build.session import Session
 from orchestrator.build.signing_key import key_files
+from orchestrator.canonical.lock import files_of
 from orchestrator.compilers.command import places_of
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.record import FOLDER
 from orchestrator.deliver.variant import DeliverInputs
 from orchestrator.load.declared import App
+from orchestrator.load.sources import HEADERS, found_sources
 from orchestrator.load.workspace import BUILT_IN, FILE, expand
 from orchestrator.platforms import PLATFORMS
 from orchestrator.trace.lock import lock_path, runs_path
@@ -62,7 +64,7 @@ def inputs_read(
 ) -> InputsRead:
     """What a build of these labels, which has succeeded, hangs on."""
     root = session.context.root
-    apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
+    apps = session.workspace.apps_of(labels)
     read = {root / FILE, *_models(session), *_traces(apps), *_python()}
     sought = {*_pins(session), *_launcher(session), *key_files(session)}
     made = {*_runtime(session), *_linked(session, graph), *_delivered(session, apps)}
@@ -83,6 +85,7 @@ def inputs_read(
             (root, "toolchains/*.y*ml"),
             (root, "apps/*/app.y*ml"),
             (BUILT_IN, "toolchains/*.yaml"),
+            *_sources(session),
         ),
     )
 
@@ -90,7 +93,22 @@ def inputs_read(
 def _models(session: Session) -> Iterator[Path]:
     """The models of all apps: loading a workspace looks at each."""
     for app in session.workspace.apps.values():
-        yield from (app.model_path(model) for model in app.config.models)
+        for model in app.config.models:
+            yield from files_of(app, model)
+
+
+def _sources(session: Session) -> Iterator[tuple[Path, str]]:
+    """Where all apps' own sources and their headers are looked for; what is linked there too."""
+    for app in session.workspace.apps.values():
+        config = app.config.sources
+        if config is not None:
+            yield from ((app.folder, pattern) for pattern in config.files)
+            found = found_sources(app, config).files
+            folders = {*config.include, *(path.rpartition("/")[0] for path in found)}
+            for folder in sorted(folders):
+                yield from ((app.folder / folder, f"**/*{ending}") for ending in HEADERS)
+            if config.licence is not None:
+                yield app.folder, config.licence.file
 
 
 def _traces(apps: Iterable[App]) -> Iterator[Path]:

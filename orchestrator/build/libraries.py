@@ -16,6 +16,8 @@ from orchestrator.values.fingerprint import fingerprint
 
 # Of a library's data, what no unit's code depends on.
 _BESIDE = {"debian_suites", "indexed", "kernels", "levels", "licences"}
+# Of a level's, what says how units are compiled for an index: with all of them.
+_OF_LEVELS = {"macros"}
 
 
 @dataclass
@@ -37,7 +39,13 @@ class PreparedLibrary:
         """What the library's index for a processor is tied to."""
         data = self.data.model_dump(mode="json", exclude=_BESIDE)
         kernels = [one.model_dump(mode="json") for one in self.data.kernels[processor]]
-        return fingerprint({"trees": dict(self.pinned), "data": data, "kernels": kernels})
+        levels = [
+            one.model_dump(mode="json", include=_OF_LEVELS)
+            for one in self.data.levels.get(processor, ())
+        ]
+        return fingerprint(
+            {"trees": dict(self.pinned), "data": data, "kernels": kernels, "levels": levels}
+        )
 
     def index(self, processor: Processor) -> LibraryIndex | None:
         """The shipped index for a processor, where there is one. Raises IndexUnreadableError."""

@@ -8,6 +8,7 @@ from typing import assert_never
 from orchestrator.binary import elf, macho
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.session import Session
+from orchestrator.compilers.relink import EXPORTED
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.rules import shared_library_rules, static_library_rules
 from orchestrator.deliver.variant import Delivered
@@ -40,8 +41,13 @@ def require_releasable(session: Session, labels: Sequence[Label]) -> None:
     )
 
 
-def check_library(toolchain: ResolvedToolchain, delivered: Delivered) -> None:
-    """Raises the first rule of a shipped library that the delivered one breaks."""
+def check_library(
+    toolchain: ResolvedToolchain, delivered: Delivered, *, extensible: bool = False
+) -> None:
+    """Raises the first rule of a shipped library that the delivered one breaks.
+
+    extensible: whether it may export what add-ons take
+    """
     config, driver, manifest = toolchain.config, toolchain.driver, delivered.manifest
     header = (NATIVE / "capi/libtorch_app.h").read_text()
     canaries = guards_stack(config.compile_flags)
@@ -59,6 +65,7 @@ def check_library(toolchain: ResolvedToolchain, delivered: Delivered) -> None:
             holds_cxx_library=driver.links_cxx_library,
             canaries=canaries,
             symbols=delivered.folder / "symbols" / f"{delivered.shared_library.name}.debug",
+            besides=EXPORTED if extensible else None,
         )
         elf.check(delivered.shared_library, shared)
     else:

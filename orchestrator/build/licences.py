@@ -41,6 +41,7 @@ def licences(
         own_licence(),
         *_of_runtime(session, units),
         *_of_library(session, units),
+        *_of_app(session),
         *(of_linked(session.toolchain(abi).driver.linked, linked) if linked else ()),
     )
 
@@ -114,6 +115,23 @@ def _of_library(session: RuntimeSession, units: Collection[str]) -> Iterator[Lic
                 {rule.text: (library.trees[rule.tree] / rule.text).read_bytes()},
                 SourceFact(sha256=library.pinned[rule.tree]),
             )
+
+
+def _of_app(session: RuntimeSession) -> Iterator[Licence]:
+    """That of the app's own sources, where it is declared."""
+    if session.sources is None:
+        return
+    app = session.workspace.apps[session.sources.app]
+    declared = app.config.sources and app.config.sources.licence
+    if declared:
+        text = app.folder / declared.file
+        yield Licence(
+            f"{app.name}-sources",
+            app.config.version,
+            declared.expression,
+            {text.name: text},
+            SourceFact(sha256=session.sources.digest),
+        )
 
 
 def _folders(library: PreparedLibrary) -> Iterator[str]:

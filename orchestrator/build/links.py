@@ -9,6 +9,7 @@ from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.plan.extension import exports_file, version_script
 from orchestrator.plan.graph import VariantObjects, native_compiles
 from orchestrator.plan.static_links import StaticLinks, static_links
 from orchestrator.plan.variant import VariantSpec
@@ -97,6 +98,8 @@ def variant_links(
     library = _cxx_library(f"{folder}/libc++.a", objects)
     of_library = tuple(one.output for one in library)
     exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
+    if spec.extensible:
+        exports = exports_file(version_script(app, session.extension_symbols))
     shared = Link(
         output=f"{folder}/lib{name}.so",
         kind="shared",

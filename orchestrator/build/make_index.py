@@ -112,7 +112,8 @@ def make_index(
     objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
     fallbacks = {rule.unit: rule.operators for rule in runtime.version.fallbacks}
     if only:
-        index = renew_units(shipped_index(dialect, tree), units, objects, known, fallbacks)
+        shipped = shipped_index(dialect, tree, runtime.name)
+        index = renew_units(shipped, units, objects, known, fallbacks)
     else:
         index = build_index(dialect.version, tree, units, objects, known, fallbacks)
     entry = _entry(session, library, tracer)

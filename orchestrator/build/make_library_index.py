@@ -26,7 +26,7 @@ from orchestrator.libraries.features import (
 )
 from orchestrator.libraries.index import LibraryIndex, library_index_path
 from orchestrator.plan.graph import kernel_compiles
-from orchestrator.plan.libraries import library_compiles
+from orchestrator.plan.libraries import level_flags, library_compiles
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.config import Processor
@@ -57,7 +57,9 @@ def make_library_index(
     spec = spec_of(session, session.prepare_planning([abi]), wanted)
     spec = replace(spec, entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
-    planned = library_compiles(library.facts, spec, units)
+    levels = library.data.levels.get(processor, ())
+    everything_on = level_flags(library.data.library, levels, [one.name for one in levels])
+    planned = library_compiles(library.facts, spec, units, everything_on)
     compiles = {one.unit: session.placed(one) for one in planned}
     _, result = _compiled(session, compiles.values(), "library_index", jobs, view)
     places = {name: session.fill(one.object) for name, one in compiles.items()}

@@ -7,14 +7,14 @@ build of one label gives a whole package or none, and never one that mixes two s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.signing_key import signing_key
 from orchestrator.deliver.files import ForeignFolderError, sha256_of
 from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
-from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages
+from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages, slot_of
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.packagers import PACKAGERS
@@ -32,6 +32,10 @@ from orchestrator.values.trace import Trace
 
 class OtherCLibraryError(OrchestratorError):
     """An app wants a package of a library that is for another C library than the package."""
+
+
+class OnePackageError(OrchestratorError):
+    """Packages of two targets of an app have the same name."""
 
 
 def make_packages(session: Session, labels: Sequence[Label]) -> tuple[PackageReport, ...]:
@@ -104,9 +108,12 @@ def common_fingerprint(
             "features": sorted(selection.build_features),
             # which kernels of ours there are follows from it and the rest, for each processor
             "kernels": app.kernels,
+            "cpu": app.config.cpu,
+            "deliver_models": app.config.deliver_models,
             "threads": app.threads,
             "runtime": session.runtime.facts.identity,
             "native": session.runtime.native,
+            **({} if session.sources is None else {"sources": session.sources.digest}),
         }
     )
 
@@ -134,19 +141,38 @@ def _mark(session: Session, app: str, abi: str) -> Path:
 
 def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
     into = session.context.dist / app.name / FOLDER
-    slots = set()
-    for kind, abis in wanted_packages(app, session).items():
-        joins = PACKAGERS[kind].JOINS_ABIS
-        for together in [abis] if joins else [(abi,) for abi in abis]:
-            slot = kind if joins else f"{kind} {together[0]}"
-            slots.add(slot)
-            if built.isdisjoint(together) or not _fits(session, app, kind, together):
-                continue
+    slots = {
+        (kind if PACKAGERS[kind].JOINS_ABIS else f"{kind} {together[0]}"): (kind, together)
+        for kind, abis in wanted_packages(app, session).items()
+        for together in ([abis] if PACKAGERS[kind].JOINS_ABIS else [(abi,) for abi in abis])
+    }
+    for slot, (kind, together) in slots.items():
+        if not built.isdisjoint(together) and _fits(session, app, kind, together):
+            if not PACKAGERS[kind].JOINS_ABIS:
+                _refuse_taken(session, app, kind, together[0], slots)
             missing = tuple(_missing(session, app.name, together, built))
             files = () if missing else _pack(session, app.name, kind, together, into, slot)
             yield PackageReport(app.name, kind, together, files, missing)
     if into.is_dir():
         drop_packages(into, but={*slots, SLOT})
+
+
+def _refuse_taken(
+    session: Session, app: App, kind: PackageKind, abi: str, slots: Collection[str]
+) -> None:
+    """Raises OnePackageError where the packages of another of the app's targets have the names of
+    this one's: a Debian package is named after its processor alone."""
+    folder = session.context.dist / app.name
+    for name in PACKAGERS[kind].names([read_manifest(folder / abi)]):
+        owner = slot_of(folder / FOLDER, name)
+        if owner is not None and owner in slots and owner != f"{kind} {abi}":
+            raise OnePackageError(
+                f"two targets of {app.name} have one package of kind {kind}",
+                place=app.places.value(("targets",)),
+                expected="a name for each",
+                seen=f"{name}, for {owner.partition(' ')[2]} and {abi}",
+                hint=f"list `packages:` without `{kind}`, or build one of them as another app",
+            )
 
 
 def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
-from orchestrator.select.policy import select
+from orchestrator.select.policy import select, with_extra
 from orchestrator.values.action import Compile
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
@@ -44,9 +44,9 @@ def plan_variants(
     raise.
     """
     found = dict[Label, Variant]()
-    for name in sorted({session.workspace.apps[label.app].runtime for label in labels}):
-        own = [label for label in labels if session.workspace.apps[label.app].runtime == name]
-        found |= _plan_on(session.on(name), own, generate)
+    for on, apps in session.grouped(label.app for label in labels):
+        own = [label for label in labels if label.app in apps]
+        found |= _plan_on(on, own, generate)
     return tuple(found[label] for label in labels)
 
 
@@ -74,13 +74,25 @@ def _plan_on(
 def wanted_variants(
     session: RuntimeSession, labels: Iterable[Label], traces: Mapping[str, Sequence[Trace]]
 ) -> tuple[Wanted, ...]:
-    """What to plan for each label, from the traces of its app's models."""
-    roots = {app: {o for trace in traces[app] for o in trace.root_operators} for app in traces}
+    """What to plan for each label, from the traces of its app's models and what the app adds."""
+    extra = {app: session.extra_operators(session.workspace.apps[app]) for app in traces}
+    roots = {
+        app: {o for trace in traces[app] for o in trace.root_operators}.union(extra[app])
+        for app in traces
+    }
     called = {app: {o for trace in traces[app] for o in trace.called_operators} for app in traces}
     kernels = {app: session.kernels_for(roots[app]) for app in traces}
     selections = {
-        app: select(
-            session.runtime.index, kernels[app], traces[app], session.workspace.apps[app].selection
+        app: with_extra(
+            session.runtime.index,
+            kernels[app],
+            select(
+                session.runtime.index,
+                kernels[app],
+                traces[app],
+                session.workspace.apps[app].selection,
+            ),
+            extra[app],
         )
         for app in traces
     }
@@ -103,10 +115,12 @@ def wanted_variants(
             features=session.asked_features(
                 abi_of(label), label.app, roots[label.app], called[label.app]
             ),
+            cpu=session.declared_levels(label.app, abi_of(label)),
             parts=session.kernel_parts(label.app),
             threads=session.workspace.apps[label.app].threads,
             self_relocation=session.workspace.apps[label.app].config.self_relocation,
             dispatch=session.workspace.apps[label.app].config.dispatch,
+            extensible=session.workspace.apps[label.app].config.extensible,
         )
         for label in labels
     )
@@ -137,11 +151,20 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
                 estimated_bytes=variant.objects.plan.needed.bytes + variant.objects.library_bytes,
                 generated=_is_generated(session, variant),
                 budget_bytes=variant.app.config.budgets.get(str(variant.label.abi)),
+                cpu_levels=variant.objects.plan.spec.levels,
+                usual_levels=_has_usual_levels(session, variant),
             )
             for variant in variants
         ),
         present=_present(session, (c for some in compiles.values() for c in some)),
     )
+
+
+def _has_usual_levels(session: Session, variant: Variant) -> bool:
+    spec = variant.objects.plan.spec
+    known = session.of(variant.label.app).cpu_levels(spec.abi)
+    usual = tuple(one.name for one in known if one.uses is None)
+    return not spec.features or spec.levels == usual
 
 
 def compiles_of(variant: Variant) -> tuple[Compile, ...]:

@@ -31,7 +31,7 @@ from orchestrator.pytorch.generated import generate_sources, generated_identity
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import RuntimePin, ThirdPartyPin
+from orchestrator.values.config import DEFAULT_RUNTIME, RuntimePin, ThirdPartyPin
 from orchestrator.values.fingerprint import fingerprint, text_digest
 
 NATIVE = Path(__file__).parent.parent / "native"
@@ -58,6 +58,7 @@ class PreparedRuntime:
     facts     what the planner needs besides the index
     native    digest of our own C and C++ sources
     parts     what `facts.identity` is the digest of
+    base, own_index  of an app with sources of its own: the runtime without, and the index with them
     """
 
     name: str
@@ -71,6 +72,8 @@ class PreparedRuntime:
     facts: RuntimeFacts
     native: str
     parts: Mapping[str, object]
+    base: PreparedRuntime | None = None
+    own_index: RuntimeIndex | None = None
 
     @property
     def version(self) -> VersionData:
@@ -83,11 +86,15 @@ class PreparedRuntime:
 
         Raises IndexUnreadableError where it is not of this source tree.
         """
-        return whole_index(self.dialect, self.fetched.digest)
+        if self.own_index is not None:
+            return self.own_index
+        return whole_index(self.dialect, self.fetched.digest, self.name)
 
     @cached_property
     def entry(self) -> Entry:
         """What our native code refers to, and what is reached by no reference of its own."""
+        if self.base is not None:
+            return self.base.entry
         shipped = load_entry(self.dialect)
         return Entry(
             shipped.library | loader_symbols(self.index, self.dialect.symbols),
@@ -109,23 +116,37 @@ class Prepared:
         return self.toolchains[abi]
 
 
-def shipped_index(dialect: Dialect, tree: str) -> RuntimeIndex:
-    """The index of a version. Raises IndexUnreadableError where it is of another source tree."""
-    index = load_index(dialect.index)
+def shipped_index(dialect: Dialect, tree: str, runtime: str = DEFAULT_RUNTIME) -> RuntimeIndex:
+    """The index of a version, for a pinned runtime of that name.
+
+    Raises IndexUnreadableError where it is missing, damaged or of another source tree.
+    """
+    option = "" if runtime == DEFAULT_RUNTIME else f" --runtime {runtime}"
+    make = f"run: ./orchestrate runtime index{option}"
+    try:
+        index = load_index(dialect.index)
+    except IndexUnreadableError as error:
+        error.hint = make
+        raise
     if index.tree != tree:
         raise IndexUnreadableError(
             f"the runtime index of PyTorch {dialect.version} was made from another source tree",
             expected=tree,
             seen=index.tree,
-            hint="run: orchestrator runtime index",
+            hint=make,
         )
     return index
 
 
-def whole_index(dialect: Dialect, tree: str) -> RuntimeIndex:
+def whole_index(dialect: Dialect, tree: str, runtime: str = DEFAULT_RUNTIME) -> RuntimeIndex:
     """The shipped index, with units of ours that register operators; see `shipped_index`."""
+    return with_ours(shipped_index(dialect, tree, runtime), dialect)
+
+
+def with_ours(index: RuntimeIndex, dialect: Dialect) -> RuntimeIndex:
+    """The index of a version with units of ours that register operators."""
     return with_own_units(
-        shipped_index(dialect, tree),
+        index,
         ((OWN + one.source, one.operators, one.symbols) for one in own_units(dialect)),
     )
 
@@ -188,6 +209,7 @@ def prepare_runtime(
         unlike=frozenset(version.without_pch),
         making=frozenset(version.making),
         included=own_headers_of(version),
+        traced={one.unit: own_header(one.tracer) for one in version.include if one.tracer},
         flagged=own_flags_of(version, [u.path for u in units]),
         threading=own_header("threads/at_parallel.h"),
         threads=own_header("threads/parallel_unit.h"),

@@ -9,49 +9,71 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
+from orchestrator.build.offers import offers
+from orchestrator.build.own_sources import OwnLayer, own_layer
 from orchestrator.build.prepare import NATIVE, Prepared, PreparedRuntime, prepare_runtime
 from orchestrator.cache.pruning import note_workspace
+from orchestrator.canonical.lock import Shipped, shipped_model
 from orchestrator.compilers.host import host_abi, required_host, this_machine
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.context import Context
+from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import RuntimeIndex
+from orchestrator.libraries.declared import CpuLevelData
 from orchestrator.libraries.features import asked_by_operators, load_entries
 from orchestrator.libraries.index import LibraryIndex
+from orchestrator.libraries.levels import levels_of, require_levels
 from orchestrator.load.declared import App, Workspace
+from orchestrator.load.sources import read_sources
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
     Misfit,
     check_classes,
     check_lapack,
     check_operators,
+    check_own_classes,
     check_packings,
+    forbidden_operators,
     misfits,
+    require_allowed,
     require_inputs,
     require_no_named_tuples,
 )
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.models.listing import Listing, read_listings
+from orchestrator.models.offers import Offer
+from orchestrator.models.source_lines import operator_places
+from orchestrator.plan.extension import extension_symbols
 from orchestrator.plan.own_folders import in_own_folders
 from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.versions import VersionData
-from orchestrator.select.backends import reachable_backends, tensor_kinds
+from orchestrator.select.backends import cut_units, lean_units, reachable_backends
 from orchestrator.select.closure import Registry, registry
+from orchestrator.select.why import overloads
 from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.form import Vocabulary
 from orchestrator.values.action import Compile
-from orchestrator.values.config import KernelPart, ModelConfig, ToolchainConfig
+from orchestrator.values.config import CpuLevel, KernelPart, ModelConfig, ToolchainConfig
+from orchestrator.values.methods import Call
+from orchestrator.values.names import did_you_mean
 from orchestrator.values.operators import Arguments, OperatorName
+from orchestrator.values.own_sources import OwnSources
 from orchestrator.values.trace import TraceIdentity
 
 _VARIABLE = re.compile(r"\$(\w+)")
+
+
+class UnknownExtraError(OrchestratorError):
+    """An app adds an operator that the runtime does not have."""
 
 
 @dataclass
@@ -65,6 +87,8 @@ class Session:
     _running: dict[str, Running] = field(default_factory=dict)
     _prepared: dict[str, PreparedRuntime] = field(default_factory=dict)
     _on: dict[str, RuntimeSession] = field(default_factory=dict)
+    _shipped: dict[tuple[str, str], Shipped] = field(default_factory=dict)
+    _of: dict[str, AppSession] = field(default_factory=dict)
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -77,6 +101,16 @@ class Session:
             return frozenset()
         return frozenset(get_args(KernelPart) if choice == "auto" else choice)
 
+    def shipped(self, app: App, model: ModelConfig) -> Shipped:
+        """The model's file that is traced and verified: the declared one, or its canonical one.
+
+        Raises what `shipped_model` raises.
+        """
+        key = (app.name, model.name)
+        if key not in self._shipped:
+            self._shipped[key] = shipped_model(app, model, self.context.root)
+        return self._shipped[key]
+
     @cached_property
     def tracer(self) -> str:
         return tracer_digest()
@@ -84,6 +118,15 @@ class Session:
     @property
     def backends(self) -> tuple[str, ...]:
         return self.workspace.config.defaults.backends
+
+    @property
+    def runtime_names(self) -> Mapping[str, str]:
+        """Digest of a runtime's tree -> its name; of several names the last."""
+        return {pin.tree: name for name, pin in self.workspace.config.pins.items()}
+
+    def other_offers(self, version: str) -> Iterator[Offer]:
+        """What the supported versions offer to models, but for this one."""
+        return offers(self.workspace.config.pins, self.backends, without=version)
 
     @cached_property
     def own_abi(self) -> str | None:
@@ -133,8 +176,24 @@ class Session:
         return self._on[name]
 
     def of(self, app: str) -> RuntimeSession:
-        """The invocation with an app's runtime."""
-        return self.on(self.workspace.apps[app].runtime)
+        """The invocation with an app's runtime, and with the app's own sources in it."""
+        declared = self.workspace.apps[app]
+        if declared.config.sources is None:
+            return self.on(declared.runtime)
+        if app not in self._of:
+            shared = {one.name: getattr(self, one.name) for one in fields(Session)}
+            self._of[app] = AppSession(**shared, name=declared.runtime, app=app)
+            self._of[app].workspace = self.workspace
+        return self._of[app]
+
+    def grouped(self, apps: Iterable[str]) -> tuple[tuple[RuntimeSession, tuple[str, ...]], ...]:
+        """The invocations with these apps' runtimes, by name, and the apps that each is of."""
+        groups: dict[tuple[str, str], tuple[RuntimeSession, list[str]]] = {}
+        for app in sorted(set(apps)):
+            on = self.of(app)
+            key = (on.name, app if isinstance(on, AppSession) else "")
+            groups.setdefault(key, (on, []))[1].append(app)
+        return tuple((groups[key][0], tuple(groups[key][1])) for key in sorted(groups))
 
     @property
     def default(self) -> RuntimeSession:
@@ -144,8 +203,8 @@ class Session:
     def prepare(self, apps: Iterable[str]) -> None:
         """Fetch and generate what the apps' runtimes need, before a command takes the workspace's
         lock."""
-        for name in sorted({self.workspace.apps[app].runtime for app in apps}):
-            _ = self.on(name).runtime
+        for session, _apps in self.grouped(apps):
+            _ = session.runtime
 
     @property
     def prepared(self) -> tuple[PreparedRuntime, ...]:
@@ -205,11 +264,28 @@ class RuntimeSession(Session):
         processor = self.workspace.toolchains[abi].config.processor
         return None if self.library is None else self.library.index(processor)
 
-    def cpu_levels(self, abi: str) -> tuple[str, ...]:
-        """The lower levels of an ABI's processors that the library's kernels are chosen by."""
+    def cpu_levels(self, abi: str) -> tuple[CpuLevelData, ...]:
+        """The CPU levels that libraries for an ABI can have, lowest first."""
         if self.library is None:
             return ()
-        return self.library.data.levels.get(self.workspace.toolchains[abi].config.processor, ())
+        config = self.workspace.toolchains[abi].config
+        return levels_of(self.library.data, config.processor, config.system)
+
+    def declared_levels(self, app: str, abi: str) -> tuple[CpuLevel, ...] | None:
+        """The CPU levels that an app declares for an ABI; None where it leaves them to us.
+
+        Raises CpuLevelUnknownError, CpuLevelMissingError.
+        """
+        declared, choice = self.workspace.apps[app], self.workspace.apps[app].config.cpu
+        if choice == "auto" or self.library is None:
+            return None
+        processor = self.workspace.toolchains[abi].config.processor
+        name = next((name for name in (abi, processor) if name in choice), None)
+        if name is None:
+            return None
+        place = declared.places.value(("cpu", name))
+        require_levels(abi, self.cpu_levels(abi), choice[name], place)
+        return choice[name]
 
     def asked_features(
         self, abi: str, app: str, root_operators: Collection[str], called: Collection[str]
@@ -225,6 +301,11 @@ class RuntimeSession(Session):
     @cached_property
     def planner(self) -> Planner:
         return Planner(self.runtime.index, self.runtime.facts)
+
+    @cached_property
+    def extension_symbols(self) -> tuple[str, ...]:
+        """What a library that takes add-ons exports of PyTorch, where it has it."""
+        return extension_symbols(self.runtime.index)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -245,8 +326,9 @@ class RuntimeSession(Session):
         return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
 
     @cached_property
-    def _arguments(self) -> Mapping[str, Arguments]:
-        return argument_counts(Path(self.runtime.folders["tree"]))
+    def arguments(self) -> Mapping[str, Arguments]:
+        """Operator -> how many arguments it takes."""
+        return argument_counts(Path(self.folders["tree"]))
 
     def kernels_for(self, root_operators: Iterable[str]) -> Registry:
         """The registrations that models with these root operators can reach."""
@@ -258,43 +340,95 @@ class RuntimeSession(Session):
 
     def cut_units(self, root_operators: Iterable[str]) -> frozenset[str]:
         """The units that no tensor of models with these root operators can enter."""
-        kinds = tensor_kinds(root_operators)
-        return frozenset(r.unit for r in self.runtime.version.cuts if r.unless not in kinds)
+        return cut_units(self.runtime.version, root_operators)
 
     def lean_units(self, root_operators: Iterable[str]) -> frozenset[str]:
         """The units of which models with these root operators need less: see `include`."""
-        roots = frozenset(root_operators)
-        rules = self.runtime.version.include
-        return frozenset(r.unit for r in rules if r.unless and roots.isdisjoint(r.unless))
+        return lean_units(self.runtime.version, root_operators)
 
     def model(self, app: App, model: ModelConfig) -> ModelInfo:
         """The model's facts, read and checked against the runtime.
 
         Raises what orchestrator.models raises.
         """
-        path = app.model_path(model)
+        shipped = self.shipped(app, model)
+        path = shipped.path
         if path not in self._models:
             shown = path.relative_to(self.context.root).as_posix()
-            versions = self.runtime.dialect.models
-            info = read_model(path, versions, name=shown)
-            require_inputs(info, declared=model.inputs != "bundled")
-            require_loadable(info, self.kernels, self.runtime.version)
+            info = read_model(path, self.runtime.dialect.models, name=shown)
+            given = model.inputs != "bundled" or shipped.inputs is not None
+            require_inputs(info, declared=given)
+            version = self.runtime.version
+            others = self.other_offers(version.version)
+            require_loadable(info, self.kernels, version, others, app.place.file, self.own_classes)
+            found = forbidden_operators(info, app.config.forbid)
+            require_allowed(info, found, operator_places(path, found))
             self._models[path] = info
         return self._models[path]
 
+    def extra_operators(self, app: App) -> tuple[str, ...]:
+        """The operators that the app adds to those of its models, with overloads; sorted.
+
+        Raises UnknownExtraError.
+        """
+        if not app.config.extra:
+            return ()
+        known, lapack = self.kernels.by_operator, self.runtime.version.lapack
+        found = set[str]()
+        for name in app.config.extra:
+            named = overloads(name, known)
+            if not named or name.partition(".")[0] in lapack:
+                raise UnknownExtraError(
+                    f"PyTorch {self.runtime.version.version} as it is built here has no operator"
+                    f" {name}",
+                    place=app.places.key(("extra", name)),
+                    expected="an operator that a model could name",
+                    seen=f"{name}, which LAPACK computes" if named else name,
+                    hint=None if named else did_you_mean(name, known),
+                )
+            found.update(named)
+        return tuple(sorted(found))
+
+    def listings(self, app: App, model: ModelConfig) -> tuple[Listing, ...]:
+        """The model's instructions, with the lines of its source; none where it cannot be read."""
+        return read_listings(self.shipped(app, model).path)
+
+    def bundled_call(self, app: App, model: ModelConfig) -> Call | None:
+        """A call with the first of the inputs in the declared file, where it is known."""
+        shipped = self.shipped(app, model)
+        if not shipped.is_canonical:
+            return self.model(app, model).bundled_call
+        shown = shipped.declared.relative_to(self.context.root).as_posix()
+        return read_model(shipped.declared, self.runtime.dialect.models, name=shown).bundled_call
+
     def misfits(self, app: App, model: ModelConfig) -> tuple[Misfit, ...]:
         """The model's calls that the runtime loads and cannot make."""
-        return misfits(self.model(app, model), self._arguments)
+        return misfits(self.model(app, model), self.arguments)
 
     def trace_identity(self, app: App, model: ModelConfig) -> TraceIdentity:
         """What a trace of this model, made now, would depend on."""
+        shipped = self.shipped(app, model)
+        inputs = inputs_digest(model)
+        if shipped.inputs is not None:
+            inputs = hashlib.sha256(shipped.inputs).hexdigest()
         return TraceIdentity(
-            model=hashlib.sha256(app.model_path(model).read_bytes()).hexdigest(),
+            model=hashlib.sha256(shipped.path.read_bytes()).hexdigest(),
             runtime=self.workspace.config.pins[self.name].tree,
-            inputs=inputs_digest(model),
+            inputs=inputs,
             backends=self.backends,
             tracer=self.tracer,
+            sources="" if self.sources is None else self.sources.digest,
         )
+
+    @property
+    def sources(self) -> OwnSources | None:
+        """The sources of an app of its own."""
+        return None
+
+    @property
+    def own_classes(self) -> frozenset[str]:
+        """The classes that they register."""
+        return frozenset()
 
     @property
     def folders(self) -> Mapping[str, str]:
@@ -308,12 +442,54 @@ class RuntimeSession(Session):
         return in_own_folders(action, self.runtime.renamed)
 
 
-def require_loadable(info: ModelInfo, kernels: Registry, version: VersionData) -> None:
-    """Raises what orchestrator.models raises of a model that the runtime does not load."""
+@dataclass
+class AppSession(RuntimeSession):
+    """An invocation with the runtime of one app that has sources of its own: they are a layer over
+    the runtime's index, and their units are in each of the app's plans."""
+
+    app: str = field(kw_only=True)
+
+    @cached_property
+    def runtime(self) -> PreparedRuntime:
+        return self._layer.over(self.on(self.name).runtime)
+
+    @cached_property
+    def _layer(self) -> OwnLayer:
+        on = self.on(self.name)
+        return own_layer(
+            self.sources, on.runtime, self.toolchain(self.host), self.context, on.fill, self.say
+        )
+
+    @cached_property
+    def sources(self) -> OwnSources:
+        """Raises SourceUnfitError, MissingSourceError."""
+        found = read_sources(self.workspace.apps[self.app])
+        assert found is not None
+        return found
+
+    @property
+    def own_classes(self) -> frozenset[str]:
+        return self._layer.classes
+
+
+def require_loadable(
+    info: ModelInfo,
+    kernels: Registry,
+    version: VersionData,
+    others: Iterable[Offer],
+    declared: str,
+    own_classes: frozenset[str] = frozenset(),
+) -> None:
+    """Raises what orchestrator.models raises of a model that the runtime does not load.
+
+    others, declared: as in `check_operators`
+    own_classes: as in `check_own_classes`
+    """
     require_no_named_tuples(info)
     known = {OperatorName.parse(name) for name in kernels.by_operator}
-    check_operators(info, known, version.version)
+    check_operators(info, known, version.version, others, declared)
     check_lapack(info, version.lapack, version.version)
+    check_own_classes(info, own_classes, declared)
     check_classes(info, version.custom_classes, version.version)
     check_packings(info, version.packings, version.version)
 

@@ -7,31 +7,40 @@ operators, all dtypes, with recording compiled in.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import cycle, islice
 from typing import Any
 
 from orchestrator.build.execute import ProgressSink, carry_out, names_of
+from orchestrator.build.fetch import is_fetched
 from orchestrator.build.links import executable_links
 from orchestrator.build.session import RuntimeSession, Session
-from orchestrator.build.variants import Wanted, hot_units, plan_all
+from orchestrator.build.trace_changes import changes_in_lock
+from orchestrator.build.variants import Wanted, hot_units, plan_all, plan_units
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
+from orchestrator.models.coverage import (
+    MisfitCoverageError,
+    coverage_of,
+    methods_covered,
+)
+from orchestrator.models.listing import Listing
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
 from orchestrator.select.tag_code import size_of_tag
-from orchestrator.trace.difference import Change, changes_between
+from orchestrator.trace.difference import Change
 from orchestrator.trace.hot import Scales
-from orchestrator.trace.lock import pack_runs, trace_before, write_lock
+from orchestrator.trace.lock import UnfitRecordingError, pack_runs, write_lock
 from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
 from orchestrator.values.config import ModelConfig
+from orchestrator.values.coverage import FunctionCoverage, MethodCoverage
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import MEMORY_LIMIT, run_model
@@ -65,12 +74,14 @@ class TracedModel:
     changes     against the trace that it takes the place of; None where there was none to read
     uncompared  places in its outputs that differ from run to run, or that cannot be looked into
     misfits     its calls that the runtime cannot make, which no input reached
+    methods     what of each method ran
     """
 
     trace: Trace
     changes: tuple[Change, ...] | None
     uncompared: tuple[str, ...]
     misfits: tuple[str, ...]
+    methods: tuple[MethodCoverage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,12 +107,11 @@ def trace_apps(
 
     all_operators: a tracer that holds everything, as a cross-check of the index.
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
-    LapackMissingError, and what models, planning and compiling raise.
+    LapackMissingError, UnfitRecordingError, and what models, planning and compiling raise.
     """
     variants = dict[str, VariantObjects]()
-    for name in sorted({app.runtime for app in apps}):
-        on = session.on(name)
-        wanted = [_wanted(on, app, all_operators) for app in apps if app.runtime == name]
+    for on, names in session.grouped(app.name for app in apps):
+        wanted = [_wanted(on, app, all_operators) for app in apps if app.name in names]
         variants |= plan_all(on, on.prepare_planning(one.abi for one in wanted), wanted)
     links = {
         label: executable_links(f"$state/tracers/{label}", objects)
@@ -148,6 +158,7 @@ def tracer_selection(
     """The static closure of `roots` and of the recorder's own set-up calls, with all dtypes."""
     index, runtime = session.runtime.index, session.runtime
     always, cut = runtime.facts.always_for("tracer"), session.cut_units(roots)
+    always |= runtime.facts.app_units.keys()
     return recorded_selection(
         index,
         kernels,
@@ -161,6 +172,33 @@ def tracer_selection(
     )
 
 
+def estimated(session: RuntimeSession, roots: Collection[str]) -> int:
+    """Bytes that a library for these root operators would have, with all dtypes, by the index.
+
+    Compare two such numbers: as a library's size it is too large.
+    """
+    roots = frozenset(roots)
+    prepared = session.prepare_planning([session.host])
+    kernels, cut = session.kernels_for(roots), session.cut_units(roots)
+    selection = tracer_selection(session, kernels, "estimate", roots)
+    wanted = Wanted(
+        "estimate", session.host, selection, kernels, "release", optimize="size", cut=cut
+    )
+    return plan_units(session, prepared, [wanted])["estimate"].needed.bytes
+
+
+def _bytes_in(session: RuntimeSession, tree: str, trace: Trace) -> int | None:
+    """`estimated` for a trace of the runtime of another tree; None for one that is not pinned, or
+    whose sources are not here."""
+    name = session.runtime_names.get(tree)
+    if name is None or session.runtime.facts.app_units:
+        return None
+    pin = session.workspace.config.pins[name]
+    if not is_fetched(session.context.cache, pin.pytorch, pin.tree):
+        return None
+    return estimated(session.on(name), trace.root_operators)
+
+
 def _trace_models(
     session: RuntimeSession, app: App, tracer: str, write: bool
 ) -> Iterable[TracedModel]:
@@ -168,9 +206,9 @@ def _trace_models(
         session.say(f"tracing //apps/{app.name}: {model.name}")
         results = _results(session, app, model, tracer)
         runs = deterministic_part(results)
-        recording = runs.pop("trace")
+        recording, listings = runs.pop("trace"), session.listings(app, model)
+        coverage = _coverage(app, model, runs.pop("coverage", None), listings)
         packed, digest = pack_runs(runs)
-        before = trace_before(app.folder, model.name)
         trace = trace_from_recording(
             app.name,
             model.name,
@@ -178,12 +216,36 @@ def _trace_models(
             recording,
             digest,
             scales(session),
+            coverage,
         )
-        changes = None if before is None else changes_between(before, trace)
+        changes = changes_in_lock(
+            app.folder,
+            session.context.root,
+            trace,
+            runs,
+            session.runtime_names,
+            partial(_bytes_in, session),
+        )
         if write:
             write_lock(app.folder, trace, packed)
         misfits = tuple(map(str, session.misfits(app, model)))
-        yield TracedModel(trace, changes, uncompared(runs), misfits)
+        methods = methods_covered(coverage, listings)
+        yield TracedModel(trace, changes, uncompared(runs), misfits, methods)
+
+
+def _coverage(
+    app: App, model: ModelConfig, recorded: object, listings: Sequence[Listing]
+) -> Mapping[str, FunctionCoverage]:
+    try:
+        return coverage_of(recorded, listings)
+    except MisfitCoverageError as error:
+        raise UnfitRecordingError(
+            f"what was recorded of {model.name} does not fit the model",
+            place=Place(app.place.file),
+            expected="which instructions ran, of each function of its file",
+            seen=str(error),
+            hint="run the model in PyTorch on the same inputs; where it runs, report this",
+        ) from None
 
 
 def scales(session: RuntimeSession) -> Scales:
@@ -205,8 +267,16 @@ def _results(
     """What the model gave in its repeated runs; the first one's recording is the trace."""
 
     def run(fill: int | None) -> Mapping[str, Any]:
-        path, env = app.model_path(model), session.context.env
-        done = run_model([tracer], path, model, env, fill=fill, runner=session.context.runner)
+        shipped, env = session.shipped(app, model), session.context.env
+        done = run_model(
+            [tracer],
+            shipped.path,
+            model,
+            env,
+            recorded=shipped.inputs,
+            fill=fill,
+            runner=session.context.runner,
+        )
         return _checked(session, app, model, done, fill)
 
     first = run(None)
@@ -224,7 +294,8 @@ def _checked(
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
     LapackMissingError.
     """
-    place = Place(app.model_path(model).relative_to(session.context.root).as_posix())
+    file = session.shipped(app, model).path
+    place = Place(file.relative_to(session.context.root).as_posix())
     result = run.result
     if result is None:
         raise ModelFailedError(

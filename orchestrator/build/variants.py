@@ -31,8 +31,10 @@ from orchestrator.libraries.features import (
     runtime_symbols,
     sources_of,
 )
+from orchestrator.libraries.levels import levels_for
 from orchestrator.packagers.aar_java import java_package
 from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
+from orchestrator.plan.extension import exports_file, version_script
 from orchestrator.plan.flags import Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
     VariantObjects,
@@ -48,13 +50,19 @@ from orchestrator.plan.graph import (
     threads_compile,
     unwritten,
 )
-from orchestrator.plan.libraries import library_compiles
+from orchestrator.plan.libraries import (
+    USUAL_LEVELS,
+    LevelFlags,
+    level_flags,
+    library_compiles,
+)
 from orchestrator.plan.own_folders import objects_in_own_folders
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.select.closure import Registry
 from orchestrator.values.action import Compile
-from orchestrator.values.config import Dispatch, KernelPart, Optimize
+from orchestrator.values.config import CpuLevel, Dispatch, KernelPart, Optimize
 from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.selection import Selection
 
@@ -66,6 +74,7 @@ LIBRARY_SOURCES = (
 )
 TRACER_SOURCES = (
     *LIBRARY_SOURCES,
+    "coverage/coverage.cpp",
     "driver/driver.cpp",
     "driver/values.cpp",
     "tracer/main.cpp",
@@ -79,6 +88,8 @@ RUNTIME_LIBRARY_SOURCES = tuple(
     f"runtime_library/{part}.cpp"
     for part in ("demangle", "ios", "iostream", "locale", "streams", "string")
 )
+# What loads add-ons, in a library that takes them.
+EXTENDING = "capi/extend.cpp"
 SELF_RELOCATION = "runtime_library/relocate.cpp"
 THREAD_EXIT = "runtime_library/thread_exit.cpp"
 
@@ -92,9 +103,11 @@ class Wanted:
     app is whose release variant it is: on Android its library carries the app's Java methods.
     self_relocation: whether the app lets its shared library relocate itself.
     features: the kernels that call a library which its operators ask for; None: none at all.
+    cpu: the CPU levels that its app declares; None: those that such kernels gain by.
     parts: what it wants such kernels for, where a unit of its plan asks for them.
     threads: how many it uses by default, as `app.yaml` has them.
     dispatch: how code calls operators that no model names.
+    extensible: whether its shared library takes add-ons.
     """
 
     label: str
@@ -109,9 +122,11 @@ class Wanted:
     app: str | None = None
     self_relocation: bool = True
     features: frozenset[str] | None = None
+    cpu: tuple[CpuLevel, ...] | None = None
     parts: frozenset[KernelPart] = frozenset()
     threads: int = 1
     dispatch: Dispatch = "table"
+    extensible: bool = False
 
 
 def plan_all(
@@ -196,8 +211,25 @@ def _objects(
         library,
         library_bytes,
         _cxx_library(prepared, spec),
-        texts=unwritten(stubs, cache),
+        texts={
+            **unwritten(stubs, cache),
+            **_exports(session, wanted, spec),
+            **_own_texts(session),
+        },
     )
+
+
+def _exports(session: RuntimeSession, wanted: Wanted, spec: VariantSpec) -> dict[str, str]:
+    """file (`$cache/...`) -> text, of the version script of a library that takes add-ons."""
+    if not spec.extensible or wanted.app is None:
+        return {}
+    text = version_script(wanted.app, session.extension_symbols)
+    return {exports_file(text): text}
+
+
+def _own_texts(session: RuntimeSession) -> Mapping[str, str]:
+    """file (`$cache/...`) -> text, of the app's own sources."""
+    return {} if session.sources is None else session.sources.copies
 
 
 def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
@@ -205,9 +237,23 @@ def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     if session.library is None:
         return ()
     runtime, sources = session.runtime, sources_of(spec.features)
+    left_out = _level_flags(session, spec).left_out
     return kernel_compiles(
-        runtime.facts, spec, sources, runtime.native, session.library.facts, fast_sources()
+        runtime.facts,
+        spec,
+        sources,
+        runtime.native,
+        session.library.facts,
+        fast_sources(),
+        left_out,
     )
+
+
+def _level_flags(session: RuntimeSession, spec: VariantSpec) -> LevelFlags:
+    """What units of the library, and ours that call it, are told of the variant's CPU levels."""
+    if session.library is None or not spec.features:
+        return USUAL_LEVELS
+    return level_flags(session.library.data.library, session.cpu_levels(spec.abi), spec.levels)
 
 
 def _library(session: RuntimeSession, spec: VariantSpec) -> tuple[tuple[Compile, ...], int]:
@@ -216,14 +262,15 @@ def _library(session: RuntimeSession, spec: VariantSpec) -> tuple[tuple[Compile,
     if index is None or session.library is None:
         return (), 0
     entries = load_entries(session.runtime.dialect)
-    needs = index.needs(library_symbols(entries[name] for name in spec.features))
     units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
-    facts, wanted = session.library.facts, needs.units
+    others = {u for u, unit in units.items() if unit.level not in (None, *spec.levels)}
+    needs = index.needs(library_symbols(entries[name] for name in spec.features), others)
+    facts, wanted, levels = session.library.facts, needs.units, _level_flags(session, spec)
     if not spec.threaded or _WITHOUT_THREADS not in wanted:
-        return library_compiles(facts, spec, (units[u] for u in wanted)), needs.bytes
-    others = (units[u] for u in wanted if u != _WITHOUT_THREADS)
+        return library_compiles(facts, spec, (units[u] for u in wanted), levels), needs.bytes
+    threaded = (units[u] for u in wanted if u != _WITHOUT_THREADS)
     threads = tasks_compile(spec, facts, session.runtime.native)
-    return (*library_compiles(facts, spec, others), threads), needs.bytes
+    return (*library_compiles(facts, spec, threaded, levels), threads), needs.bytes
 
 
 def _kept(session: RuntimeSession, prepared: Prepared, objects: VariantObjects) -> VariantObjects:
@@ -281,7 +328,23 @@ def _java(session: RuntimeSession, spec: VariantSpec, app: str | None) -> tuple[
 
 
 def _sources(plan: VariantPlan) -> tuple[str, ...]:
-    return TRACER_SOURCES if plan.spec.purpose == "tracer" else LIBRARY_SOURCES
+    if plan.spec.purpose == "tracer":
+        return TRACER_SOURCES
+    return (*LIBRARY_SOURCES, EXTENDING) if plan.spec.extensible else LIBRARY_SOURCES
+
+
+def takes_addons(toolchain: ResolvedToolchain) -> bool:
+    """Whether a toolchain can link a library that add-ons extend, and add-ons for it: its linker is
+    run by `relink.py`."""
+    config, abilities = toolchain.config, toolchain.abilities
+    library = PLATFORMS[config.system].library
+    return (
+        isinstance(library, SharedLibrary)
+        and config.processor in library.addons
+        and toolchain.driver.zig is not None
+        and abilities.version_script
+        and abilities.fold_functions
+    )
 
 
 def spec_of(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
@@ -289,18 +352,21 @@ def spec_of(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> Vari
     spec = _bare_spec(session, prepared, wanted)
     if wanted.features is None:
         return spec
-    spec = _with_features(session, spec, wanted.features)
+    spec = _with_features(session, spec, wanted.features, wanted.cpu)
     more = {
         feature
         for unit, feature in asked_by_units().items()
         if feature in wanted.parts
         and session.planner.has(unit, wanted.kernels, wanted.selection, spec)
     }
-    return _with_features(session, spec, wanted.features | more)
+    return _with_features(session, spec, wanted.features | more, wanted.cpu)
 
 
 def _with_features(
-    session: RuntimeSession, spec: VariantSpec, features: frozenset[str]
+    session: RuntimeSession,
+    spec: VariantSpec,
+    features: frozenset[str],
+    cpu: tuple[CpuLevel, ...] | None,
 ) -> VariantSpec:
     entries = load_entries(session.runtime.dialect)
     entry = runtime_symbols(entries[name] for name in features)
@@ -309,6 +375,7 @@ def _with_features(
     return replace(
         spec,
         features=tuple(sorted(features)),
+        levels=levels_for(session.cpu_levels(spec.abi), cpu, features),
         kernel_entry=entry,
         lean=spec.lean | calling,
     )
@@ -344,6 +411,7 @@ def compile_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) ->
         self_relocation=wanted.self_relocation,
         threaded=wanted.threads != 1,
         dispatch=wanted.dispatch,
+        extensible=wanted.extensible and takes_addons(toolchain),
         hardening=HARDENING - toolchain.driver.hardens,
     )
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.links import library_name
 from orchestrator.build.session import Session
+from orchestrator.canonical.lock import Shipped
 from orchestrator.deliver.delivered import read_delivery
+from orchestrator.deliver.variant import models_in
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.libraries.levels import processor_has
 from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
 from orchestrator.system.process import CommandRunner
+from orchestrator.system.processor import processor_instructions
 from orchestrator.trace.lock import read_lock, read_runs
-from orchestrator.values.config import CORES, ModelConfig
+from orchestrator.values.config import BASELINE, CORES, ModelConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import (
     RunnerResult,
     VerifyResult,
+    as_delivered,
     at_levels,
     not_run,
     verify,
@@ -40,10 +45,14 @@ def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
     """The committed traces of an app, checked to be current and of what the runtime has.
 
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
-    TraceUnknownError.
+    TraceUnknownError, of an app that forbids operators what `model` raises, and of one that adds
+    some what `extra_operators` raises.
     """
     on = session.of(app.name)
-    runtimes = {pin.tree: name for name, pin in session.workspace.config.pins.items()}
+    on.extra_operators(app)
+    if app.config.forbid:
+        for model in app.config.models:
+            on.model(app, model)
     return tuple(
         read_lock(
             app.folder,
@@ -52,7 +61,7 @@ def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
             f"//apps/{app.name}",
             session.context.root,
             on.vocabulary,
-            runtimes,
+            session.runtime_names,
         )
         for model in app.config.models
     )
@@ -87,9 +96,20 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
             seen=f"//apps/{manifest.app}:{manifest.abi}",
             hint=f"build the variant again: ./orchestrate build {label}",
         )
-    levels = session.of(label.app).cpu_levels(label.abi) if manifest.kernels is not None else ()
+    kernels = manifest.kernels
+    levels = () if kernels is None else _levels(session, label, kernels.levels)
     traces = read_traces(session, app)
-    return verify_library(session, app, label.abi, traces, driver, library, levels)
+    models = models_in(folder, manifest)
+    return verify_library(session, app, label.abi, traces, driver, library, levels, models)
+
+
+def _levels(session: Session, label: Label, named: tuple[str, ...] | None) -> tuple[str, ...]:
+    """A delivered library's CPU levels, of those that the manifest names, lowest first."""
+    known = session.of(label.app).cpu_levels(str(label.abi))
+    # before there was a choice, libraries had what every one has
+    return tuple(
+        one.name for one in known if (one.uses is None if named is None else one.name in named)
+    )
 
 
 def driver_path(session: Session, label: Label) -> Path:
@@ -105,12 +125,17 @@ def verify_library(
     driver: Path,
     library: Path,
     levels: Iterable[str],
+    models: Mapping[str, Path],
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs: with what
-    this processor has, and at the lower `levels` that the library can choose; with one thread, and
-    with several where the app has them."""
+    this processor has, and at all lower CPU levels; with one thread, and with several where the app
+    has them. Delivered files of its `models`, by name, are run too.
+
+    levels: those above the ABI's baseline that the library chooses from, lowest first.
+    """
     threads = verified_threads(app)
     running = session.running(abi)
+    here, lacking = _runnable(session, app, abi, levels)
     results = []
     for model, trace in zip(app.config.models, traces, strict=True):
         if running.prefix is None:
@@ -119,18 +144,41 @@ def verify_library(
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
         argv = [*running.prefix, str(driver)]
-        runner = _Runner(argv, app.model_path(model), model, env, session.context.runner)
+        shipped = session.shipped(app, model)
+        runner = _Runner(argv, shipped, model, env, session.context.runner)
         one = verify(model.name, expected, runner.run(threads=1))
         others = {
             level: verify(model.name, expected, runner.run(level=level, threads=1))
-            for level in levels
+            for level in here
         }
-        result = at_levels(one, others)
+        result = at_levels(one, others, lacking)
         if threads > 1:
             several = verify(model.name, expected, runner.run(threads=threads))
             result = with_threads(result, threads, several)
+        if model.name in models:
+            file = replace(shipped, path=models[model.name])
+            delivered = replace(runner, shipped=file).run(threads=1)
+            result = as_delivered(result, verify(model.name, expected, delivered))
         results.append(result)
     return tuple(results)
+
+
+def _runnable(
+    session: Session, app: App, abi: str, levels: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of a library's CPU levels those to force, as what runs without being told is the highest; and
+    those that nothing here can run."""
+    wanted = (*levels,)
+    if not wanted:
+        return (), ()
+    env, known = session.context.env, session.of(app.name).cpu_levels(abi)
+    if not session.running(abi).prefix:
+        able = processor_has(known, processor_instructions())
+    else:
+        # qemu's own choice of a processor has all that it can do
+        able = frozenset() if env.get("QEMU_CPU") else frozenset(one.name for one in known)
+    here = [level for level in wanted if level in able]
+    return (BASELINE, *here[:-1]), tuple(level for level in wanted if level not in able)
 
 
 @dataclass(frozen=True)
@@ -138,7 +186,7 @@ class _Runner:
     """The driver with one model."""
 
     argv: Sequence[str]
-    file: Path
+    shipped: Shipped
     model: ModelConfig
     env: Mapping[str, str]
     runner: CommandRunner
@@ -146,9 +194,10 @@ class _Runner:
     def run(self, *, level: str | None = None, threads: int | None = None) -> RunnerResult:
         return run_model(
             self.argv,
-            self.file,
+            self.shipped.path,
             self.model,
             self.env,
+            recorded=self.shipped.inputs,
             level=level,
             threads=threads,
             runner=self.runner,

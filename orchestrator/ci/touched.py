@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from orchestrator.canonical.lock import files_of
 from orchestrator.ci.jobs import Job
 from orchestrator.load.declared import App, Workspace
 from orchestrator.trace.lock import lock_path, runs_path
@@ -139,7 +140,7 @@ def _model_reasons(head: Workspace, change: Change, old: App, new: App) -> Itera
 def _files(head: Workspace, app: App, model: ModelConfig) -> tuple[str, ...]:
     """A model's file, its trace and its recorded runs, relative to the workspace."""
     paths = (
-        app.model_path(model),
+        *files_of(app, model),
         lock_path(app.folder, model.name),
         runs_path(app.folder, model.name),
     )

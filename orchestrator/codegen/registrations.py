@@ -127,7 +127,7 @@ def _run_worker(
         if done.code:
             raise TorchgenFailedError(
                 "torchgen failed to write the registrations",
-                hint="orchestrator fetch --verify checks the source tree",
+                hint="./orchestrate fetch --verify checks the source tree",
                 details="\n".join(done.err.splitlines()[-12:]),
             )
         for request, folder in missing.items():

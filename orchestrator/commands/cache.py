@@ -7,6 +7,7 @@ import json
 import re
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
@@ -27,7 +28,7 @@ from orchestrator.commands.views import speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.report.table import human_bytes
-from orchestrator.system.folders import is_ours, refuse_foreign
+from orchestrator.system.folders import MARKER, FolderNotOursError, is_ours
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.config import parse_size
 
@@ -102,10 +103,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             hint="write `cache --prune --max 5GB`, or `cache --prune --unused 30d`",
         )
     cache = context.cache
-    if not cache.is_dir():
-        return _print(arguments, context, (), (), None)
     if not is_ours(cache):
-        refuse_foreign(cache)
+        _refuse_foreign(cache)
+        return _print(arguments, context, (), (), None)
     with cache_in_use(cache, speaker(arguments.quiet)):
         found = parts(cache)
         pruned = None
@@ -113,6 +113,16 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             pruned = _prune(arguments, context, sum(part.bytes for part in found))
             found = found if arguments.dry_run else parts(cache)
         return _print(arguments, context, found, workspaces(cache), pruned)
+
+
+def _refuse_foreign(cache: Path) -> None:
+    """Raise FolderNotOursError for a folder that builds would not take, as one that holds files."""
+    if cache.is_dir() and any(cache.iterdir()):
+        raise FolderNotOursError(
+            f"{cache} does not carry our marker: it is no cache of ours",
+            expected=f"a file {MARKER} in it",
+            hint="set ORCHESTRATOR_CACHE to another folder",
+        )
 
 
 def _prune(arguments: argparse.Namespace, context: Context, total: int) -> _Pruned:

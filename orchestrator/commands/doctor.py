@@ -14,22 +14,26 @@ from typing import Final
 
 from rich.console import Console
 
-from orchestrator.build.fetch import read_marker
+from orchestrator.build.fetch import is_fetched
+from orchestrator.build.model_needs import read_models, unfit, unusable, uses
+from orchestrator.build.offers import offers
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.commands.patterns import warn_of_broken
+from orchestrator.commands.runtime_findings import runtime_findings
 from orchestrator.commands.views import speaker
 from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.load.workspace import Toolchain, load_workspace
+from orchestrator.load.workspace import Toolchain, Workspace, load_workspace
 from orchestrator.report.table import Column, Row, new_table, plain_text
 from orchestrator.system.installation import install_again
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "doctor"
 HELP = """\
-Checks this machine for all required and optional tools of the workspace's targets. The exit code
-is 0 if nothing required is missing, else 1. --verbose adds the capabilities of each toolchain."""
+Checks this machine for all required and optional tools of the workspace's targets, and the pinned
+PyTorch versions for the apps' models. The exit code is 0 if nothing required is missing, else 1.
+--verbose adds the capabilities of each toolchain."""
 EXAMPLE = """\
 ./orchestrate doctor
 ./orchestrate doctor --verbose
@@ -47,13 +51,27 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print the findings; raises what loading the workspace raises."""
     workspace = load_workspace(context.root, context.env)
     warn_of_broken(workspace, speaker(arguments.quiet))
-    found = findings(workspace, _machine(context))
+    found = (*findings(workspace, _machine(context)), *_runtimes(workspace))
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     else:
         _print_table(found, arguments.verbose)
     missing = [finding for finding in found if finding.state == "missing"]
     return ExitCode.USER_ERROR if missing else ExitCode.OK
+
+
+def _runtimes(workspace: Workspace) -> tuple[Finding, ...]:
+    """What is told of PyTorch's versions, by the shipped indices and the apps' models."""
+    config = workspace.config
+    offered = tuple(offers(config.pins, config.defaults.backends))
+    models = tuple(read_models(workspace))
+    return runtime_findings(
+        workspace,
+        uses(models, offered),
+        unusable(config.pins, offered),
+        models,
+        unfit(models, offered),
+    )
 
 
 def _machine(context: Context) -> Machine:
@@ -69,7 +87,7 @@ def _machine(context: Context) -> Machine:
         free=shutil.disk_usage(existing).free,
         writable=existing.is_dir() and os.access(existing, os.W_OK | os.X_OK),
         is_folder=lambda path: Path(path).is_dir(),
-        fetched=lambda name, tree: _is_fetched(cache, name, tree),
+        fetched=lambda name, tree: is_fetched(cache, name, tree),
         able=lambda toolchain: _able(toolchain, context),
     )
 
@@ -98,11 +116,6 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
 
 def _quiet(text: str) -> None:
     """Drop messages about waiting, which do not belong in the table."""
-
-
-def _is_fetched(cache: Path, name: str, tree: str) -> bool:
-    marker = read_marker(cache / "runtime" / f"{name}-{tree[:12]}")
-    return marker is not None and marker.digest == tree
 
 
 def _version(package: str) -> str | None:

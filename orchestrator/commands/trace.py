@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from typing import Any
 
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.session import Session
-from orchestrator.build.trace import TracedApp, trace_apps
+from orchestrator.build.trace import TracedApp, TracedModel, trace_apps
+from orchestrator.commands.coverage import add_requirement
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
+from orchestrator.report.coverage import ModelCoverage, require, value_of
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "trace"
@@ -28,13 +31,14 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns, --all-operators, --json and --jobs."""
+    """Add patterns, --all-operators, --require-coverage, --json and --jobs."""
     add_patterns(parser)
     parser.add_argument(
         "--all-operators",
         action="store_true",
         help="build the tracer with every operator: slow; cross-checks the runtime index",
     )
+    add_requirement(parser, "--require-coverage")
     parser.add_argument("--json", action="store_true", help="print the traces as JSON")
     add_jobs(parser)
 
@@ -44,7 +48,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace, say)
-    apps = [session.workspace.apps[name] for name in sorted({label.app for label in labels})]
+    apps = session.workspace.apps_of(labels)
     check_launcher(session)
     with cache_in_use(context.cache, say):
         session.prepare(app.name for app in apps)
@@ -61,7 +65,18 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     else:
         for one in traced:
             _print(one)
+    sys.stdout.flush()
+    if arguments.require is not None:
+        require([row for one in traced for row in _covered(one)], arguments.require)
     return ExitCode.OK
+
+
+def _covered(traced: TracedApp) -> tuple[ModelCoverage, ...]:
+    return tuple(_coverage(traced, model) for model in traced.models)
+
+
+def _coverage(traced: TracedApp, model: TracedModel) -> ModelCoverage:
+    return ModelCoverage(traced.app.name, model.trace.model, model.methods)
 
 
 def _row(traced: TracedApp) -> dict[str, Any]:
@@ -75,6 +90,7 @@ def _row(traced: TracedApp) -> dict[str, Any]:
                 "operators": len(model.trace.called_operators),
                 "kernel_tags": len(model.trace.kernel_tags),
                 "never_ran": list(model.trace.unrun_operators),
+                "coverage": value_of(_coverage(traced, model)),
                 "uncompared": list(model.uncompared),
                 "cannot_run": list(model.misfits),
                 "changes": None if model.changes is None else [asdict(c) for c in model.changes],
@@ -94,6 +110,12 @@ def _print(traced: TracedApp) -> None:
             f" {len(trace.kernel_tags)} kernel tags"
             + (f"; never ran: {', '.join(unrun)}" if unrun else "")
         )
+        ran = _coverage(traced, model).sum
+        if ran.percent < 100:
+            print(
+                f"    its inputs ran {ran.percent} % of its code: {ran.unrun} instructions and"
+                f" {ran.untaken} ways out of branches are left (orchestrate coverage)"
+            )
         if model.uncompared:
             print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
         if model.misfits:
@@ -102,4 +124,4 @@ def _print(traced: TracedApp) -> None:
                 f"{visible(', '.join(model.misfits))}"
             )
         if model.changes:
-            print(f"    changed in the lock: {'; '.join(map(str, model.changes))}")
+            print(f"    changed in the lock: {visible('; '.join(map(str, model.changes)))}")

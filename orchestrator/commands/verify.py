@@ -93,6 +93,8 @@ def _print(label: Label, results: Sequence[VerifyResult], console: Console) -> N
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:
             detail += f", also at CPU level {', '.join(result.levels)}"
+        if result.levels_not_run:
+            detail += f", not run here at {', '.join(result.levels_not_run)}"
         if result.threads:
             detail += f", with {' and '.join(map(str, result.threads))} threads"
         console.print(

@@ -15,20 +15,111 @@ error: a library that was linked without these arguments would be another one.
 It is linked without zig's compiler-rt where that is possible. On arm64 some function of libc++ that
 no library keeps refers to it, and one reference is enough: it is a single object, whose plain
 `memcpy` and `exp` then take the place of the system's, which suit the processor.
+
+A version script that begins with `EXTENSIBLE` lists names that are to be exported too, of those
+that the library has once it is linked, under short names that are the app's own (`exported_name`):
+mangled ones would be most of the cost. Objects are compiled with hidden symbols, which no version
+script exports; another name for the same address is a symbol of its own (`--defsym`). What the
+linker has dropped is not asked for, so that nothing is kept for it.
 """
 
+import base64
+import hashlib
 import itertools
 import os
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 _LINKER = "ld.lld "
 _COMPILER_RT = "libcompiler_rt.a"
 # In place of a blank that is part of a word: in no path that a build was given.
 _ASIDE = {" ": "\ue000", "\t": "\ue001"}
+
+
+# The first line of the version script of a library that add-ons extend: this and the app's name.
+EXTENSIBLE = "/* extensible: "
+# What the names begin with that add-ons find in it.
+EXPORTED = "l_"
+# st_name, st_info, st_shndx of a symbol (System V ABI, chapter 4), by EI_CLASS; which kinds stand
+# for something: of no kind, object, function, thread's own.
+_SYMBOL = {2: struct.Struct("<IBxH16x"), 1: struct.Struct("<I8xBxH")}
+_KINDS = (0, 1, 2, 6)
+_SYMTAB = 2
+
+
+def exported_name(app: str, symbol: str) -> str:
+    """The name that an app's library exports a symbol under: 35 bits of a digest of both, so that
+    two libraries in one process have no name in common."""
+    digest = hashlib.sha256(f"{app}\0{symbol}".encode()).digest()
+    return EXPORTED + base64.b32encode(digest)[:7].decode().lower()
+
+
+def defined_names(data: bytes) -> Iterator[str]:
+    """What an unstripped little-endian ELF file defines, in `.symtab`, local names too."""
+    wide = data[4] == 2
+    at, size, count = (
+        (*struct.unpack_from("<Q", data, 40), *struct.unpack_from("<HH", data, 58))
+        if wide
+        else (*struct.unpack_from("<I", data, 32), *struct.unpack_from("<HH", data, 46))
+    )
+    layout = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"
+    tables = [struct.unpack_from(layout, data, at + i * size) for i in range(count)]
+    for table in tables:
+        if table[1] != _SYMTAB:
+            continue
+        names = tables[table[6]]
+        text = data[names[4] : names[4] + names[5]]
+        for name, info, section in _SYMBOL[data[4]].iter_unpack(
+            data[table[4] : table[4] + table[5]]
+        ):
+            if section and info & 0xF in _KINDS:
+                yield text[name : text.index(b"\0", name)].decode()
+
+
+def archive_names(data: bytes) -> frozenset[str]:
+    """What the members of an archive define, by its own table (`ar`, the member `/`)."""
+    if data[:8] != b"!<arch>\n" or data[8:10] != b"/ ":
+        return frozenset()
+    size = int(data[56:66])
+    table = data[68 : 68 + size]
+    (count,) = struct.unpack_from(">I", table)
+    names = table[4 + 4 * count :].split(b"\0")[:count]
+    return frozenset(name.decode() for name in names)
+
+
+# Of the C++ library, what no other code refers to.
+_OWN_TO_CXX = (
+    *("_ZN9libunwind", "_ZNK9libunwind", "_ZN10__cxxabiv1", "_ZNK10__cxxabiv1"),
+    *("_ZTS", "_ZTv", "_ZTh", "_ZTC", "_ZTT", "DW.ref."),
+)
+
+
+def more_exports(words: list[str]) -> list[str]:
+    """The linker's arguments that export more of a library that was linked with `words`."""
+    if "-version-script" not in words:
+        return []
+    script = Path(words[words.index("-version-script") + 1]).read_text(encoding="utf-8")
+    head, _, rest = script.partition("\n")
+    if not head.startswith(EXTENSIBLE):
+        return []
+    app = head.removeprefix(EXTENSIBLE).removesuffix(" */")
+    wanted = set(rest.partition("*/")[0].removeprefix("/*").split())
+    for word in words:
+        if Path(word).name == "libc++.a":
+            names = archive_names(Path(word).read_bytes())
+            wanted |= {name for name in names if not name.startswith(_OWN_TO_CXX)}
+    library = Path(words[words.index("-o") + 1]).read_bytes()
+    found: dict[str, str] = {}
+    for symbol in sorted(wanted.intersection(defined_names(library))):
+        name = exported_name(app, symbol)
+        if name in found:
+            raise ValueError(f"{symbol!r} and {found[name]!r} would be exported by one name")
+        found[name] = symbol
+    return [f"--defsym={name}={symbol}" for name, symbol in found.items()]
 
 
 def words_of(line: str, known: Iterable[str]) -> list[str]:
@@ -123,12 +214,23 @@ def main(arguments: list[str]) -> int:
             "error: zig does not say how it links, so that its linker cannot do it again\n"
         )
         return 1
-    fewer = without_compiler_rt(words)
-    if fewer is not None:
-        tried = [command[0], *fewer, *more, "-O2"]
-        if subprocess.run(tried, env=env, capture_output=True, check=False).returncode == 0:
-            return 0
-    os.execve(command[0], [command[0], *words, *more, "-O2"], env)
+    try:
+        exports = more_exports(words)
+    except (ValueError, IndexError, struct.error) as error:
+        sys.stderr.write(f"error: no more can be exported of this library: {error}\n")
+        return 1
+    # there are thousands: too many for a command line
+    with tempfile.NamedTemporaryFile("w", suffix=".rsp", encoding="utf-8") as file:
+        file.write("\n".join(exports))
+        file.flush()
+        listed = [f"@{file.name}"] if exports else []
+        fewer = without_compiler_rt(words)
+        if fewer is not None:
+            tried = [command[0], *fewer, *more, *listed, "-O2"]
+            if subprocess.run(tried, env=env, capture_output=True, check=False).returncode == 0:
+                return 0
+        last = [command[0], *words, *more, *listed, "-O2"]
+        return subprocess.run(last, env=env, check=False).returncode
 
 
 if __name__ == "__main__":

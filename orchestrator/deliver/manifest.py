@@ -10,13 +10,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.config import ABI, GROUP, NAME, PACKAGE, VERSION, Processor, System
+from orchestrator.values.config import (
+    ABI,
+    GROUP,
+    IDENTIFIER,
+    NAME,
+    PACKAGE,
+    SHA256,
+    VERSION,
+    Processor,
+    System,
+)
+from orchestrator.values.forms import Class, Dtype, Feature, Operator, Tag
 from orchestrator.values.methods import Call, Method
+from orchestrator.values.selection import ALL_DTYPES
 
 MANIFEST: Final = "manifest.json"
 
@@ -35,41 +47,87 @@ def _canonical(names: tuple[str, ...]) -> tuple[str, ...]:
 
 # Arrays in the file, sorted tuples without repetition in memory.
 Names = Annotated[tuple[str, ...], Strict(False), AfterValidator(_canonical)]
+# Far more than PyTorch has of anything: a manifest may come from anywhere.
+_MOST: Final = 20_000
+_All = Literal["*"]
+assert get_args(_All) == (ALL_DTYPES,)
+Operators = Annotated[
+    tuple[Operator, ...], Strict(False), AfterValidator(_canonical), Field(max_length=_MOST)
+]
+Dtypes = Annotated[tuple[_All | Dtype, ...], Strict(False), AfterValidator(_canonical)]
+Classes = Annotated[
+    tuple[_All | Class, ...], Strict(False), AfterValidator(_canonical), Field(max_length=_MOST)
+]
+Features = Annotated[
+    tuple[Feature, ...], Strict(False), AfterValidator(_canonical), Field(max_length=_MOST)
+]
+_Key = Annotated[str, Field(pattern=IDENTIFIER)]
+Keys = Annotated[tuple[_Key, ...], Strict(False), AfterValidator(_canonical)]
+Digest = Annotated[str, Field(pattern=SHA256)]
 
 
 class ModelFact(_Fact):
     """A model that the variant was cut for and has run: what can be called in it, and a call that
-    it was traced with, where it is known."""
+    it was traced with, where it is known.
+
+    sha256     of the app's file
+    delivered  the path of the file that is delivered, which has run too; None where none is
+    """
 
     name: str = Field(pattern=NAME)
     file: str
-    sha256: str
+    sha256: Digest
     methods: Annotated[tuple[Method, ...], Strict(False)] = ()
     call: Call | None = None
+    delivered: str | None = None
 
 
 class SelectionFact(_Fact):
-    """What was selected: operators, dtypes by kernel tag, custom classes, build features."""
+    """What was selected: operators, dtypes by kernel tag, custom classes, build features.
 
-    operators: Names
-    kernel_dtypes: Mapping[str, Names]
-    custom_classes: Names = ()
-    build_features: Names = ()
+    From it follows which other models the library runs (`select/fits.py`). `*` stands for all.
+
+    root_operators      those that its models name, or its app adds; None in manifests from before
+    resolved_operators  those that only code calls: they are in the library, and no model can name
+                        them; None likewise
+    backends            the dispatch keys whose kernels count; empty likewise
+    """
+
+    operators: Operators
+    kernel_dtypes: Annotated[Mapping[_All | Tag, Dtypes], Field(max_length=_MOST)]
+    custom_classes: Classes = ()
+    build_features: Features = ()
+    root_operators: Operators | None = None
+    resolved_operators: Operators | None = None
+    backends: Keys = ()
+
+
+Versions = Annotated[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], Strict(False)]
 
 
 class RuntimeFact(_Fact):
-    """The PyTorch source: its version, and the digest of the files that were compiled."""
+    """The PyTorch source: its version, and the digest of the files that were compiled.
+
+    bytecode  the first and the last version of models' bytecode that it loads; None in manifests
+              from before
+    archive   the same of models' archives
+    """
 
     pytorch: str = Field(pattern=VERSION)
-    tree: str
+    tree: Digest
+    bytecode: Versions | None = None
+    archive: Versions | None = None
 
 
 class KernelsFact(_Fact):
-    """Kernels of a third-party library: what they are for, the library, its version."""
+    """Kernels of a third-party library: what they are for, the library, its version, and the CPU
+    levels above the ABI's baseline that they choose from; None in one from before
+    there was a choice."""
 
     features: Names
     library: str
     version: str
+    levels: Names | None = None
 
 
 class AndroidFact(_Fact):
@@ -120,19 +178,25 @@ class LicenceFact(_Fact):
 class FileFact(_Fact):
     """A delivered file."""
 
-    bytes: int
-    sha256: str
+    bytes: int = Field(ge=0)
+    sha256: Digest
 
 
 class LibraryFact(_Fact):
     """The library that apps link, and of a shared one what a debugger finds its symbols by.
 
-    A static library (iOS) has neither a soname nor symbols of its own."""
+    A static library (iOS) has neither a soname nor symbols of its own.
+
+    needed    the libraries of the system that the loader finds for it
+    versions  the highest version that it needs of each set of symbols: `GLIBC` -> `2.17`
+    """
 
     file: str
     soname: str | None
     build_id: str | None
     symbols: str | None
+    needed: Names = ()
+    versions: Mapping[str, str] = Field(default_factory=dict)
 
     @property
     def is_static(self) -> bool:

@@ -42,6 +42,11 @@ def claim_packages(folder: Path, slot: str, names: Collection[str]) -> tuple[str
     return removed
 
 
+def slot_of(folder: Path, name: str) -> str | None:
+    """The slot that a file of ours is assigned to; None where it is not ours, or to none."""
+    return read_record(folder / RECORD).get(name, {}).get("slot")
+
+
 def drop_packages(folder: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
     """Removes the packages of ours in `folder` whose slot is not in `but`; returns their names.
 

@@ -22,9 +22,10 @@ _CXX_LIBRARY_MACROS: Final = {"libc++": "_LIBCPP_VERSION", "libstdc++": "__GLIBC
 @dataclass(frozen=True)
 class Layout:
     """The relative locations of a package's parts; the CMake and pkg-config folders are in
-    `lib`."""
+    `lib`. `models_from_lib`: None where they are as in a delivered folder."""
 
     include_from_lib: str
+    models_from_lib: str | None = None
 
 
 # The delivered folder, and the tarball.
@@ -34,6 +35,11 @@ FOLDER: Final = Layout("../include")
 def package_name(app: str) -> str:
     """The name for `find_package` and pkg-config: `<app>_libtorch`."""
     return f"{app}_libtorch"
+
+
+def models_folder(app: str) -> str:
+    """The folder of the models that an app delivers."""
+    return f"share/{app}/models"
 
 
 def registrations_archive(app: str) -> str:
@@ -107,6 +113,8 @@ def _render(template: str, manifest: Manifest, layout: Layout, **more: Any) -> s
             registrations=registrations_archive(app),
             core=core_archive(app),
             include_from_lib=layout.include_from_lib,
+            delivered=[model.name for model in manifest.models if model.delivered is not None],
+            models_from_lib=layout.models_from_lib or f"../{models_folder(app)}",
             has_toolchain_file=manifest.toolchain.compiler == "zig",
             cxx_library_macro=_CXX_LIBRARY_MACROS[manifest.toolchain.cxx_library],
             cmake_system=platform.cmake_name,

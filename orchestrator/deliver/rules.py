@@ -23,8 +23,10 @@ def shared_library_rules(
     holds_cxx_library: bool,
     canaries: bool = False,
     symbols: Path | None = None,
+    besides: str | None = None,
 ) -> ElfRules:
-    """Those of a shared library; `symbols` were stripped off it, where they are at hand."""
+    """Those of a shared library; `symbols` were stripped off it, where they are at hand. What the
+    names begin with that it exports for add-ons: `besides`."""
     system = library.system_libraries[c_library]
     return ElfRules(
         soname=PurePosixPath(manifest.library.file).name,
@@ -35,6 +37,7 @@ def shared_library_rules(
         relocated=library.relocated,
         canaries=canaries,
         symbols=symbols,
+        besides=besides,
     )
 
 

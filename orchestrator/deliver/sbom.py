@@ -19,7 +19,6 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
-from cyclonedx.model.license import License
 from cyclonedx.output.json import JsonV1Dot5
 from packageurl import PackageURL
 
@@ -58,7 +57,7 @@ def _root(manifest: Manifest, libraries: Mapping[str, str]) -> Component:
         version=manifest.version,
         bom_ref=f"{manifest.package_name}@{manifest.version}",
         purl=PackageURL("generic", None, manifest.package_name, manifest.version),
-        licenses=[_licence_of_all(manifest)],
+        licenses=[LicenseFactory().make_from_string(licence_of_all(manifest))],
         components=[_library(path, sha256) for path, sha256 in libraries.items()],
         properties=[
             Property(name="libtorch:abi", value=manifest.abi),
@@ -88,9 +87,10 @@ def _part(fact: LicenceFact) -> Component:
     )
 
 
-def _licence_of_all(manifest: Manifest) -> License:
+def licence_of_all(manifest: Manifest) -> str:
+    """The licence of the whole, as an SPDX expression."""
     parts = sorted({part for fact in manifest.licences for part in fact.licence.split(" AND ")})
-    return LicenseFactory().make_from_string(" AND ".join(parts))
+    return " AND ".join(parts)
 
 
 def _library(path: str, sha256: str) -> Component:

@@ -11,6 +11,7 @@ modes included, and one that is already there is left as it is.
     include/libtorch_app.h, include/...       the C API; PyTorch's headers
     symbols/lib<app>_torch.so.debug           found by .gnu_debuglink or build id
     share/doc/<app>_libtorch/                 licence texts, SBOM
+    share/<app>/models/<model>.ptl            the models, where the app delivers them
     manifest.json, README.md
 """
 
@@ -19,11 +20,12 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.binary.elf import soname_of
 from orchestrator.binary.elf_strip import NotStrippableError, split
+from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
 from orchestrator.binary.macho_live import linked_bytes
 from orchestrator.deliver import render, sbom
 from orchestrator.deliver.files import (
@@ -85,6 +87,7 @@ class DeliverInputs:
     (`NAME`, `NAME=value`). `system` and `processor` are the toolchain's. `fingerprint` identifies
     what the app's variants for all ABIs have in common, and is the same on every machine.
     `beside` are libraries that the shared one needs and the app carries (libc++_shared.so).
+    `model_files` are those of the models that say in `models` where they are delivered, by name.
     """
 
     app: str
@@ -112,6 +115,7 @@ class DeliverInputs:
     kernels: KernelsFact | None = None
     maven_group: str | None = None
     threads: int = 1
+    model_files: Mapping[str, bytes | Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,16 @@ class Delivered:
     def shared_library(self) -> Path:
         """The library of the manifest: the shared one, or the only static one."""
         return self.folder / self.manifest.library.file
+
+    @property
+    def models(self) -> Mapping[str, Path]:
+        """The delivered models, by name."""
+        return models_in(self.folder, self.manifest)
+
+
+def models_in(folder: Path, manifest: Manifest) -> Mapping[str, Path]:
+    """The models in a delivered folder, by name."""
+    return {m.name: folder / m.delivered for m in manifest.models if m.delivered is not None}
 
 
 def deliver(inputs: DeliverInputs, dist: Path) -> Delivered:
@@ -187,6 +201,7 @@ def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
             File(f"include/{C_HEADER}", inputs.c_header),
             *(File(f"include/{h.destination}", Path(h.source)) for h in inputs.headers),
             *_licence_texts(inputs.licences, name),
+            *_model_files(inputs),
         ]
     )
     facts = {file.path: _fact(file) for file in files}
@@ -217,6 +232,8 @@ def _libraries(inputs: DeliverInputs) -> tuple[list[File], LibraryFact]:
         soname=soname_of(parts.stripped) or Path(file).name,
         build_id=parts.build_id,
         symbols=symbols,
+        needed=needed_libraries(inputs.shared_library),
+        versions=needed_versions(inputs.shared_library),
     )
     return [
         File(file, parts.stripped, executable=True),
@@ -271,6 +288,19 @@ def _licence_texts(licences: Iterable[Licence], name: str) -> list[File]:
         File(f"share/doc/{name}/licences/{part.component}/{text}", path)
         for part in licences
         for text, path in part.texts.items()
+    ]
+
+
+def model_path(app: str, model: str) -> str:
+    """The path of a delivered model."""
+    return f"{render.models_folder(app)}/{model}.ptl"
+
+
+def _model_files(inputs: DeliverInputs) -> list[File]:
+    return [
+        File(model.delivered, inputs.model_files[model.name])
+        for model in inputs.models
+        if model.delivered is not None
     ]
 
 

@@ -220,7 +220,7 @@ def load_index(path: Path) -> RuntimeIndex:
             f"the runtime index {path.name} cannot be read",
             expected=f"an index of format {FORMAT}",
             seen=str(error),
-            hint="run: orchestrator runtime index",
+            hint="run: ./orchestrate runtime index",
         ) from None
 
 

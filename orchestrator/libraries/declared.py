@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.source.tree import TreeRules
-from orchestrator.values.config import Processor
+from orchestrator.values.config import CpuLevel, Processor, System
 
 Strings = Annotated[tuple[str, ...], Strict(False)]
 
@@ -49,10 +49,30 @@ class UnitSet(_Data):
 
 
 class KernelSet(_Data):
-    """Lists of kernels of the library's own, and the flags of their instructions."""
+    """Lists of kernels of the library's own, and the flags of their instructions.
+
+    only   globs of those that count; without: all
+    level  the CPU level that they are for, where not every processor runs them
+    """
 
     lists: Strings
     flags: Strings
+    only: Strings = ()
+    level: CpuLevel | None = None
+
+
+class CpuLevelData(_Data):
+    """A CPU level of a processor above its baseline; the YAML file's comments explain each key."""
+
+    name: CpuLevel
+    needs: Annotated[tuple[CpuLevel, ...], Strict(False)] = ()
+    systems: Annotated[tuple[System, ...], Strict(False)] | None = None
+    uses: Strings | None = None
+    on_demand: bool = False
+    fixed: bool = False
+    macros: Mapping[str, Strings] = {}
+    without: str | None = None
+    processor: Strings
 
 
 class LibraryLicence(_Data):
@@ -81,7 +101,7 @@ class LibraryData(_Data):
     rest: Annotated[tuple[UnitSet, ...], Strict(False)]
     kernels: Mapping[Processor, Annotated[tuple[KernelSet, ...], Strict(False)]]
     indexed: Mapping[Processor, str]
-    levels: Mapping[Processor, Strings]
+    levels: Mapping[Processor, Annotated[tuple[CpuLevelData, ...], Strict(False)]]
     licences: Annotated[tuple[LibraryLicence, ...], Strict(False)]
 
 

@@ -47,26 +47,32 @@ class LibraryIndex:
         names = (name.split("@", 1)[0] for name in self.index.names)
         return {name: node for node, name in enumerate(names) if not name.startswith("#")}
 
-    def needs(self, symbols: Collection[str]) -> LibraryNeeds:
-        """What `symbols` need. Raises LibraryUnlinkableError."""
+    def needs(
+        self, symbols: Collection[str], without: Collection[str] = frozenset()
+    ) -> LibraryNeeds:
+        """What `symbols` need, in a library without some of the units. Raises
+        LibraryUnlinkableError."""
         unknown = sorted(set(symbols) - self.symbols)
         if unknown:
             raise LibraryUnlinkableError(
                 f"{self.index.pytorch} does not define {unknown[0]}",
                 details="\n".join(unknown),
-                hint="run: orchestrator library kernels",
+                hint="run: ./orchestrate library kernels",
             )
-        reached = self.reached(self._nodes[symbol] for symbol in symbols)
+        left_out = {i for i, unit in enumerate(self.index.units) if unit.path in without}
+        reached = self.reached((self._nodes[symbol] for symbol in symbols), left_out)
         owners = {self.index.owners[node] for node in reached}
         units = sorted(self.index.units[owner].path for owner in owners if owner >= 0)
         return LibraryNeeds(tuple(units), sum(self.index.sizes[node] for node in reached))
 
-    def reached(self, nodes: Iterable[int]) -> frozenset[int]:
-        """The nodes that `nodes` lead to, themselves among them."""
+    def reached(
+        self, nodes: Iterable[int], without: Collection[int] = frozenset()
+    ) -> frozenset[int]:
+        """The nodes that `nodes` lead to, themselves among them; none of the units `without`."""
         waiting, seen = list(nodes), set[int]()
         while waiting:
             node = waiting.pop()
-            if node not in seen:
+            if node not in seen and self.index.owners[node] not in without:
                 seen.add(node)
                 waiting.extend(self.index.targets(node))
         return frozenset(seen)
@@ -86,6 +92,6 @@ def load_library_index(library: str, processor: Processor, identity: str) -> Lib
             f"the index {path.name} was made from other sources, or by other rules",
             expected=identity,
             seen=index.tree,
-            hint=f"run: orchestrator library index --processor {processor}",
+            hint=f"run: ./orchestrate library index --processor {processor}",
         )
     return LibraryIndex(index)

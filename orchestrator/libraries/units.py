@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrator.libraries.declared import LibraryData
 from orchestrator.source.tree import TreeRules, tree_files
 from orchestrator.values.action import Language
-from orchestrator.values.config import Processor
+from orchestrator.values.config import CpuLevel, Processor
 
 # CMake: SET(PROD_SSE_MICROKERNEL_SRCS <newline> src/... <newline> src/...)
 _LIST = r"^SET\(PROD_{}_MICROKERNEL_SRCS\s+([^)]*)\)"
@@ -25,6 +25,7 @@ class LibraryUnit:
     path    relative to that tree
     kernel  whether its time counts, and not its size
     flags   those of its instructions
+    level   the CPU level that it is for; None: that of every processor
     header  a header of ours that it reads first, under native/
     """
 
@@ -32,6 +33,7 @@ class LibraryUnit:
     path: str
     kernel: bool = False
     flags: tuple[str, ...] = ()
+    level: CpuLevel | None = None
     header: str | None = None
 
     @property
@@ -61,9 +63,12 @@ def library_units(
 
 def _kernels(data: LibraryData, processor: Processor, tree: Path) -> Iterator[LibraryUnit]:
     for kernels in data.kernels[processor]:
+        rules = TreeRules(kernels.only or ("**",))
         for name in kernels.lists:
-            for path in kernel_list(tree, name):
-                yield LibraryUnit(data.library, path, kernel=True, flags=kernels.flags)
+            for path in filter(rules.counts, kernel_list(tree, name)):
+                yield LibraryUnit(
+                    data.library, path, kernel=True, flags=kernels.flags, level=kernels.level
+                )
 
 
 def kernel_list(tree: Path, name: str) -> tuple[str, ...]:

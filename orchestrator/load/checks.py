@@ -12,11 +12,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
+from orchestrator.load.sources import found_sources
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
-from orchestrator.platforms.declared import suitable_packages
-from orchestrator.values.config import NAME, PATTERN_WORDS, WorkspaceConfig
+from orchestrator.platforms.declared import default_packages, suitable_packages
+from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, WorkspaceConfig
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
+from orchestrator.values.packages import (
+    PYTHON_NAME_WORDS,
+    PYTHON_VERSION_WORDS,
+    names_of,
+    python_name,
+    python_version,
+)
 
 
 class AppNameError(OrchestratorError):
@@ -47,12 +55,32 @@ class MissingModelError(OrchestratorError):
     """A model file does not exist."""
 
 
+class CanonicalSourcesError(OrchestratorError):
+    """A canonical model is wanted of an app that has operators of its own."""
+
+
 class BudgetTargetError(OrchestratorError):
     """A budget for an ABI that the app is not built for."""
 
 
+class ExtraForbiddenError(OrchestratorError):
+    """An app adds an operator that it forbids."""
+
+
+class CpuTargetError(OrchestratorError):
+    """CPU levels for an ABI or processor that the app is not built for."""
+
+
 class PackageTargetError(OrchestratorError):
     """A kind of package that no target of the app supports."""
+
+
+class PythonNameError(OrchestratorError):
+    """An app wants a wheel, and its package name is none of a Python package, or another's."""
+
+
+class PythonVersionError(OrchestratorError):
+    """An app wants a wheel, and its version is none of a Python package."""
 
 
 class ToolchainNameError(OrchestratorError):
@@ -140,11 +168,18 @@ def check_apps(
     runtimes  names of those that WORKSPACE pins
     """
     owners: dict[str, App] = {}
+    called: dict[tuple[str, str], App] = {}
+    importers: dict[str, App] = {}
     for app in apps.values():
         yield from _name(app)
         yield from _runtime(app, runtimes)
         yield from _models(app)
+        if app.config.sources is not None:
+            yield from found_sources(app, app.config.sources).faults
+            yield from _canonical(app)
         yield from _targets(app, known, groups)
+        yield from _extra(app)
+        yield from _cpu(app, toolchains, groups)
         yield from _packages(app, toolchains, groups)
         first = owners.setdefault(app.package_name, app)
         if first is not app:
@@ -154,6 +189,45 @@ def check_apps(
                 seen=f"`{app.package_name}`, which is also //apps/{first.name}'s ({_named(first)})",
                 hint="give one of them another `package_name`",
             )
+        else:
+            yield from _called_alike(app, toolchains, groups, called)
+        if "wheel" in (app.config.packages or ()):
+            yield from _python_version(app)
+            yield from _python_name(app, importers)
+
+
+def _called_alike(
+    app: App,
+    toolchains: Mapping[str, Toolchain],
+    groups: Mapping[str, tuple[str, ...]],
+    called: dict[tuple[str, str], App],
+) -> Iterator[OrchestratorError]:
+    """A name that a part of its packages has, or that a kind makes of theirs, and another's too."""
+    for kind in _kinds(app, toolchains, groups):
+        for name in names_of(kind, app.package_name, app.maven_group):
+            first = called.setdefault((kind, name), app)
+            if first is not app:
+                yield DuplicatePackageError(
+                    f"packages of two apps have the same name, of kind {kind}",
+                    place=app.places.value(("package_name",)),
+                    seen=f"`{name}`, which //apps/{first.name}'s have too ({_named(first)})",
+                    hint="give one of them another `package_name`",
+                )
+                return
+
+
+def _kinds(
+    app: App, toolchains: Mapping[str, Toolchain], groups: Mapping[str, tuple[str, ...]]
+) -> list[PackageKind]:
+    """The kinds of packages that are made of an app."""
+    found = set[PackageKind]()
+    for abi in abis_of(app.config.targets, groups):
+        if abi in toolchains:
+            toolchain = toolchains[abi].config
+            suitable = suitable_packages(toolchain)
+            wanted = app.config.packages or default_packages(toolchain)
+            found.update(kind for kind in wanted if kind in suitable)
+    return sorted(found)
 
 
 def check_runtimes(config: WorkspaceConfig, places: PlaceIndex) -> Iterator[OrchestratorError]:
@@ -218,6 +292,20 @@ def _models(app: App) -> Iterator[OrchestratorError]:
             )
 
 
+def _canonical(app: App) -> Iterator[OrchestratorError]:
+    """A canonical model is made by torch's Python, which knows no operator of the app's own."""
+    for number, model in enumerate(app.config.models):
+        if app.is_canonical(model):
+            path = ("models", number, "canonical") if model.canonical else ("canonical",)
+            yield CanonicalSourcesError(
+                "an app with sources of its own has no canonical models",
+                place=app.places.value(path),
+                expected="`off`",
+                seen="static",
+                hint="remove it: torch, which makes them, does not have the app's operators",
+            )
+
+
 def _targets(
     app: App, known: Collection[str], groups: Mapping[str, tuple[str, ...]]
 ) -> Iterator[OrchestratorError]:
@@ -244,6 +332,45 @@ def _targets(
                 seen=abi,
                 hint=did_you_mean_abi(abi, targets, "remove it, or add the target"),
             )
+
+
+def _extra(app: App) -> Iterator[OrchestratorError]:
+    """Operators under `extra` that `forbid` names, as a whole or by an overload."""
+    for extra in app.config.extra:
+        for forbidden, reason in app.config.forbid.items():
+            if extra in (forbidden, _bare(forbidden)) or forbidden == _bare(extra):
+                yield ExtraForbiddenError(
+                    f"{extra} is under `extra` and under `forbid`",
+                    place=app.places.key(("extra", extra)),
+                    expected="operators that the app does not forbid",
+                    seen=f"{forbidden}: {reason}",
+                    hint="take it out of one of them",
+                )
+
+
+def _bare(operator: str) -> str:
+    """The name without its overload, which stands for all that it has."""
+    return operator.partition(".")[0]
+
+
+def _cpu(
+    app: App, toolchains: Mapping[str, Toolchain], groups: Mapping[str, tuple[str, ...]]
+) -> Iterator[OrchestratorError]:
+    if app.config.cpu == "auto":
+        return
+    abis = abis_of(app.config.targets, groups)
+    processors = {toolchains[abi].config.processor for abi in abis if abi in toolchains}
+    for name, levels in app.config.cpu.items():
+        if name not in abis and name not in processors:
+            names = sorted({*abis, *processors})
+            yield CpuTargetError(
+                f"CPU levels for {name}, which is no target of this app, nor a target's processor",
+                place=app.places.key(("cpu", name)),
+                expected=", ".join(names),
+                seen=name,
+                hint=did_you_mean_abi(name, names, "remove it, or add the target"),
+            )
+        yield from _repeated(app, ("cpu", name), levels)
 
 
 def unknown_target(
@@ -284,14 +411,51 @@ def _packages(
             )
 
 
+def _python_version(app: App) -> Iterator[OrchestratorError]:
+    version = app.config.version
+    if python_version(version) is None:
+        yield PythonVersionError(
+            "a wheel cannot have this version",
+            place=app.places.value(("version",)),
+            expected=PYTHON_VERSION_WORDS,
+            seen=version,
+            hint="give the app another `version`, or remove `wheel` from its packages",
+        )
+
+
+def _python_name(app: App, importers: dict[str, App]) -> Iterator[OrchestratorError]:
+    """Faults of the name that Python imports a wheel by; `importers` has those before, by name."""
+    name = python_name(app.package_name)
+    place = app.places.value(("package_name",))
+    if name is None:
+        yield PythonNameError(
+            "a wheel cannot have this package name",
+            place=place,
+            expected=PYTHON_NAME_WORDS,
+            seen=app.package_name,
+            hint="give the app another `package_name`, or remove `wheel` from its packages",
+        )
+        return
+    first = importers.setdefault(name, app)
+    if first is not app and first.package_name != app.package_name:
+        yield PythonNameError(
+            f"two apps' wheels are imported as `{name}`",
+            place=place,
+            seen=f"`{app.package_name}`, and //apps/{first.name}'s `{first.package_name}`"
+            f" ({_named(first)})",
+            hint="give one of them another `package_name`",
+        )
+
+
 def _repeated(
-    declared: App | Group, key: str, values: Sequence[str]
+    declared: App | Group, key: str | tuple[str, ...], values: Sequence[str]
 ) -> Iterator[OrchestratorError]:
     counts = Counter(values)
+    path = (key,) if isinstance(key, str) else key
     for value in sorted(value for value, count in counts.items() if count > 1):
         last = len(values) - 1 - values[::-1].index(value)
         yield RepeatedError(
-            f"`{key}` lists `{value}` twice",
-            place=declared.places.value((key, last)),
+            f"`{path[-1]}` lists `{value}` twice",
+            place=declared.places.value((*path, last)),
             hint="keep one of them",
         )

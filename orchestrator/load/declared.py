@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from orchestrator.values.config import (
     ToolchainGroup,
     WorkspaceConfig,
 )
+from orchestrator.values.labels import Label
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,12 @@ class App:
     places: PlaceIndex = field(compare=False, repr=False)
 
     def model_path(self, model: ModelConfig) -> Path:
-        """The model's .ptl file."""
+        """The model's .ptl file, as it is declared."""
         return self.folder / model.file
+
+    def is_canonical(self, model: ModelConfig) -> bool:
+        """Whether its canonical file is what is traced, verified and shipped."""
+        return (model.canonical or self.config.canonical) != "off"
 
 
 @dataclass(frozen=True)
@@ -88,3 +93,7 @@ class Workspace:
     def targets(self) -> Mapping[str, tuple[str, ...]]:
         """ABIs by app, as labels are resolved with."""
         return {name: app.config.targets for name, app in self.apps.items()}
+
+    def apps_of(self, labels: Iterable[Label]) -> list[App]:
+        """The apps that labels name, each once, by name."""
+        return [self.apps[name] for name in sorted({label.app for label in labels})]

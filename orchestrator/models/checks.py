@@ -6,13 +6,14 @@ Contract: each check returns nothing, or raises the one error that it is about.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.bytecode import OperatorUse
 from orchestrator.models.info import ModelInfo
+from orchestrator.models.offers import Offer, advice, all_newer, owners
 from orchestrator.values.operators import Arguments, OperatorName
 
 _MOST_NEAR: Final = 3
@@ -68,12 +69,20 @@ class MissingArgumentsError(OrchestratorError):
     """A model passes fewer arguments to an operator than it takes in the runtime."""
 
 
+class ForbiddenOperatorError(OrchestratorError):
+    """A model names operators that its app forbids."""
+
+
 class LapackMissingError(OrchestratorError):
     """A model needs operators whose kernels are LAPACK's, which the runtime is built without."""
 
 
 class UnusableClassError(OrchestratorError):
     """A model holds objects of a custom class that the runtime cannot make."""
+
+
+class OwnClassError(OrchestratorError):
+    """A model holds objects of a class that its app's own sources register."""
 
 
 class UnknownPackingError(OrchestratorError):
@@ -110,34 +119,99 @@ def require_no_named_tuples(info: ModelInfo) -> None:
     )
 
 
-def check_operators(info: ModelInfo, known: Collection[OperatorName], runtime_version: str) -> None:
+def check_operators(
+    info: ModelInfo,
+    known: Collection[OperatorName],
+    runtime_version: str,
+    others: Iterable[Offer] = (),
+    declared: str = "app.yaml",
+) -> None:
     """Raises `UnknownOperatorError` if the model names an operator that `known` does not hold.
 
     The loader requires every named operator, on branches that never run as well.
+    others: other runtimes, which are asked for only where one is missing
+    declared: the app's app.yaml
     """
     missing = [operator for operator in info.root_operators if operator not in known]
     if not missing:
         return
-    names = sorted(known)
-    namespaces = {name.namespace for name in names}
+    offers = tuple(others)
+    namespaces = {name.namespace for name in known}
     # An operator of a delegate may well be PyTorch's: it is this build that is without it.
     build = "" if all(o.namespace in namespaces for o in missing) else "this build of "
-    shown = missing[:_MOST_SHOWN]
-    users = _users(info, shown)
-    lines = []
-    for operator in shown:
-        near = _nearest(operator, names)
-        lines.append(f"{operator}: nearest {', '.join(near)}" if near else f"{operator}: none near")
-        lines.append(f"  named in {users[operator]}")
-    count = len(missing)
+    some = "an operator" if len(missing) == 1 else f"{len(missing)} operators"
+    what = f"this model names {some} that {build}PyTorch {runtime_version} does not have"
+    if all_newer(missing, runtime_version, offers):
+        what = f"this model names {some} newer than PyTorch {runtime_version}"
+    elsewhere = advice(missing, offers, declared)
+    otherwise = _advice(missing, namespaces, general=elsewhere is None)
     raise UnknownOperatorError(
-        f"this model names {'an operator' if count == 1 else f'{count} operators'} "
-        f"that {build}PyTorch {runtime_version} does not have",
+        what,
         place=info.place,
         expected=f"operators of PyTorch {runtime_version}",
         seen=_some(str(operator) for operator in missing),
-        hint=_advice(missing, namespaces),
-        details="\n".join(lines),
+        hint="; or ".join(filter(None, (elsewhere, otherwise))),
+        details="\n".join(_whereabouts(info, missing[:_MOST_SHOWN], sorted(known), offers)),
+    )
+
+
+def _whereabouts(
+    info: ModelInfo,
+    missing: Sequence[OperatorName],
+    known: list[OperatorName],
+    offers: Iterable[Offer],
+) -> Iterator[str]:
+    """Of each operator, what is known of it, and the methods that name it."""
+    users = _users(info, missing)
+    for operator in missing:
+        near = _nearest(operator, known)
+        its = owners(operator, offers)
+        told = [f"in {its}"] if its else []
+        told.append(f"nearest {', '.join(near)}" if near else "none near")
+        yield f"{operator}: {'; '.join(told)}"
+        yield f"  named in {users[operator]}"
+
+
+def forbidden_operators(
+    info: ModelInfo, forbidden: Mapping[str, str]
+) -> Mapping[OperatorName, str]:
+    """The operators that a model names and may not, each with the reason.
+
+    forbidden: operator -> reason; one without an overload stands for all that it has
+    """
+    return {
+        operator: reason
+        for operator in info.root_operators
+        if (reason := forbidden.get(str(operator), forbidden.get(operator.qualified)))
+    }
+
+
+def require_allowed(
+    info: ModelInfo,
+    found: Mapping[OperatorName, str],
+    places: Mapping[OperatorName, Sequence[Place]],
+) -> None:
+    """Raises `ForbiddenOperatorError` where a model names operators that it may not.
+
+    places: where the model's source names them, as far as it is known
+    """
+    if not found:
+        return
+    users = _users(info, found)
+    lines = [
+        f"{operator}: {reason}; named in {users[operator]}"
+        + "".join(f", at {place.file}:{place.line}" for place in places.get(operator, ()))
+        for operator, reason in found.items()
+    ]
+    count = len(found)
+    raise ForbiddenOperatorError(
+        f"this model names {'an operator' if count == 1 else f'{count} operators'} "
+        "that its app forbids",
+        place=info.place,
+        expected="none of those under `forbid:` in app.yaml",
+        seen=_some(map(str, found)),
+        hint="express that part of the model in other operators, or take them out of `forbid:`",
+        details="\n".join(lines[:_MOST_SHOWN]),
     )
 
 
@@ -276,6 +350,24 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
     )
 
 
+def check_own_classes(info: ModelInfo, own: Collection[str], declared: str) -> None:
+    """Raises `OwnClassError` if the model holds an object of a class of the app's own.
+
+    own: classes such as `ink.Brush`; declared: the app's app.yaml
+    """
+    names = [name.removeprefix(_CLASSES) for name in info.custom_classes]
+    held = [name for name in names if name in own]
+    if held:
+        raise OwnClassError(
+            "this model holds objects of a class of its app's own, which is not supported",
+            place=info.place,
+            expected=f"operators of the app's own alone: those under `sources:` in {declared}",
+            seen=_some(held),
+            hint="hold what such an object is made of, numbers and tensors, and pass it to an"
+            " operator of the app",
+        )
+
+
 def check_packings(
     info: ModelInfo, readable: Mapping[str, Collection[str]], runtime_version: str
 ) -> None:
@@ -334,9 +426,10 @@ def _some(texts: Iterable[str], most: int = _MOST_SHOWN, before: str = ", and") 
     return ", ".join(text[:_LONGEST] for text in every[:most]) + more
 
 
-def _advice(missing: Iterable[OperatorName], namespaces: Collection[str]) -> str:
-    advice = [_advice_on(operator, namespaces) for operator in missing]
-    return "; ".join(dict.fromkeys(text for text in advice if text)) or _GENERAL_ADVICE
+def _advice(missing: Iterable[OperatorName], namespaces: Collection[str], *, general: bool) -> str:
+    texts = [_advice_on(operator, namespaces) for operator in missing]
+    found = "; ".join(dict.fromkeys(text for text in texts if text))
+    return found or (_GENERAL_ADVICE if general else "")
 
 
 def _advice_on(operator: OperatorName, namespaces: Collection[str]) -> str | None:
@@ -348,5 +441,6 @@ def _advice_on(operator: OperatorName, namespaces: Collection[str]) -> str | Non
         return None
     return (
         f"{operator} belongs to a library other than PyTorch, which this runtime does not include: "
-        "write that part of the model in PyTorch's own operators"
+        "add its C++ to the app's `sources:`, or write that part of the model in PyTorch's own "
+        "operators"
     )

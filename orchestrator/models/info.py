@@ -22,7 +22,7 @@ from orchestrator.models.inert import Call, Pairs, Value
 from orchestrator.models.instructions import handles_fit
 from orchestrator.models.methods import bundled_call, methods_of
 from orchestrator.models.pickles import MAX_STEPS, Pickle, Steps, read_pickle
-from orchestrator.models.tensors import Tensors
+from orchestrator.models.tensors import Tensors, constants_folder
 from orchestrator.values.methods import Call as MethodCall
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
@@ -176,9 +176,8 @@ def _pickle(archive: Archive, record: str, steps: Steps) -> Pickle:
     if record not in archive.names:
         raise _damaged(archive.place, f"no record {record}")
     folder = record.removesuffix(".pkl") + "/"
-    # BytecodeDeserializer::readArchive (torch/csrc/jit/mobile/import.cpp)
-    if record == _BYTECODE and not any("bytecode/" in name for name in archive.names):
-        folder = "constants/"
+    if record == _BYTECODE:
+        folder = constants_folder(archive.names)
     return read_pickle(
         archive.read(record),
         record,

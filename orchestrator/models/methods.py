@@ -76,6 +76,11 @@ def methods_of(functions: Iterable[Function], root: str) -> tuple[Method, ...]:
     return tuple(found)
 
 
+def is_bundling(name: str) -> bool:
+    """Whether a method is one that bundling of inputs adds to a model."""
+    return _BUNDLING.fullmatch(name) is not None
+
+
 def bundled_call(method: str, inputs: Value, functions: Iterable[Function]) -> Call | None:
     """The call of a method with the first of its inputs in the model."""
     if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], tuple):

@@ -10,7 +10,7 @@ every product inside an int64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from operator import mul
@@ -34,6 +34,12 @@ _SPARSE, _SPARSE_CSR = 1, 2
 class _Tensor:
     type: str
     sizes: tuple[int, ...]
+
+
+def constants_folder(records: Iterable[str]) -> str:
+    """Where the storages of `bytecode.pkl` are (torch/csrc/jit/mobile/import.cpp,
+    BytecodeDeserializer::readArchive)."""
+    return "bytecode/" if any("bytecode/" in name for name in records) else "constants/"
 
 
 @dataclass(frozen=True)

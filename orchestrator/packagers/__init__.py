@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from orchestrator.deliver.delivered import Packager
-from orchestrator.packagers import aar, deb, tarball, xcframework
+from orchestrator.packagers import aar, deb, tarball, wheel, xcframework
 from orchestrator.values.config import PackageKind
 
 # By the words of `packages:` in app.yaml.
@@ -18,4 +18,5 @@ PACKAGERS: Final[Mapping[PackageKind, Packager]] = {
     "deb": deb,
     "aar": aar,
     "xcframework": xcframework,
+    "wheel": wheel,
 }

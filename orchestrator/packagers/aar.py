@@ -10,6 +10,7 @@
     AndroidManifest.xml, R.txt, proguard.txt
     classes.jar                     the Java API (see `aar_java`)
     jni/<abi>/*.so                  what goes into an app
+    assets/<app>_libtorch/models/   the app's models, where it delivers them
     prefab/                         what C and C++ code links against (see `aar_prefab`)
     META-INF/<app>_libtorch/        for each ABI: manifest, licences, SBOM; java.json
                                     (Android's tools put nothing of it into an app)
@@ -49,15 +50,17 @@ from orchestrator.packagers.aar_java import (
     java_sources,
 )
 from orchestrator.packagers.aar_prefab import C_HEADER, AndroidVariant, prefab_files
-from orchestrator.packagers.maven import Artifact, artifact_name, repository
+from orchestrator.packagers.maven import Artifact, repository
 from orchestrator.packagers.zips import write_zip
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.android import LIBRARY
+from orchestrator.values.packages import PARTS, artifact_name
 
 JOINS_ABIS: Final = True
 
 WITHOUT_JAVA: Final = "WITHOUT-JAVA"
 MAVEN: Final = "maven"
+_NATIVE: Final = PARTS["aar"][1]
 _FIRST: Final = "AndroidManifest.xml"
 # processor -> Android's name of the ABI; https://developer.android.com/ndk/guides/abis
 _ABIS: Final[Mapping[str, str]] = {
@@ -223,8 +226,8 @@ def _repository(parts: _Parts) -> tuple[File, ...]:
             files={".aar": _zipped(java), "-sources.jar": _zipped(parts.sources)},
         ),
         artifact(
-            name=f"{name}-native",
-            title=f"{manifest.package_name}-native",
+            name=f"{name}{_NATIVE}",
+            title=f"{manifest.package_name}{_NATIVE}",
             description=f"{what}: prefab modules for C and C++.",
             files={".aar": _zipped(native)},
             depends_on=(name,),
@@ -264,6 +267,7 @@ def _java_side(parts: _Parts) -> Iterator[File]:
     yield File("proguard.txt", _KEPT.format(package=package).encode())
     yield File("classes.jar", jar(parts.classes()))
     yield from _jni(parts.variants)
+    yield from _assets(parts.variants[0])
 
 
 def _readme(parts: _Parts) -> str:
@@ -313,6 +317,15 @@ def _jni(variants: Iterable[AndroidVariant]) -> Iterator[File]:
             if path.startswith("lib/") and path.endswith(".so"):
                 name = f"jni/{variant.abi}/{PurePosixPath(path).name}"
                 yield File(name, file.content, executable=True)
+
+
+def _assets(variant: AndroidVariant) -> Iterator[File]:
+    """The models that the app delivers, which are the same for every ABI."""
+    manifest = variant.delivery.manifest
+    for model in manifest.models:
+        if model.delivered is not None:
+            path = f"assets/{render.package_name(manifest.app)}/models/{model.name}.ptl"
+            yield File(path, variant.file(model.delivered).content)
 
 
 def _documents(variants: Iterable[AndroidVariant]) -> Iterator[File]:

@@ -33,6 +33,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.archives import write_tar_zst
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.linux import c_library_of
+from orchestrator.values.packages import PARTS
 
 JOINS_ABIS: Final = False
 
@@ -73,7 +74,7 @@ def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     mark = "" if manifest.for_release else f"_{NOT_FOR_RELEASE}"
     return tuple(
         f"{manifest.package_name}{part}_{_version(manifest)}_{architecture}{mark}.deb"
-        for part in ("", "-dev", "-dbgsym")
+        for part in PARTS["deb"]
     )
 
 
@@ -118,9 +119,21 @@ def _library(delivery: Delivery) -> _Package:
         f"PyTorch {manifest.runtime.pytorch} cut for the app {manifest.app}",
         (
             File(f"{_lib(manifest)}/{_base(library)}", library.content),
+            *_models(delivery),
             *_documents(delivery, manifest.package_name),
         ),
     )
+
+
+def _models(delivery: Delivery) -> list[File]:
+    """Those that the app delivers, in a folder of the package's own name."""
+    paths = [model.delivered for model in delivery.manifest.models if model.delivered is not None]
+    folder = _models_folder(delivery.manifest)
+    return [File(f"{folder}/{PurePosixPath(p).name}", delivery.files[p].content) for p in paths]
+
+
+def _models_folder(manifest: Manifest) -> str:
+    return f"usr/share/{manifest.package_name}/models"
 
 
 def _system_packages(delivery: Delivery) -> str:
@@ -149,7 +162,8 @@ def _development(delivery: Delivery) -> _Package:
     name = f"{manifest.package_name}-dev"
     lib = _lib(manifest)
     ups = "/".join(".." for _ in PurePosixPath(lib).parts[1:])
-    layout = render.Layout(f"{ups}/include/{manifest.package_name}")
+    models = _models_folder(manifest).removeprefix("usr/")
+    layout = render.Layout(f"{ups}/include/{manifest.package_name}", f"{ups}/{models}")
     cmake = f"{lib}/cmake/{render.package_name(manifest.app)}"
     texts = {
         f"{cmake}/{file}": text for file, text in render.cmake_files(manifest, layout).items()

@@ -15,7 +15,6 @@ The layout: https://maven.apache.org/repository/layout.html
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -48,11 +47,6 @@ class Artifact:
     files: Mapping[str, bytes]
     licences: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-
-
-def artifact_name(package: str) -> str:
-    """A package's name as Maven takes it, which knows no `+` (DefaultModelValidator)."""
-    return re.sub(r"[^a-z0-9_.-]", "_", package)
 
 
 def repository(artifacts: Iterable[Artifact]) -> tuple[File, ...]:

@@ -10,6 +10,7 @@
         lib<app>_torch.a               universal where there are several processors
         Headers/<Name>/                the C API and its module map
       PrivacyInfo.xcprivacy, README.md, manifest.json, sbom.cdx.json, licences/
+      Models/                          the app's models, where it delivers them
 
 Contract: see `delivered.Packager`. Every object in it is checked: platform, least version,
 processor, and that the library exports the C API and nothing else. The headers lie in a folder of
@@ -42,6 +43,7 @@ from orchestrator.packagers.zips import write_zip
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import StaticLibrary
 from orchestrator.system.templates import environment
+from orchestrator.values import packages
 from orchestrator.values.config import System
 
 JOINS_ABIS: Final = True
@@ -122,10 +124,8 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
 
 
 def module_name(manifest: Manifest) -> str:
-    """`CameraLibtorch`: the package's name as Swift and C modules are called."""
-    words = re.findall(r"[A-Za-z0-9]+", manifest.package_name)
-    name = "".join(word[0].upper() + word[1:] for word in words)
-    return name if name[0].isalpha() else f"Lib{name}"
+    """What its Swift and C modules are called."""
+    return packages.module_name(manifest.package_name)
 
 
 def minimum_of(manifest: Manifest) -> str:
@@ -205,6 +205,7 @@ def _xcframework(variants: Sequence[Delivery]) -> list[File]:
         **_licences(variants),
         **libraries,
     }
+    files |= {f"Models/{name}.ptl": content for name, content in _models(first).items()}
     for one in slices:
         headers = f"{one.identifier}/Headers/{module}"
         files[f"{headers}/libtorch_app.h"] = _content(first, _HEADER)
@@ -248,12 +249,29 @@ def _licences(variants: Iterable[Delivery]) -> dict[str, bytes]:
     return found
 
 
-def _swift_package(manifests: Sequence[Manifest], files: Iterable[File]) -> list[File]:
+def _models(variant: Delivery) -> dict[str, bytes]:
+    """The models that the app delivers, which are the same for every ABI."""
+    return {
+        model.name: _content(variant, model.delivered)
+        for model in variant.manifest.models
+        if model.delivered is not None
+    }
+
+
+def _swift_package(manifests: Sequence[Manifest], files: Sequence[File]) -> list[File]:
     context = _context(manifests)
     module = module_name(manifests[0])
     sources = f"Sources/{module}Swift"
     privacy = next(file for file in files if file.path.endswith("/PrivacyInfo.xcprivacy"))
+    models = [
+        File(f"{sources}/Models/{PurePosixPath(file.path).name}", file.content)
+        for file in files
+        if PurePosixPath(file.path).parent.name == "Models"
+    ]
+    if models:
+        models.append(File(f"{sources}/Delivered.swift", _render("Delivered.swift.j2", context)))
     return [
+        *models,
         File("Package.swift", _render("Package.swift.j2", context)),
         File(f"{module}.podspec", _render("podspec.j2", context)),
         File(f"{sources}/Model.swift", _render("Model.swift.j2", context)),
@@ -275,6 +293,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "archive": names(manifests)[0],
         "swift_archive": names(manifests)[1],
         "methods": methods_by_model(manifests[0]),
+        "delivered": [one.name for one in manifests[0].models if one.delivered is not None],
         # RubyGems' versions, which CocoaPods has, know no `~`.
         "pod_version": manifests[0].version.replace("~", "-"),
     }

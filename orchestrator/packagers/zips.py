@@ -22,12 +22,21 @@ _UNIX: Final = 3
 _REGULAR: Final = 0o100000
 
 
-def write_zip(target: IO[bytes], files: Iterable[File], first: str | None = None) -> None:
-    """Writes the files, sorted by path; `first` is the path of one that goes before all others.
+def write_zip(
+    target: IO[bytes], files: Iterable[File], first: str | None = None, last: str | None = None
+) -> None:
+    """Writes the files, sorted by path; `first` is the path of one that goes before all others,
+    `last` is how those begin that go behind them.
 
     Raises `DuplicateFileError`, and `OSError` where a file to copy cannot be read.
     """
-    ordered = sorted(in_order(files), key=lambda file: file.path != first)
+    ordered = sorted(
+        in_order(files),
+        key=lambda file: (
+            file.path != first,
+            last is not None and file.path.startswith(last),
+        ),
+    )
     with zipfile.ZipFile(target, "w") as archive:
         for file in ordered:
             entry = zipfile.ZipInfo(file.path, _DATE)

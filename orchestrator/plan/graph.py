@@ -38,7 +38,8 @@ _CXX_LIBRARY_COST = 0.5
 _JAVA_COST = 0.3
 _THREADS_COST = 0.3
 # Of our own sources what reads most of ATen; the others are quicker without.
-_PRECOMPILED = frozenset({"capi/capi.cpp"})
+_C_API = "capi/capi.cpp"
+_PRECOMPILED = frozenset({_C_API})
 _JAVA_FLAGS = (*BARE_FLAGS, "-I$native/capi")
 
 
@@ -153,13 +154,15 @@ def kernel_compiles(
     native: str,
     library: LibraryFacts,
     fast: frozenset[str],
+    left_out: tuple[str, ...] = (),
 ) -> tuple[Compile, ...]:
     """The compilations of our sources that call a library: as our others, with its headers.
 
     fast: those that are compiled as PyTorch's hot units are
+    left_out: flags that tell which CPU levels the variant is without
     """
     runtime = (facts.dialect, facts.identity)
-    return _kernel_compiles(*runtime, spec.level, tuple(sources), native, library, fast)
+    return _kernel_compiles(*runtime, spec.level, tuple(sources), native, library, fast, left_out)
 
 
 @cache
@@ -171,13 +174,14 @@ def _kernel_compiles(
     native: str,
     library: LibraryFacts,
     fast: frozenset[str],
+    left_out: tuple[str, ...],
 ) -> tuple[Compile, ...]:
     of = {"native": native, "runtime": runtime, "library": library.digest}
 
     def compile_one(source: str) -> Compile:
         own = flags_of(dialect, spec, hot=source in fast)
         # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
-        flags = (*own, "-I$native/capi", *library.options, *library.include)
+        flags = (*own, "-I$native/capi", *library.options, *library.include, *left_out)
         return _native(spec, source, flags, of, _NATIVE_COST)
 
     return tuple(map(compile_one, sources))
@@ -197,7 +201,8 @@ def _native_compiles(
     def compile_one(source: str) -> Compile:
         own = pch if source in _PRECOMPILED else None
         of = {"native": native, "runtime": runtime, "pch": own.identity if own else None}
-        return _native(spec, source, flags, of, _NATIVE_COST, pch=own)
+        named = (f'-DLTA_PYTORCH="{dialect.version}"',) if source == _C_API else ()
+        return _native(spec, source, (*flags, *named), of, _NATIVE_COST, pch=own)
 
     return tuple(map(compile_one, sources))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
-from orchestrator.libraries.declared import LibraryData
+from orchestrator.libraries.declared import CpuLevelData, LibraryData
 from orchestrator.libraries.units import LibraryUnit
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.values.action import Compile
+from orchestrator.values.config import CpuLevel
 from orchestrator.values.fingerprint import fingerprint
 
 # Seconds of a processor: 87 for the 640 units of XNNPACK for x86-64.
@@ -40,6 +41,42 @@ class LibraryFacts:
         return tuple(flag for flag in self.common if flag.startswith(("-DXNN_", "-DPTHREADPOOL_")))
 
 
+@dataclass(frozen=True)
+class LevelFlags:
+    """What tells units about the CPU levels of a library.
+
+    macros   unit -> those that are set to 1 for it
+    without  set for all that chooses by levels: what is left out of the library
+    """
+
+    macros: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """`without`, as flags."""
+        return tuple(f"-D{macro}" for macro in self.without)
+
+
+# A library with the levels that every one has.
+USUAL_LEVELS = LevelFlags()
+
+
+def level_flags(
+    library: str, levels: Iterable[CpuLevelData], chosen: Collection[CpuLevel]
+) -> LevelFlags:
+    """The flags of a library with the `chosen` ones of its ABI's levels; `library` is the tree
+    whose units the levels name."""
+    macros = dict[str, tuple[str, ...]]()
+    for level in levels:
+        for unit, names in level.macros.items() if level.name in chosen else ():
+            name = f"{library}/{unit}"
+            macros[name] = (*macros.get(name, ()), *names)
+    without = tuple(one.without for one in levels if one.without and one.name not in chosen)
+    each = {unit: tuple(sorted({*names})) for unit, names in sorted(macros.items())}
+    return LevelFlags(each, without)
+
+
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
     """The facts of a library, whose trees have the digest."""
     include = tuple(f"-I{folder}" for folder in data.include)
@@ -47,12 +84,27 @@ def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
 
 
 def library_compiles(
-    facts: LibraryFacts, spec: VariantSpec, units: Iterable[LibraryUnit]
+    facts: LibraryFacts,
+    spec: VariantSpec,
+    units: Iterable[LibraryUnit],
+    levels: LevelFlags = USUAL_LEVELS,
 ) -> tuple[Compile, ...]:
     """The compilations of a library's units: of the toolchain alone, not of PyTorch."""
     small = "-Oz" if spec.optimize == "size" else "-Os"
     before = spec.flags_before("none")
-    return tuple(_compile(facts, spec.abi, spec.toolchain, before, small, unit) for unit in units)
+    return tuple(
+        _compile(
+            facts,
+            spec.abi,
+            spec.toolchain,
+            before,
+            small,
+            unit,
+            levels.macros.get(unit.name, ()),
+            levels.left_out if unit.header is not None else (),
+        )
+        for unit in units
+    )
 
 
 @cache
@@ -63,14 +115,19 @@ def _compile(
     before: tuple[str, ...],
     small: str,
     unit: LibraryUnit,
+    macros: tuple[str, ...],
+    left_out: tuple[str, ...],
 ) -> Compile:
+    given = {f"-D{macro}=0": f"-D{macro}=1" for macro in macros}
+    assert given.keys() <= set(facts.common), f"a level sets what no flag mentions: {macros}"
     flags = (
         *before,
         "-O2" if unit.kernel else small,
-        *facts.common,
+        *(given.get(flag, flag) for flag in facts.common),
         *(facts.c if unit.language == "c" else facts.cxx),
         *facts.include,
         *unit.flags,
+        *left_out,
     )
     if unit.header is not None:
         flags = (*flags, "-include", f"$native/{unit.header}")

@@ -191,14 +191,19 @@ class Planner:
         no variant with them has less."""
         selection = Selection({name: frozenset() for name in operators})
         spec = replace(spec.without_features, cut=self.facts.cuttable)
-        roots = self._roots(selection, spec)
+        # shards are every app's, whatever one of them has of its own
+        roots = self._roots(selection, spec, own=())
         return needed(self.index, self._host_kernels, **roots).units
 
-    def _roots(self, selection: Selection, spec: VariantSpec) -> _Roots:
+    def _roots(
+        self, selection: Selection, spec: VariantSpec, own: Iterable[str] | None = None
+    ) -> _Roots:
+        """own: the app's own units; None: all that there are."""
+        own = self.facts.app_units if own is None else own
         return {
             "entry": self._entry(spec.entry | spec.kernel_entry),
             "operators": selection.operators,
-            "units": sorted(map(self._number, self.facts.always_for(spec.purpose))),
+            "units": sorted(map(self._number, (*self.facts.always_for(spec.purpose), *own))),
             "cut": sorted(map(self._number, spec.cut)),
             "follow_calls": False,
         }
@@ -261,7 +266,7 @@ class Planner:
     def _number(self, path: str) -> int:
         if path not in self._numbers:
             raise UnitUnknownError(
-                f"the runtime index has no unit {path}", hint="run: orchestrator runtime index"
+                f"the runtime index has no unit {path}", hint="run: ./orchestrate runtime index"
             )
         return self._numbers[path]
 

@@ -19,8 +19,9 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
 from orchestrator.values.action import FIELD, Compile, Language, Precompile
-from orchestrator.values.config import Dispatch, Optimize, System
+from orchestrator.values.config import CpuLevel, Dispatch, Optimize, System
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but, text_digest
+from orchestrator.values.own_sources import OwnSources
 from orchestrator.values.selection import Selection
 
 # Where the index has units of ours: as `native/<source>`.
@@ -64,6 +65,7 @@ class RuntimeFacts:
     unlike       units that cannot be compiled with the precompiled header
     making       units that make the results of nearly all operators: as hot as any kernel
     included     unit -> header of ours that it is compiled with
+    traced       unit -> the header that it is compiled with in a tracer, where that is another
     flagged      unit -> flags of its own
     threading    what units read first that compute in parallel, in a variant with threads
     threads      what the unit reads first that says how: see `Layout.threads`
@@ -71,6 +73,7 @@ class RuntimeFacts:
     cuttable     units that some selection needs no more than stubs of
     unity        how units that every variant has are compiled together
     own          unit of ours -> digest of its text
+    app          the sources of the app that is planned, where it has its own
     by_name      unit -> operators that it looks up by name, unless it is lean
     """
 
@@ -83,6 +86,7 @@ class RuntimeFacts:
     unlike: frozenset[str] = frozenset()
     making: frozenset[str] = frozenset()
     included: Mapping[str, OwnHeader] = field(default_factory=dict)
+    traced: Mapping[str, OwnHeader] = field(default_factory=dict)
     flagged: Mapping[str, OwnFlags] = field(default_factory=dict)
     threading: OwnHeader | None = None
     threads: OwnHeader | None = None
@@ -91,14 +95,24 @@ class RuntimeFacts:
     unity: UnityRules = field(default_factory=UnityRules)
     own: Mapping[str, str] = field(default_factory=dict)
     by_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    app: OwnSources | None = None
+
+    @cached_property
+    def app_units(self) -> Mapping[str, str]:
+        """The app's own units, which are linked whole: name -> file."""
+        return {} if self.app is None else self.app.units
 
     def is_cxx(self, unit: str) -> bool:
         """Whether a unit is C++: C has no projections."""
         return self.languages.get(unit, "c++") == "c++"
 
-    def included_in(self, unit: str, lean: frozenset[str]) -> OwnHeader | None:
+    def included_in(
+        self, unit: str, lean: frozenset[str], purpose: Purpose = "release"
+    ) -> OwnHeader | None:
         """The header that a unit of a variant is compiled with; `lean`: the variant's own."""
         header = self.included.get(unit)
+        if purpose == "tracer":
+            header = self.traced.get(unit, header)
         return None if header is not None and header.by_choice and unit not in lean else header
 
     def threading_of(self, unit: str) -> OwnHeader | None:
@@ -116,6 +130,7 @@ class VariantSpec:
 
     entry   symbols of the runtime that our own native code refers to
     features  kernels of ours that call a library: their names, sorted
+    levels  CPU levels that they choose from, in the order of the library's data
     kernel_entry  symbols of the runtime that they refer to
     precompile  whether units share a precompiled header
     unity   whether units that every variant has are compiled together
@@ -128,6 +143,7 @@ class VariantSpec:
     hardening  how errors in memory are found when it runs, as far as the compiler must be told
     threaded  whether it has threads of its own
     dispatch  how code calls operators that no model names
+    extensible  whether its shared library takes add-ons
     """
 
     abi: str
@@ -145,10 +161,12 @@ class VariantSpec:
     lto: bool = False
     self_relocation: bool = True
     features: tuple[str, ...] = ()
+    levels: tuple[CpuLevel, ...] = ()
     kernel_entry: frozenset[str] = frozenset()
     hardening: frozenset[Hardening] = HARDENING
     threaded: bool = False
     dispatch: Dispatch = "table"
+    extensible: bool = False
 
     def flags_before(self, canaries: Canaries = "some") -> tuple[str, ...]:
         """What stands before the flags of a unit's kind."""
@@ -166,12 +184,13 @@ class VariantSpec:
             cut=none,
             self_relocation=True,
             dispatch="table",
+            extensible=False,
         )
 
     @cached_property
     def without_features(self) -> VariantSpec:
         """Itself without kernels that call a library."""
-        return replace(self, features=(), kernel_entry=frozenset())
+        return replace(self, features=(), levels=(), kernel_entry=frozenset())
 
 
 @dataclass(frozen=True)
@@ -222,7 +241,7 @@ def compilation(
     language = facts.languages.get(unit.path, "c++")
     kernel, hot = unit.path in facts.kernels, unit.path in spec.hot or unit.path in facts.making
     layout = facts.dialect.layout
-    computes = unit.path.startswith(layout.running)
+    computes = unit.path.startswith(layout.running) or unit.path in facts.app_units
     flags = flags_of(
         facts.dialect,
         spec,
@@ -232,7 +251,7 @@ def compilation(
         hot=hot,
         computes=computes,
     )
-    included = facts.included_in(unit.path, spec.lean)
+    included = facts.included_in(unit.path, spec.lean, spec.purpose)
     flagged = facts.flagged.get(unit.path)
     pch = None
     if (
@@ -251,6 +270,9 @@ def compilation(
         more["included"] = included.digest
     if unit.path in facts.own:
         more["own"] = facts.own[unit.path]
+    if facts.app is not None and unit.path in facts.app_units:
+        flags = (*flags, *facts.app.compile_flags)
+        more["own"] = facts.app.digest
     threading = facts.threading_of(unit.path) if parallel else None
     if threading is not None:
         flags = (*flags, "-include", f"$native/{threading.path}")
@@ -295,6 +317,8 @@ def _common_parts(runtime: str, toolchain: str, pch: str | None) -> Mapping[str,
 def _source_of(facts: RuntimeFacts, unit: str) -> str:
     if unit.startswith(GENERATED):
         return f"$generated/ATen/{unit.removeprefix(GENERATED)}"
+    if unit in facts.app_units:
+        return facts.app_units[unit]
     return f"$native/{unit.removeprefix(OWN)}" if unit in facts.own else f"$tree/{unit}"
 
 

@@ -32,6 +32,7 @@ class SharedLibrary:
     page_sizes        bytes: segments are aligned to at least as much
     relocated         who applies packed relocations: the library itself, or the system's loader
     exports           functions that the system calls, beside those of the C API
+    addons            the processors that add-ons are made for
     """
 
     system_libraries: Mapping[CLibrary, frozenset[str]]
@@ -39,6 +40,7 @@ class SharedLibrary:
     page_sizes: Mapping[Processor, int]
     relocated: Relocated
     exports: frozenset[str] = frozenset()
+    addons: frozenset[Processor] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ def configured_headers(tree: Path, version: VersionData) -> dict[str, str]:
                 f"the header {header} cannot be configured",
                 expected=f"its input {source} in the source tree",
                 seen=f"no such file in {tree}",
-                hint="fetch the runtime again: orchestrator fetch --verify",
+                hint="fetch the runtime again: ./orchestrate fetch --verify",
             ) from None
         headers[header] = configure(text, version.configure.values)
     return headers

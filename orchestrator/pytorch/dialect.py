@@ -32,6 +32,7 @@ from orchestrator.values.versions import ModelVersions
 
 # Facts that no version has for itself.
 _SHARED: Final = Path(__file__).with_name("facts.yaml")
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -211,5 +212,5 @@ class Dialect:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    facts: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
     return facts

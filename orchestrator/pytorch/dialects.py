@@ -9,10 +9,11 @@ from typing import Final
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.v1_13 import dialect as v1_13
+from orchestrator.pytorch.v2_6 import dialect as v2_6
 from orchestrator.pytorch.versions import VersionData
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
-    {dialect.version: dialect for dialect in (v1_13.DIALECT,)}
+    {dialect.version: dialect for dialect in (v1_13.DIALECT, v2_6.DIALECT)}
 )
 
 

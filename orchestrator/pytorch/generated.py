@@ -83,6 +83,6 @@ def _run(
     if done.code:
         raise GenerationFailedError(
             f"{arguments.removeprefix('-m ').split()[0]} of the pinned tree failed",
-            hint="orchestrator fetch --verify checks the source tree",
+            hint="./orchestrate fetch --verify checks the source tree",
             details="\n".join(done.err.splitlines()[-12:]),
         )

@@ -159,7 +159,7 @@ def _paths(tree: Path, units: UnitSet) -> tuple[str, ...]:
         raise UnitMissingError(
             "the source tree lacks files that its own lists name",
             seen=", ".join(missing[:5]) + (", ..." if len(missing) > 5 else ""),
-            hint="fetch the runtime again: orchestrator fetch --verify",
+            hint="fetch the runtime again: ./orchestrate fetch --verify",
         )
     without = TreeRules(units.without)
     found |= {GENERATED + path for path in units.generated}

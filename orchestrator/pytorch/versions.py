@@ -99,11 +99,13 @@ class IncludeRule(_Data):
     """A header of ours that one unit is compiled with (`-include`), and why.
 
     unless: root operators of models whose variants have the unit as it is.
+    tracer: the header that a tracer's unit is compiled with instead; "" for the same.
     """
 
     unit: str
     header: str
     why: str
+    tracer: str = ""
     unless: Strings = ()
 
 

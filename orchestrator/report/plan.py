@@ -17,6 +17,7 @@ from rich.table import Table
 
 from orchestrator.report.table import UNKNOWN, Column, Row, human_bytes, new_table, plain_text
 from orchestrator.values.action import Compile, count_units
+from orchestrator.values.config import BASELINE
 
 # Of the variants that share objects with one, those that share most are named.
 _NAMED: Final = 3
@@ -28,6 +29,8 @@ class PlannedVariant:
 
     compiles         its units, each once
     budget_bytes     the maximum size of its library; None without a budget
+    cpu_levels       those above the ABI's baseline that it chooses from, lowest first
+    usual_levels     whether they are those of every library for the ABI
     estimated_bytes  of the stripped shared library, from the index; None where it is not known
     generated        whether torchgen has written its registrations; if not, they count as not
                      cached and as shared with nobody but an equal request
@@ -39,6 +42,8 @@ class PlannedVariant:
     estimated_bytes: int | None = None
     generated: bool = True
     budget_bytes: int | None = None
+    cpu_levels: tuple[str, ...] = ()
+    usual_levels: bool = True
 
     @property
     def label(self) -> str:
@@ -65,6 +70,8 @@ class VariantRow:
     estimated_bytes: int | None
     generated: bool
     budget_bytes: int | None = None
+    cpu_levels: tuple[str, ...] = ()
+    usual_levels: bool = True
 
     @property
     def is_over_budget(self) -> bool:
@@ -101,7 +108,7 @@ class PlanReport:
         {"format": 1, "objects": n, "cached": n, "cpu_seconds": x, "variants": [{"app": s,
         "abi": s, "units": n, "cached": n, "shared": n, "shared_with": [{"variant": s,
         "units": n}], "cpu_seconds": x, "estimated_bytes": n|null, "generated": b,
-        "budget_bytes": n|null, "is_over_budget": b}],
+        "budget_bytes": n|null, "cpu_levels": [s], "usual_levels": b, "is_over_budget": b}],
         "shared": [{"variants": [s], "units": [s]}]}
 
         `shared_with` names at most three, those that share most; `shared` has all of them. Seconds
@@ -142,6 +149,8 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
                 estimated_bytes=variant.estimated_bytes,
                 generated=variant.generated,
                 budget_bytes=variant.budget_bytes,
+                cpu_levels=variant.cpu_levels,
+                usual_levels=variant.usual_levels,
             )
             for number, variant in enumerate(ordered)
         ),
@@ -286,6 +295,12 @@ def _sums(report: PlanReport) -> list[str]:
         " within a fifth"
         for row in report.variants
         if row.is_over_budget
+    ]
+    lines += [
+        f"//apps/{row.app}:{row.abi} chooses from CPU levels"
+        f" {', '.join((BASELINE, *row.cpu_levels))}"
+        for row in report.variants
+        if not row.usual_levels
     ]
     missing = sum(not row.generated for row in report.variants)
     if missing:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from orchestrator.pytorch.versions import VersionData
+
 QUANTIZED = "QuantizedCPU"
 SPARSE = "SparseCPU"
 
@@ -42,3 +44,16 @@ def reachable_backends(backends: Iterable[str], operators: Iterable[str]) -> tup
     kinds = tensor_kinds(operators)
     wanted = {QUANTIZED: "quantized", SPARSE: "sparse"}
     return tuple(b for b in backends if b not in wanted or wanted[b] in kinds)
+
+
+def cut_units(version: VersionData, root_operators: Iterable[str]) -> frozenset[str]:
+    """The units that no tensor of models with these root operators can enter."""
+    kinds = tensor_kinds(root_operators)
+    return frozenset(rule.unit for rule in version.cuts if rule.unless not in kinds)
+
+
+def lean_units(version: VersionData, root_operators: Iterable[str]) -> frozenset[str]:
+    """The units of which models with these root operators need less: see `include`."""
+    roots = frozenset(root_operators)
+    rules = (rule for rule in version.include if rule.unless)
+    return frozenset(rule.unit for rule in rules if roots.isdisjoint(rule.unless))

@@ -69,6 +69,29 @@ def needed(
         left -= uncuttable
 
 
+def added_bytes(
+    index: RuntimeIndex,
+    kernels: Registry,
+    *,
+    entry: Iterable[int],
+    operators: Iterable[str],
+    units: Iterable[int],
+    cut: Iterable[int],
+    more: Iterable[str],
+) -> tuple[dict[str, int], int]:
+    """What each of `more` operators adds to the bytes that `operators` need, and what all of them
+    add together: they share code."""
+    before, new = tuple(operators), tuple(more)
+    nodes, left = frozenset(entry), frozenset(cut)
+    roots = (*before, *new)
+    while uncuttable := _closures(index, kernels, nodes, left, False).of(roots, units)[1]:
+        left -= uncuttable
+    closures = _closures(index, kernels, nodes, left, False)
+    base = closures.outcome(before, units)
+    each = {name: closures.bytes_of(closures.outcome((name,), ()) & ~base) for name in new}
+    return each, closures.bytes_of(closures.outcome(new, ()) & ~base)
+
+
 def _closures(
     index: RuntimeIndex,
     kernels: Registry,
@@ -135,14 +158,7 @@ class _Closures:
 
     def of(self, operators: Iterable[str], units: Iterable[int]) -> tuple[Needed, frozenset[int]]:
         """What the roots need, and the cut units that they need after all."""
-        outcome, vertices = 0, list[int]()
-        for unit in units:
-            outcome |= self._enter(unit, vertices)
-        for node in self.entry:
-            outcome |= self._refer(node, vertices)
-        vertices += [self._operator(operator) for operator in operators]
-        for vertex in vertices:
-            outcome |= self.done[vertex] if vertex in self.done else self._find(vertex)
+        outcome = self.outcome(operators, units)
         found: dict[_Kind, list[Any]] = {kind: [] for kind in _KINDS}
         for named in compress(self.labels, _selectors(outcome & self.named)):
             assert named is not None
@@ -156,10 +172,26 @@ class _Closures:
                 direct=frozenset(found["direct"]),
                 tags=frozenset(found["tag"]),
                 stubs=frozenset(found["stub"]),
-                bytes=sum(compress(self.sizes, _selectors(outcome))),
+                bytes=self.bytes_of(outcome),
             ),
             frozenset(found["uncuttable"]),
         )
+
+    def outcome(self, operators: Iterable[str], units: Iterable[int]) -> int:
+        """What the roots need, as bits."""
+        outcome, vertices = 0, list[int]()
+        for unit in units:
+            outcome |= self._enter(unit, vertices)
+        for node in self.entry:
+            outcome |= self._refer(node, vertices)
+        vertices += [self._operator(operator) for operator in operators]
+        for vertex in vertices:
+            outcome |= self.done[vertex] if vertex in self.done else self._find(vertex)
+        return outcome
+
+    def bytes_of(self, outcome: int) -> int:
+        """The size of what bits stand for."""
+        return sum(compress(self.sizes, _selectors(outcome)))
 
     def _find(self, root: int) -> int:
         """Tarjan's algorithm from `root`, without recursion; `done` grows by all that it visits."""

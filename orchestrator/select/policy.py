@@ -8,7 +8,14 @@ from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.config import SelectionPolicy
-from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection, merge_all
+from orchestrator.values.selection import (
+    ALL_CLASSES,
+    ALL_DTYPES,
+    ALL_TAGS,
+    EXTRA,
+    Selection,
+    merge_all,
+)
 from orchestrator.values.trace import Trace
 
 
@@ -120,6 +127,17 @@ def _select_one(
             build_features=guard.build_features,
         )
     )
+
+
+def with_extra(
+    index: RuntimeIndex, kernels: Registry, selection: Selection, operators: Iterable[str]
+) -> Selection:
+    """A selection and operators that no model asks for: as roots, with their static closure in all
+    dtypes, whatever the policy. The app calls them, with arguments that nobody has seen."""
+    wanted = tuple(operators)
+    if not wanted:
+        return selection
+    return selection.merge(static_selection(index, kernels, wanted, EXTRA))
 
 
 def everything(index: RuntimeIndex, kernels: Registry) -> Selection:

@@ -8,14 +8,17 @@ the units that the runtime always needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import ROOT, Reach, Registry
-from orchestrator.values.selection import ALL_DTYPES, Selection
+from orchestrator.values.selection import ALL_DTYPES, EXTRA, Selection
 from orchestrator.values.trace import Trace
 
 _LENGTH = re.compile(r"\d+")
+# Of one operator that no input ran, in a line.
+_MOST_CALLS = 4
 
 
 class Explainer:
@@ -28,11 +31,17 @@ class Explainer:
         selection: Selection,
         walk: Reach,
         always: Iterable[str],
+        unrun: Callable[[str, str], Sequence[str]] = lambda model, operator: (),
+        extra: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """unrun: model and operator -> the calls that no input ran, as text; extra: operators that
+        app.yaml adds, each with the reason."""
         self.index = index
         self.selection = selection
         self.walk = walk
         self.always = frozenset(always)
+        self.unrun = unrun
+        self.extra = extra
         # a node or a unit -> the first selected operator that brings it
         self._brought: dict[int, str] = {}
         self._registered: dict[int, list[str]] = {}
@@ -46,16 +55,30 @@ class Explainer:
     def operator(self, name: str, traces: Iterable[Trace]) -> list[str]:
         """Who asked for an operator, and what calls it; nothing where it is not in the variant."""
         lines = [
-            f"{trace.model}: {_request(name, trace, self.selection)}"
+            f"{trace.model}: {_request(name, trace, self.selection)}{self._unrun(name, trace)}"
             for trace in traces
             if trace.model in self.selection.operators.get(name, ())
         ]
+        if EXTRA in self.selection.operators.get(name, ()):
+            lines.append(self._added(name))
         if name in self.walk.called:
             node = next(n for n in self.walk.parents if self.index.operator_calls.get(n) == name)
             lines += ["linked kernels can call it:", *self.path(node)]
             if name not in self.selection.operators:
                 lines.append("it has no registered kernel: such a call would throw an error")
         return lines
+
+    def _added(self, name: str) -> str:
+        """Why app.yaml brings an operator."""
+        reason = self.extra.get(name, self.extra.get(name.partition(".")[0]))
+        if reason is not None:
+            return f"app.yaml adds it (`extra`): {reason}"
+        return f"in the static closure of what app.yaml adds (`extra`): {', '.join(self.extra)}"
+
+    def _unrun(self, name: str, trace: Trace) -> str:
+        calls = self.unrun(trace.model, name) if name in trace.root_operators else ()
+        more = f" and {len(calls) - _MOST_CALLS} more" if len(calls) > _MOST_CALLS else ""
+        return f"; not run: {', '.join(calls[:_MOST_CALLS])}{more}" if calls else ""
 
     def operators(self, names: Sequence[str], traces: Sequence[Trace]) -> list[str]:
         """The same for several operators, each with its name; for the first alone, just its
@@ -144,6 +167,8 @@ def of_selection(name: str, selection: Selection) -> list[str]:
         f"{who}: its kernels ran on {dtype}"
         if dtype != ALL_DTYPES
         else f"{who}: all dtypes, because no input ran it"
+        if who != EXTRA
+        else "app.yaml: all dtypes, for the operators under `extra`"
         for dtype, models in sorted(selection.kernel_dtypes.get(name, {}).items())
         for who in sorted(models)
     ]
@@ -153,7 +178,10 @@ def of_selection(name: str, selection: Selection) -> list[str]:
 
 
 def _asked(entries: Mapping[str, frozenset[str]], name: str, verb: str) -> Iterator[str]:
-    return (f"{who}: {verb}" for who in sorted(entries.get(name, ())))
+    return (
+        f"{who}: {verb}" if who != EXTRA else f"app.yaml: an operator under `extra` {verb}"
+        for who in sorted(entries.get(name, ()))
+    )
 
 
 def readable(symbol: str) -> str:

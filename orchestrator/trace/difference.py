@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from orchestrator.values.trace import Trace
 
@@ -14,18 +15,26 @@ _MOST_LISTED = 8
 @dataclass(frozen=True)
 class Change:
     """Names added to and removed from one part of a lock; none where only numbers or a digest
-    changed."""
+    changed. `detail` is what else is known of it, as text."""
 
     part: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    detail: str = ""
 
     def __str__(self) -> str:
-        return " ".join((self.part, *_listed("+", self.added), *_listed("-", self.removed)))
+        detail = (f"({self.detail})",) if self.detail else ()
+        named = (*_listed("+", self.added), *_listed("-", self.removed))
+        return " ".join((self.part, *named, *detail))
 
 
-def changes_between(old: Trace, new: Trace) -> tuple[Change, ...]:
-    """The differences between the locks of `old` and `new`; none where they are equal."""
+def changes_between(
+    old: Trace, new: Trace, details: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Change, ...]:
+    """The differences between the locks of `old` and `new`; none where they are equal.
+
+    details: part -> what is known of its change
+    """
     names = zip(_names(old).items(), _names(new).values(), strict=True)
     changes = [
         Change(part, tuple(sorted(after - before)), tuple(sorted(before - after)))
@@ -33,7 +42,8 @@ def changes_between(old: Trace, new: Trace) -> tuple[Change, ...]:
         if before != after
     ]
     values = zip(_values(old).items(), _values(new).values(), strict=True)
-    return (*changes, *(Change(part) for (part, before), after in values if before != after))
+    changes += [Change(part) for (part, before), after in values if before != after]
+    return tuple(replace(change, detail=details.get(change.part, "")) for change in changes)
 
 
 def _names(trace: Trace) -> dict[str, frozenset[str]]:
@@ -57,8 +67,10 @@ def _values(trace: Trace) -> dict[str, object]:
         "root operators": frozenset(trace.root_operators),
         "calls": trace.called_operators,
         "kernel calls": trace.kernel_tags,
+        "coverage": trace.coverage,
         "model": identity.model,
         "inputs": identity.inputs,
+        "sources": identity.sources,
         "runtime": identity.runtime,
         "backends": identity.backends,
         "tracer": identity.tracer,

@@ -21,7 +21,7 @@ import zstandard
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.staging import write_bytes
-from orchestrator.trace.form import Vocabulary
+from orchestrator.trace.form import MISSED, Vocabulary
 from orchestrator.trace.reading import (
     AGAIN,
     LONGEST,
@@ -35,6 +35,7 @@ from orchestrator.trace.reading import (
 )
 from orchestrator.trace.runs import LARGEST as LARGEST_RUNS
 from orchestrator.trace.runs import RunsUnreadableError, digest_of_runs, parse_runs, runs_in
+from orchestrator.values.coverage import FunctionCoverage, ranges_text
 from orchestrator.values.trace import Trace, TraceIdentity
 
 __all__ = [
@@ -69,7 +70,7 @@ class TraceMissingError(OrchestratorError):
 
 
 class TraceStaleError(OrchestratorError):
-    """A trace was made with another model, runtime, inputs, backends or tracer."""
+    """A trace was made with another model, runtime, inputs, backends, tracer or sources."""
 
 
 class UnfitRecordingError(OrchestratorError):
@@ -89,12 +90,14 @@ def lock_text(trace: Trace) -> str:
             "inputs": trace.identity.inputs,
             "backends": list(trace.identity.backends),
             "tracer": trace.identity.tracer,
+            **({"sources": trace.identity.sources} if trace.identity.sources else {}),
         },
         "outputs": trace.outputs,
         "hot_tags": list(trace.hot_tags),
         "unrun_operators": list(trace.unrun_operators),
         "calls": dict(trace.called_operators),
         "kernel_calls": {tag: dict(dtypes) for tag, dtypes in trace.kernel_tags.items()},
+        **_coverage_part(trace.coverage),
         "selected_operators": {
             "include_all_non_op_selectives": False,
             "build_features": list(trace.build_features),
@@ -111,6 +114,19 @@ def lock_text(trace: Trace) -> str:
         },
     }
     return _HEADER + yaml.safe_dump(value, sort_keys=False, width=100)
+
+
+def _coverage_part(coverage: Mapping[str, FunctionCoverage] | None) -> dict[str, Any]:
+    """What a lock says of coverage: nothing where it was not recorded, and of a function, besides
+    its size, only what no input ran."""
+    if coverage is None:
+        return {}
+    found = {}
+    for name, one in coverage.items():
+        missed = {key: ranges_text(getattr(one, key)) for key in MISSED}
+        sizes = {"instructions": one.instructions, "ways": one.ways}
+        found[name] = sizes | {key: text for key, text in missed.items() if text}
+    return {"coverage": found}
 
 
 def lock_path(app_folder: Path, model: str) -> Path:
@@ -205,7 +221,7 @@ def trace_before(app_folder: Path, model: str) -> Trace | None:
 
 def changes(old: TraceIdentity, new: TraceIdentity) -> list[str]:
     """Which parts of two identities differ, by name."""
-    parts = ("model", "runtime", "inputs", "backends", "tracer")
+    parts = ("model", "runtime", "inputs", "backends", "tracer", "sources")
     return [part for part in parts if getattr(old, part) != getattr(new, part)]
 
 

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_error
-from orchestrator.trace.form import Lock, Vocabulary
+from orchestrator.trace.form import CoveragePart, Lock, Vocabulary
+from orchestrator.values.coverage import FunctionCoverage, parse_ranges
 from orchestrator.values.trace import Trace, TraceIdentity
 
 # Ends in a command, to which callers that know the label add it.
@@ -57,11 +58,11 @@ def parse_lock(text: str, file: str) -> Trace:
     if len(text) > LONGEST:
         raise _damaged(Place(file), f"at most {LONGEST:,} characters", f"{len(text):,}")
     try:
-        lock = Lock.model_validate(_plain(text, file))
+        lock = Lock.model_validate(plain_yaml(text, file))
     except yaml.YAMLError as error:
         fault = syntax_error(text, file, error)
         raise _damaged(fault.place or Place(file), "YAML", fault.what) from None
-    except _KeyFault:
+    except UnreadableYamlError:
         raise _key_fault(text, file) from None
     except ValidationError as error:
         raise _form_fault(error, text, file) from None
@@ -77,15 +78,16 @@ def parse_lock(text: str, file: str) -> Trace:
     return trace
 
 
-class _KeyFault(Exception):
+class UnreadableYamlError(Exception):
     """A mapping has a key twice, or one that is no text."""
 
 
-def _plain(text: str, file: str) -> Any:
+def plain_yaml(text: str, file: str) -> Any:
     """The YAML value, with its scalars as they are written.
 
     Straight from the parser's events: a plan reads the locks of every app, and resolving the types
-    of scalars takes most of a loader's time. Raises TraceDamagedError, _KeyFault, yaml.YAMLError.
+    of scalars takes most of a loader's time. Raises TraceDamagedError,
+    UnreadableYamlError, yaml.YAMLError.
     """
     open_parts: list[list[Any]] = [[]]
     keys_fit = True
@@ -114,7 +116,7 @@ def _plain(text: str, file: str) -> Any:
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
             raise _damaged(_mark(event, file), "no tag", clipped(event.tag))
     if not keys_fit:
-        raise _KeyFault
+        raise UnreadableYamlError
     return open_parts[0][0] if open_parts[0] else None
 
 
@@ -124,7 +126,7 @@ def _mark(part: yaml.Event | yaml.Node, file: str) -> Place:
 
 
 def _find(text: str, file: str) -> PlaceIndex:
-    """The places of a text that `_plain` parsed, for messages."""
+    """The places of a text that `plain_yaml` parsed, for messages."""
     return PlaceIndex(file, yaml.compose(text, Loader=_LOADER))
 
 
@@ -194,6 +196,7 @@ def _trace(lock: Lock) -> Trace:
             inputs=identity.inputs,
             backends=tuple(identity.backends),
             tracer=identity.tracer,
+            sources=identity.sources,
         ),
         root_operators=tuple(
             name for name, one in selected.operators.items() if one.is_root_operator == "true"
@@ -204,6 +207,19 @@ def _trace(lock: Lock) -> Trace:
         build_features=tuple(selected.build_features),
         hot_tags=tuple(lock.hot_tags),
         outputs=lock.outputs,
+        coverage=None
+        if lock.coverage is None
+        else {name: _covered(part) for name, part in lock.coverage.items()},
+    )
+
+
+def _covered(part: CoveragePart) -> FunctionCoverage:
+    return FunctionCoverage(
+        instructions=int(part.instructions),
+        ways=int(part.ways),
+        unrun=parse_ranges(part.unrun) or (),
+        never_held=parse_ranges(part.never_held) or (),
+        never_failed=parse_ranges(part.never_failed) or (),
     )
 
 
@@ -215,6 +231,10 @@ def _derived_parts(lock: Lock, trace: Trace) -> Iterator[tuple[tuple[str, ...], 
     yield ("unrun_operators",), lock.unrun_operators, list(trace.unrun_operators)
     dtypes = {tag: sorted(dtypes) for tag, dtypes in trace.kernel_tags.items()}
     yield ("selected_operators", "kernel_metadata"), selected.kernel_metadata, dtypes
+    for name, one in (trace.coverage or {}).items():
+        missed = (("instructions", one.unrun_count), ("ways", one.untaken))
+        for key, least in missed:
+            yield ("coverage", name, key), max(getattr(one, key), least), getattr(one, key)
 
 
 def check_vocabulary(trace: Trace, known: Vocabulary, text: str, file: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.trace.hot import Scales, hot_tags
+from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.trace import Trace, TraceIdentity
 
 
@@ -16,6 +17,7 @@ def trace_from_recording(
     recording: Mapping[str, Any],
     outputs: str,
     scales: Scales,
+    coverage: Mapping[str, FunctionCoverage] | None = None,
 ) -> Trace:
     """The trace of one model.
 
@@ -45,6 +47,7 @@ def trace_from_recording(
         build_features=tuple(sorted(recording["build_features"])),
         hot_tags=hot_tags(recording, tags, scales),
         outputs=outputs,
+        coverage=coverage,
     )
 
 

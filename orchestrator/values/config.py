@@ -37,10 +37,13 @@ from orchestrator.errors import visible
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
 Dispatch = Literal["direct", "table"]
+CanonicalKind = Literal["off", "static"]
 KernelPart = Literal[
     "convolution", "linear", "recurrent", "gemm", "softmax", "layer_norm", "activation", "unary"
 ]
-PackageKind = Literal["tar", "deb", "aar", "xcframework"]
+# Names in the table of CPU levels (orchestrator/libraries/data), and what every library has.
+CpuLevel = Literal["baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod", "vfpv4"]
+PackageKind = Literal["tar", "deb", "aar", "xcframework", "wheel"]
 System = Literal["linux", "android", "ios", "ios-simulator"]
 Processor = Literal["x86_64", "arm64", "armv7"]
 ObjectFormat = Literal["elf", "macho"]
@@ -62,6 +65,20 @@ GROUP: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,49}(\.[A-Za-z0-9_-]{1,50}){0,9}$"
 VERSION: Final = r"^[0-9]{1,9}(\.[0-9]{1,9}){0,9}([-+~][0-9A-Za-z.]{1,99})?$"
 SIZE: Final = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(B|kB|KiB|MB|MiB|GB|GiB)$"
 IDENTIFIER: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+# with an overload, or for all that it has
+OPERATOR: Final = (
+    r"^[A-Za-z_][A-Za-z0-9_]{0,99}::[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z0-9_]{1,99})?$"
+)
+# Globs of an app's own C++ files. Their names become parts of flags and of a graph of actions.
+SOURCE_FILES: Final = r"^[A-Za-z0-9_.+*?/-]{1,500}$"
+SOURCE_FOLDER: Final = r"^[A-Za-z0-9_.+/-]{1,500}$"
+# Nothing that reads another file or program, or hands a flag on (`-Wl,`).
+SOURCE_FLAG: Final = (
+    r"^(-D[A-Za-z_][A-Za-z0-9_]{0,99}(=[A-Za-z0-9_.+-]{0,100})?|-U[A-Za-z_][A-Za-z0-9_]{0,99}"
+    r"|-O[23sz]|-std=(c|gnu)\+\+(17|20)|-W[a-z][a-z0-9-]{0,99}(=[a-z0-9]{1,20})?)$"
+)
+# SPDX 2.3, annex D: an identifier, or an expression of several
+SPDX: Final = r"^[A-Za-z0-9.+-]{1,64}( (AND|OR|WITH) [A-Za-z0-9.+-]{1,64}){0,9}$"
 TARGET: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 ABSOLUTE: Final = r"^/"
 
@@ -77,7 +94,13 @@ PATTERN_WORDS: Final[Mapping[str, str]] = {
     ARCHIVE: "a file name of letters, digits, `+`, `.`, `~`, `_` and `-`, without a folder",
     URL: "an address: `https://` or `http://`, a host and a path, without a user's name",
     VERSION: "a version such as `1.2.0` or `1.2.0-rc1`",
+    OPERATOR: "an operator, such as aten::rand or aten::add.Tensor",
     IDENTIFIER: "a name of letters, digits and `_`, that does not begin with a digit",
+    SOURCE_FILES: "paths of letters, digits, `_`, `.`, `+` and `-`, with `*` and `?` for others",
+    SOURCE_FOLDER: "a path of letters, digits, `_`, `.`, `+` and `-`",
+    SOURCE_FLAG: "one of -DNAME, -DNAME=VALUE, -UNAME, -O2, -O3, -Os, -Oz, -std=c++17, -std=c++20,"
+    " or a warning (-W)",
+    SPDX: "an SPDX licence expression, such as `MIT` or `Apache-2.0 OR MIT`",
     TARGET: "letters, digits, `.`, `_` and `-`, as in `x86_64-linux-gnu.2.28`",
     ABSOLUTE: "an absolute path, which begins with `/`",
 }
@@ -90,6 +113,8 @@ MOST_DIMENSIONS: Final = 64
 # `threads: cores`, as a number; and the most that a library takes (native/threads/pool.h).
 CORES: Final = 0
 MOST_THREADS: Final = 1024
+
+BASELINE: Final = "baseline"
 
 _LONGEST_NAME: Final = 255
 _UNITS: Final = {
@@ -169,6 +194,15 @@ def _model_file(text: str) -> str:
     return text
 
 
+def _source_files(text: str) -> str:
+    _inner_path(text)
+    if not text.endswith((".cpp", ".cc", ".cxx")) or "**" in text:
+        raise PydanticCustomError(
+            "source_files", "not C++ files", {"expected": "a path or glob to .cpp, .cc or .cxx"}
+        )
+    return text
+
+
 def _kind_of_item(value: Any) -> str:
     return "tensor" if isinstance(value, dict | TensorSpec) else "scalar"
 
@@ -198,6 +232,28 @@ KernelChoice = Annotated[
     Annotated[Literal["auto", "native"], Tag("word")]
     | Annotated[Tuple[KernelPart], Field(min_length=1), Tag("parts")],
     Discriminator(_kind_of_kernels),
+]
+
+
+def _kind_of_levels(value: Any) -> str:
+    return "levels" if isinstance(value, Mapping) else "word"
+
+
+CpuChoice = Annotated[
+    Annotated[Literal["auto"], Tag("word")]
+    | Annotated[
+        Mapping[
+            Annotated[str, Field(pattern=ABI)], Annotated[Tuple[CpuLevel], Field(min_length=1)]
+        ],
+        Tag("levels"),
+    ],
+    Discriminator(_kind_of_levels),
+]
+# YAML 1.1 reads `off` as false.
+Canonical = Annotated[
+    CanonicalKind,
+    BeforeValidator(lambda value: "off" if value is False else value),
+    WithJsonSchema({"enum": ["off", "static", False]}),
 ]
 Sha256 = Annotated[str, Field(pattern=SHA256)]
 AbiName = Annotated[str, Field(pattern=ABI)]
@@ -606,6 +662,9 @@ class ModelConfig(Declared):
         "bundled",
         description="Its inputs for tracing: those bundled in the file, or the runs listed here.",
     )
+    canonical: Canonical | None = Field(
+        None, description="Overrides the app's `canonical`, for this model."
+    )
 
     @model_validator(mode="after")
     def _inputs_fit(self) -> Self:
@@ -619,6 +678,41 @@ class ModelConfig(Declared):
                 {"expected": f"at most {MOST_ELEMENTS:,} elements in all tensors"},
             )
         return self
+
+
+class SourcesLicence(Declared):
+    """The licence of an app's own sources."""
+
+    expression: Annotated[str, Field(pattern=SPDX), Expected("an SPDX licence expression")] = Field(
+        description="Its SPDX expression, such as `MIT`."
+    )
+    file: Annotated[
+        str,
+        Field(pattern=SOURCE_FOLDER),
+        AfterValidator(_inner_path),
+        Expected("the file of its text"),
+    ] = Field(description="Its text, relative to the app's folder.")
+
+
+class SourcesConfig(Declared):
+    """An app's own operators: C++ that PyTorch's TORCH_LIBRARY macros register."""
+
+    files: Annotated[
+        Tuple[Annotated[str, Field(pattern=SOURCE_FILES), AfterValidator(_source_files)]],
+        Expected("a list of C++ files"),
+    ] = Field(
+        min_length=1,
+        description="C++ files, relative to the app's folder; `*` and `?` stand for others.",
+    )
+    include: Tuple[Annotated[str, Field(pattern=SOURCE_FOLDER), AfterValidator(_inner_path)]] = (
+        Field((), description="Folders of their headers, relative to the app's folder.")
+    )
+    flags: Tuple[Annotated[str, Field(pattern=SOURCE_FLAG)]] = Field(
+        (), description="Flags of their compilation: -D, -U, -O, -std and -W."
+    )
+    licence: SourcesLicence | None = Field(
+        None, description="Their licence, for packages that hold them."
+    )
 
 
 class AppConfig(Declared):
@@ -641,6 +735,13 @@ class AppConfig(Declared):
             " Without, the system's loader does it, and they change no page's protection."
         ),
     )
+    extensible: bool = Field(
+        False,
+        description=(
+            "Whether add-ons can bring operators to its libraries for Linux on x86-64 after they"
+            " have shipped (`orchestrate addon`). It makes them about 5 % larger."
+        ),
+    )
     dispatch: Dispatch = Field(
         "direct",
         description=(
@@ -649,10 +750,48 @@ class AppConfig(Declared):
             " that looks them up by name or registers kernels of its own."
         ),
     )
+    sources: SourcesConfig | None = Field(
+        None, description="C++ sources of the app's own operators."
+    )
+    canonical: Canonical = Field(
+        "off",
+        description=(
+            "Which file of its models is traced, verified and shipped. `off`: the declared one."
+            " `static`: `<name>.canonical.ptl` beside it, which `orchestrator canonical` makes of"
+            " it: functional, in fewer operators."
+        ),
+    )
     selection: SelectionPolicy | None = Field(
         None, description="Overrides the workspace's default."
     )
+    extra: Mapping[
+        Annotated[str, Field(pattern=OPERATOR)], Annotated[str, Field(min_length=1, max_length=500)]
+    ] = Field(
+        default_factory=dict,
+        description=(
+            "Operators that are to be in the library although no model asks for them, each with the"
+            " reason; with all that they may call, in all dtypes. One without an overload stands"
+            " for all that it has: `aten::sort: the app sorts with the C++ API`."
+        ),
+    )
+    forbid: Mapping[
+        Annotated[str, Field(pattern=OPERATOR)], Annotated[str, Field(min_length=1, max_length=500)]
+    ] = Field(
+        default_factory=dict,
+        description=(
+            "Operators that no model of the app may name, each with the reason; one without an"
+            " overload stands for all that it has: `aten::rand: no random numbers in keyboards`."
+        ),
+    )
     kernels: KernelChoice | None = Field(None, description="Overrides the workspace's default.")
+    cpu: CpuChoice = Field(
+        "auto",
+        description=(
+            "CPU levels that its libraries choose from when they run, by ABI or processor:"
+            " `x86_64: [avx2, avx512vnni]`. `[baseline]`: what the ABI promises alone. `auto`, and"
+            " for what is not listed: those that make kernels of its models faster."
+        ),
+    )
     threads: Threads | None = Field(None, description="Overrides the workspace's default.")
     budgets: Mapping[str, Size] = Field(
         default_factory=dict,
@@ -660,6 +799,13 @@ class AppConfig(Declared):
     )
     packages: Annotated[Tuple[PackageKind], Field(min_length=1)] | None = Field(
         None, description="Packages to make; default: those of each target's platform."
+    )
+    deliver_models: bool = Field(
+        False,
+        description=(
+            "Whether its libraries and packages contain its models, without what only debuggers"
+            " read."
+        ),
     )
     version: str = Field("0.1.0", pattern=VERSION, description="The version of its packages.")
     package_name: Annotated[str, Field(pattern=PACKAGE)] | None = Field(

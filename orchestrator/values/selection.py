@@ -15,6 +15,9 @@ ALL_TAGS = "*"
 # Among custom classes: all, because a unit computes the names of those that it registers.
 ALL_CLASSES = "*"
 
+# Who asked for what `extra:` in app.yaml adds; no model has such a name.
+EXTRA = "extra:"
+
 Requesters = frozenset[str]
 
 
@@ -23,8 +26,9 @@ class Selection:
     """Operators (`aten::add.Tensor`), kernel tags with dtypes (`Float`, or `*` for all), custom
     classes and build features; each with the names of the models that asked for it.
 
-    root_operators are the operators that bytecode names; guarded are those added by the static
-    closure because no input ran them.  `everything` means nothing is left out (all operators).
+    root_operators are the operators that bytecode names, and those under `extra:` in app.yaml;
+    guarded are those added by the static closure because no input ran them.  `everything` means
+    nothing is left out (all operators).
     """
 
     operators: Mapping[str, Requesters] = field(default_factory=dict)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.values.coverage import FunctionCoverage
+
 
 @dataclass(frozen=True)
 class TraceIdentity:
@@ -15,6 +17,7 @@ class TraceIdentity:
     inputs    sha256 of the declared inputs, or `bundled`
     backends  the dispatch backends whose kernels count
     tracer    digest of the recorder's sources
+    sources   digest of the app's own sources; empty where it has none
     """
 
     model: str
@@ -22,6 +25,7 @@ class TraceIdentity:
     inputs: str
     backends: tuple[str, ...]
     tracer: str
+    sources: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Trace:
     kernel_tags       kernel tag -> dtype (`Float`) -> number of times
     hot_tags          kernel tags whose work is worth the bytes of fast code
     outputs           sha256 of the recorded runs (`traces/<model>.runs.zst`)
+    coverage          function -> what of it ran, sorted; None in a lock from before it was recorded
     """
 
     app: str
@@ -46,6 +51,7 @@ class Trace:
     hot_tags: tuple[str, ...] = ()
     outputs: str = ""
     runs: Mapping[str, int] = field(default_factory=dict)
+    coverage: Mapping[str, FunctionCoverage] | None = None
 
     @property
     def unrun_operators(self) -> tuple[str, ...]:

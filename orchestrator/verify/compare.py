@@ -14,7 +14,7 @@ import binascii
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
@@ -72,6 +72,11 @@ _DTYPES: Final[Mapping[str, tuple[str, int, Tolerance]]] = {
 }
 
 
+def tolerances() -> dict[str, tuple[float, float]]:
+    """dtype -> relative and absolute tolerance, for whoever compares elsewhere."""
+    return {name: (one.rtol, one.atol) for name, (_, _, one) in _DTYPES.items()}
+
+
 @dataclass(frozen=True)
 class Difference:
     """One place where two results differ.
@@ -102,13 +107,16 @@ class Difference:
         return " ".join(part for part in (self.run, self.text) if part)
 
 
-def compare_results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> list[Difference]:
+def compare_results(
+    expected: Mapping[str, Any], seen: Mapping[str, Any], *, exact: bool = False
+) -> list[Difference]:
     """All differences of two results, in the order of the runs; empty where they agree.
 
+    exact: without tolerances
     Raises `MalformedResultError`.
     """
     try:
-        return list(_results(expected, seen))
+        return list(_results(expected, seen, exact))
     except (KeyError, TypeError, ValueError, IndexError, binascii.Error, struct.error) as cause:
         raise MalformedResultError(
             "this is not a result of the model runner",
@@ -128,35 +136,41 @@ def run_name(run: Mapping[str, Any]) -> str:
     return f"{run['method']}[{run['index']}]"
 
 
-def _results(expected: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[Difference]:
+def _results(
+    expected: Mapping[str, Any], seen: Mapping[str, Any], exact: bool
+) -> Iterator[Difference]:
     wanted = {run_name(run): run for run in expected["runs"]}
     found = {run_name(run): run for run in seen["runs"]}
     if list(wanted) != list(found):
         yield Difference("", "", "runs", _listed(wanted), _listed(found))
     for name, run in wanted.items():
         if name in found:
-            yield from _runs(name, run, found[name])
+            yield from _runs(_Place(name, "output", exact), run, found[name])
 
 
 def _listed(names: Mapping[str, Any]) -> str:
     return ", ".join(names) or "none"
 
 
-def _runs(name: str, expected: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[Difference]:
+def _runs(at: _Place, expected: Mapping[str, Any], seen: Mapping[str, Any]) -> Iterator[Difference]:
     codes = [run["error"]["code"] if run["error"] else "none" for run in (expected, seen)]
     if codes[0] != codes[1]:
-        yield Difference(name, "", "error", codes[0], codes[1])
+        yield Difference(at.run, "", "error", codes[0], codes[1])
     elif codes[0] == "none":
-        yield from _values(_Place(name, "output"), expected["output"], seen["output"])
+        yield from _values(at, expected["output"], seen["output"])
 
 
 @dataclass(frozen=True)
 class _Place:
     run: str
     path: str
+    exact: bool = False
 
     def inner(self, index: object) -> _Place:
-        return _Place(self.run, f"{self.path}[{index}]")
+        return replace(self, path=f"{self.path}[{index}]")
+
+    def tolerance(self, usual: Tolerance) -> Tolerance:
+        return EXACT if self.exact else usual
 
     def differs(self, kind: str, expected: object, seen: object) -> Difference:
         return Difference(self.run, self.path, kind, str(expected), str(seen))
@@ -182,7 +196,7 @@ def _values(
         yield from _entries(at, left, right)
     elif kind == "double":
         # JSON has no words for these: the model runner writes "nan", "inf" and "-inf".
-        if not _DOUBLE.holds(float(left), float(right)):
+        if not at.tolerance(_DOUBLE).holds(float(left), float(right)):
             yield at.differs("value", left, right)
     elif left != right:
         yield at.differs("value", left, right)
@@ -238,7 +252,7 @@ def _scales(
         if left is None or right is None:
             same = left is right
         elif name == "scale":
-            same = _FLOAT32.holds(float(left), float(right))
+            same = at.tolerance(_FLOAT32).holds(float(left), float(right))
         elif name in ("scales", "zero_points"):
             same = not list(_values(at, left, right))
         else:
@@ -257,7 +271,8 @@ def _elements(
     left, right = _numbers(dtype, expected), _numbers(dtype, seen)
     if len(left) != len(right):
         raise ValueError(f"a tensor of shape {list(shape)} has {len(right)} numbers")
-    _, width, tolerance = _DTYPES[dtype]
+    _, width, usual = _DTYPES[dtype]
+    tolerance = at.tolerance(usual)
     wrong = [
         i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not tolerance.holds(a, b)
     ]

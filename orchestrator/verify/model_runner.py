@@ -42,24 +42,33 @@ def run_model(
     model: ModelConfig,
     env: Mapping[str, str],
     *,
+    recorded: bytes | None = None,
     fill: int | None = None,
     level: str | None = None,
     threads: int | None = None,
+    addon: Path | None = None,
     runner: CommandRunner = LOCAL,
 ) -> RunnerResult:
     """Run `argv` on a model's inputs; the result has no arguments.
 
+    recorded: the inputs as the runner's JSON, where they are neither declared nor in the file.
     fill: a byte that all fresh memory is filled with, where the C library can do that.
     level: the CPU level to assume (native/libraries/cpuinfo.h); None: that of the processor.
     threads: how many it may use (native/threads/pool.cpp); None: its default.
+    addon: what its library is extended with before the model is loaded.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         output = Path(folder) / "result.json"
         arguments = ["--model", str(model_file), "--output", str(output), "--no-args"]
+        if addon is not None:
+            arguments += ["--extend", str(addon)]
+        inputs = Path(folder) / "inputs.json"
         if model.inputs != "bundled":
-            inputs = Path(folder) / "inputs.json"
             with inputs.open("w", encoding="utf-8") as file:
                 json.dump(inputs_json(model.inputs), file)
+            arguments += ["--inputs", str(inputs)]
+        elif recorded is not None:
+            inputs.write_bytes(recorded)
             arguments += ["--inputs", str(inputs)]
         done = runner.run(
             Command(

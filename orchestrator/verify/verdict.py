@@ -71,7 +71,8 @@ class VerifyResult:
     """The verdict on one model in one variant; `runs` is how many calls were compared.
 
     `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`).
-    `levels` are the lower CPU levels at which all runs were repeated. `threads` are the numbers of
+    `levels` are the lower CPU levels at which all runs were repeated, `levels_not_run` those of the
+    library that the processor at hand lacks. `threads` are the numbers of
     threads of all runs; none where the library has no threads of its own.
     """
 
@@ -82,6 +83,7 @@ class VerifyResult:
     reason: str = ""
     uncompared: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
+    levels_not_run: tuple[str, ...] = ()
     threads: tuple[int, ...] = ()
 
 
@@ -114,15 +116,23 @@ def verify(model: str, expected: Mapping[str, Any], seen: RunnerResult) -> Verif
     return VerifyResult(model, status, len(seen.result["runs"]), tuple(failures), uncompared=places)
 
 
-def at_levels(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:
-    """The verdict on a model that ran at this processor's own CPU level and at lower ones."""
+def at_levels(
+    here: VerifyResult, others: Mapping[str, VerifyResult], lacking: tuple[str, ...] = ()
+) -> VerifyResult:
+    """The verdict on a model that ran at this processor's own CPU level and at lower ones; not at
+    those that it is `lacking`."""
     named = {f"at CPU level {level}": result for level, result in others.items()}
-    return replace(_together(here, named), levels=tuple(others))
+    return replace(_together(here, named), levels=tuple(others), levels_not_run=lacking)
 
 
 def with_threads(one: VerifyResult, count: int, several: VerifyResult) -> VerifyResult:
     """The verdict on a model that ran with one thread, and with `count`."""
     return replace(_together(one, {f"with {count} threads": several}), threads=(1, count))
+
+
+def as_delivered(original: VerifyResult, delivered: VerifyResult) -> VerifyResult:
+    """The verdict on a model whose file is delivered in another form, which ran too."""
+    return _together(original, {"as it is delivered": delivered})
 
 
 def _together(here: VerifyResult, others: Mapping[str, VerifyResult]) -> VerifyResult:

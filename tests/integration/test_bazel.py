@@ -1,12 +1,15 @@
-"""The exported workspace in a real Bazel: its sandbox, and the very bytes that are delivered."""
+"""The exported workspace in a real Bazel: sandboxed, with the bytes that are delivered, shared."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from grid import grid
 from real import ROOT, orchestrator, workspace_copy
 
 from orchestrator.load.workspace import load_workspace
@@ -21,7 +24,7 @@ PACKAGE = "@bazel/bazel-linux_x64@2.1.0"
 
 @pytest.fixture(scope="module")
 def around() -> Path:
-    """What outlives a test run: Bazel itself and its disk cache, beside the user's cache."""
+    """What outlives a test run: Bazel itself and the shared cache, beside the user's cache."""
     folder = load_workspace(ROOT, os.environ).cache.with_name("libtorch-orchestrator-bazel")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -39,26 +42,50 @@ def program(around: Path) -> Path:
     return found
 
 
-def test_bazel_makes_the_library_that_is_delivered(
+@dataclass(frozen=True)
+class Bazel:
+    """Bazel in a folder that is exported for one build, with a cache that machines share.
+
+    user   its own folder of outputs: another one for each workspace, so that it finds nothing there
+    cache  address of the shared cache
+    """
+
+    program: Path
+    user: Path
+    cache: str
+
+    def build(self, exported: Path, label: str) -> str:
+        """What it says; it is refused everything that an action does not name."""
+        startup = [str(self.program), f"--output_user_root={self.user}"]
+        build = ["build", "--spawn_strategy=linux-sandbox", f"--remote_cache={self.cache}", label]
+        try:
+            done = subprocess.run([*startup, *build], cwd=exported, capture_output=True, text=True)
+        finally:
+            subprocess.run([*startup, "shutdown"], cwd=exported, check=False, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+
+def test_bazel_makes_the_library_that_is_delivered_once_for_all_machines(
     program: Path, around: Path, tmp_path: Path
 ) -> None:
     root = workspace_copy(tmp_path, APP)
     label = f"//apps/{APP}:{ABI}"
-    # no blank in its path: Bazel refuses that itself
-    exported = tmp_path / "exported"
     assert orchestrator("build", label, "--quiet", cwd=root).code == 0
-    ran = orchestrator("export", "bazel", str(exported), label, cwd=root)
-    assert (ran.code, ran.out) == (0, f"{exported}: 1 variant\n"), ran.err
-
-    startup = [str(program), f"--output_user_root={tmp_path / 'bazel'}"]
-    build = ["build", "--spawn_strategy=linux-sandbox", f"--disk_cache={around / 'disk'}", label]
-    try:
-        done = subprocess.run([*startup, *build], cwd=exported, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    finally:
-        subprocess.run([*startup, "shutdown"], cwd=exported, check=False, capture_output=True)
-    made = exported / "bazel-bin/apps" / APP / ABI
     delivered = root / "dist" / APP / ABI
+    with grid(around) as cache:
+        for machine in ("one", "other"):
+            # no blank in its path: Bazel refuses that itself
+            exported = tmp_path / machine
+            ran = orchestrator("export", "bazel", str(exported), label, cwd=root)
+            assert (ran.code, ran.out) == (0, f"{exported}: 1 variant\n"), ran.err
+            said = Bazel(program, tmp_path / f"{machine}.bazel", cache).build(exported, label)
+            same_bytes(exported / "bazel-bin/apps" / APP / ABI, delivered)
+    # the second one ran nothing
+    assert re.search(r"INFO: (\d+) processes: \1 remote cache hit\.", said), said
+
+
+def same_bytes(made: Path, delivered: Path) -> None:
     for name in (f"lib/lib{APP}_torch.so", f"symbols/lib{APP}_torch.so.debug"):
         assert (made / name).read_bytes() == (delivered / name).read_bytes(), name
     for part in ("registrations", "core"):

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from guide import rough, shown
 from real import ROOT, consume, orchestrator, workspace_copy
 
 from orchestrator.binary.elf import exported_symbols
+from orchestrator.load.workspace import load_config
 
 pytestmark = pytest.mark.real
 
@@ -24,10 +26,18 @@ NINJA = str(Path(sys.executable).with_name("ninja"))
 def test_every_app_is_delivered_and_small(built: Path, app: str) -> None:
     manifest = json.loads((built / app / "linux-x86_64" / "manifest.json").read_text())
     library = built / app / "linux-x86_64" / manifest["library"]["file"]
-    assert manifest["runtime"]["pytorch"] == "1.13.1"
+    config = load_config(ROOT)[0]
+    own = yaml.safe_load((ROOT / "apps" / app / "app.yaml").read_text()).get("runtime")
+    assert manifest["runtime"]["pytorch"] == config.pins[own or config.default_runtime].pytorch
     assert len(manifest["selection"]["operators"]) > 20
     assert library.stat().st_size < 4_000_000
     assert all(name.startswith("lta_") for name in exported_symbols(library))
+
+
+def test_the_readmes_table(built: Path) -> None:
+    ran = orchestrator("build", "//...", "--quiet")
+    table = ran.out.partition("\n\n")[0] + "\n"
+    assert rough(table) == rough(shown("README.md", "app         ABI"))
 
 
 def test_nothing_changed_is_told_again_and_ninja_has_no_work(built: Path) -> None:

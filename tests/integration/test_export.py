@@ -43,7 +43,16 @@ def recorded(app: str) -> dict[str, str]:
 
 
 def test_there_are_apps() -> None:
-    assert APPS == ["assistant", "camera", "keyboard", "listener", "reader", "scanner"]
+    assert APPS == [
+        "assistant",
+        "camera",
+        "inker",
+        "keyboard",
+        "listener",
+        "reader",
+        "scanner",
+        "translator",
+    ]
 
 
 @pytest.mark.parametrize("app", APPS)

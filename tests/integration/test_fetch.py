@@ -21,7 +21,8 @@ from orchestrator.pytorch.units import runtime_units, upstream_units
 from orchestrator.source.tree import TreeRules, tree_digest, tree_files
 
 ROOT = Path(__file__).parents[2]
-PIN = load_config(ROOT)[0].pins["default"]
+PINS = load_config(ROOT)[0].pins
+PIN, NEWER = PINS["pytorch_1_13"], PINS["pytorch_2_6"]
 VERSION = load_version(PIN.pytorch)
 DEBIAN = PIN.model_copy(update={"sources": tuple(s for s in PIN.sources if s.debian)})
 
@@ -86,10 +87,16 @@ def test_the_command_when_all_is_there(fetched: FetchedRuntime) -> None:
 
 def test_the_command_for_machines(fetched: FetchedRuntime) -> None:
     done = command(fetched.tree.parents[1], "--json", "--verify")
+    here = context(fetched.tree.parents[1])
+    newer = fetch_runtime(NEWER, here, lambda text: pytest.fail(text))
     assert done.stderr.splitlines() == [
-        f"PyTorch 1.13.1: hashing {fetched.tree}",
-        f"fmt: hashing {fetched.third_party['fmt'].parent}",
-        *(f"{name}: hashing {folder}" for name, folder in fetched.libraries.items()),
+        line
+        for version, trees in (("1.13.1", fetched), ("2.6.0", newer))
+        for line in (
+            f"PyTorch {version}: hashing {trees.tree}",
+            f"fmt: hashing {trees.third_party['fmt'].parent}",
+            *(f"{name}: hashing {folder}" for name, folder in trees.libraries.items()),
+        )
     ]
     said = json.loads(done.stdout)
     assert said["pytorch"] == "1.13.1"
@@ -102,7 +109,10 @@ def test_the_command_for_machines(fetched: FetchedRuntime) -> None:
         "way": "debian pytorch_1.13.1+dfsg.orig.tar.xz",
     }
     names = [tree["name"] for tree in said["trees"]]
-    assert names == ["pytorch 1.13.1", "fmt", "fxdiv", "pthreadpool", "xnnpack"]
+    assert names == [
+        *("pytorch 1.13.1", "fmt", "fxdiv", "pthreadpool", "xnnpack"),
+        *("pytorch 2.6.0", "fmt"),
+    ]
 
 
 def test_a_release_that_is_not_the_machines_own(fetched: FetchedRuntime, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from guide import rough, shown
 from real import ROOT, orchestrator, workspace_copy
 
 from orchestrator.system.folders import ensure_folder
@@ -68,14 +69,17 @@ def test_after_a_build_everything_is_cached(built: Path) -> None:
     assert (app, abi, cached, todo, seconds) == ("camera", "linux-x86_64", units, "0", "0")
     assert sums.endswith("0 to compile, about 0 CPU seconds")
     assert built.is_dir()
+    labels = (f"//apps/{app}:linux-x86_64" for app in ("camera", "scanner"))
+    ran = orchestrator("plan", *labels, "--quiet")
+    assert rough(ran.out) == rough(shown("docs/guide/ci-matrix.md", "app      ABI"))
 
 
 def test_why() -> None:
     operator = orchestrator("why", "//apps/camera", "aten::conv2d", "--quiet")
     assert operator.out.splitlines()[1].startswith("  classifier: its bytecode names it; it ran ")
-    unit = orchestrator("why", "//apps/camera", "aten/src/ATen/native/Linear.cpp", "--quiet")
-    assert "  operator aten::linear\n" in unit.out
-    assert unit.out.endswith("-> at::native::linear  (aten/src/ATen/native/Linear.cpp)\n")
+    label = "//apps/camera:linux-x86_64"
+    unit = orchestrator("why", label, "aten/src/ATen/native/Linear.cpp", "--quiet")
+    assert unit.out == shown("docs/guide/read-a-size-report.md", "aten/src/ATen/native/Linear.cpp")
     absent = orchestrator("why", "//apps/camera", "aten::fft_fft", "--quiet")
     assert absent.code == 0
     assert "is not in //apps/camera:" in absent.out

@@ -19,6 +19,10 @@ import pytest
 from driving import numbers, traced_alone
 from real import orchestrator
 
+from orchestrator.libraries.declared import load_library
+from orchestrator.libraries.levels import levels_of, processor_has
+from orchestrator.system.processor import processor_instructions
+
 pytestmark = pytest.mark.real
 
 APP = Path(__file__).parent / "apps" / "quantised"
@@ -70,11 +74,20 @@ def test_every_model_is_verified(workspace: Path) -> None:
     assert (ran.code, ran.err, ran.out) == (
         0,
         "",
-        "//apps/quantised:linux-x86_64 channels: ok, 3 runs, also at CPU level baseline\n"
-        "//apps/quantised:linux-x86_64 tensors: ok, 3 runs, also at CPU level baseline\n"
-        "//apps/quantised:linux-x86_64 chains: ok, 2 runs, also at CPU level baseline\n"
-        "//apps/quantised:linux-x86_64 dynamic: ok, 2 runs, also at CPU level baseline\n",
+        "".join(
+            f"//apps/quantised:linux-x86_64 {model}: ok, {runs} runs, {levels_told()}\n"
+            for model, runs in (("channels", 3), ("tensors", 3), ("chains", 2), ("dynamic", 2))
+        ),
     )
+
+
+def levels_told() -> str:
+    """At which levels models are verified here, and which this processor lacks."""
+    levels = ("avx2", "avxvnni", "avx512vnni")
+    has = processor_has(levels_of(load_library(), "x86_64", "linux"), processor_instructions())
+    here, lacking = [one for one in levels if one in has], [one for one in levels if one not in has]
+    told = "also at CPU level " + ", ".join(("baseline", *here[:-1]))
+    return f"{told}, not run here at {', '.join(lacking)}" if lacking else told
 
 
 STATIC = ["channels", "tensors", "chains"]
@@ -91,7 +104,7 @@ def test_static_layers_are_within_a_quantum_of_stock_pytorch(workspace: Path, mo
 
 
 @pytest.mark.parametrize("model", STATIC)
-@pytest.mark.parametrize("level", ["", "baseline"])
+@pytest.mark.parametrize("level", ["", "avxvnni", "avx2", "baseline"])
 def test_xnnpack_gives_what_qnnpack_gives(
     native: Path, model: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,11 +114,14 @@ def test_xnnpack_gives_what_qnnpack_gives(
 
 
 def test_the_kernels_of_quantised_layers_are_told(native: Path) -> None:
-    def features(app: str) -> list[str]:
+    def facts(app: str) -> dict[str, list[str]]:
         manifest = native / f"dist/{app}/linux-x86_64/manifest.json"
-        kernels = json.loads(manifest.read_text())["kernels"] or {"features": []}
-        return [one for one in kernels["features"] if one.startswith("quantised")]
+        return json.loads(manifest.read_text())["kernels"] or {"features": []}
 
+    def features(app: str) -> list[str]:
+        return [one for one in facts(app)["features"] if one.startswith("quantised")]
+
+    assert facts("quantised")["levels"] == ["avx2", "avx512vnni", "avxvnni"]
     assert features("quantised") == ["quantised_convolution", "quantised_linear"]
     assert features("native") == []
 

@@ -164,10 +164,11 @@ def compile_unit(
     return compilation(facts, spec, unit)(None if text is None else text_digest(text))
 
 
-def session() -> RuntimeSession:
-    """This checkout as a workspace, with the user's own cache."""
+def session(runtime: str | None = None) -> RuntimeSession:
+    """This checkout with the user's own cache, on a runtime by its name or on the default."""
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    return Session(context, lambda line: None).default
+    whole = Session(context, lambda line: None)
+    return whole.default if runtime is None else whole.on(runtime)
 
 
 def zig(*arguments: str | Path) -> None:

@@ -208,10 +208,17 @@ def toy_objects(abi: str, folder: Path, anchors: bool) -> VariantObjects:
     return anchored(objects, [keeper])
 
 
-def delivered(folder: Path, tools: ResolvedToolchain, built: Built) -> Path:
-    """`<folder>/dist/toy/<abi>`, delivered as a build delivers it."""
+def delivered(
+    folder: Path, tools: ResolvedToolchain, built: Built, model_file: bytes | None = None
+) -> Path:
+    """`<folder>/dist/toy/<abi>`, delivered as a build delivers it; maybe with a model."""
+    bare = inputs(folder, built.library, built.library, built.library)
+    if model_file is not None:
+        (model,) = bare.models
+        told = model.model_copy(update={"delivered": "share/toy/models/toy.ptl"})
+        bare = replace(bare, models=(told,), model_files={"toy": model_file})
     facts = replace(
-        inputs(folder, built.library, built.library, built.library),
+        bare,
         abi=tools.abi,
         system=tools.config.system,
         processor=tools.config.processor,

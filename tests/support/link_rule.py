@@ -31,13 +31,11 @@ from functools import cache, cached_property
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import VariantPlan
-from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
 
 # written for a request: see planner's _SELECTED_FILES
 _ENTRY_POINTS, _KERNELS = f"{GENERATED}Operators_", f"{GENERATED}Register"
-# what the template of RegisterBackendSelect.cpp registers whatever is selected
-_ALWAYS_SELECTED = ("aten::is_pinned", "aten::_pin_memory")
 # Not dispatch keys with kernels in a file of their own: schemas and kernels of these operators.
 _OF_OPERATORS = ("schema", "BackendSelect")
 _ROOT = -1
@@ -46,9 +44,11 @@ _ROOT = -1
 class LinkRule:
     """The rule for the variants of one runtime."""
 
-    def __init__(self, index: RuntimeIndex) -> None:
+    def __init__(self, index: RuntimeIndex, dialect: Dialect) -> None:
         self.index = index
-        self._entry = cache(lambda symbols: entry_nodes(index, symbols, DIALECT.symbols))
+        # what the template of RegisterBackendSelect.cpp registers whatever is selected
+        self.always = dialect.generated.always
+        self._entry = cache(lambda symbols: entry_nodes(index, symbols, dialect.symbols))
 
     def undefined(self, plan: VariantPlan) -> dict[str, list[str]]:
         """What is live and not defined: each symbol, with the way to it from what is live first."""
@@ -147,7 +147,7 @@ class _Given:
         self.registered = {
             (key, operator) for key, operators in request.kernels for operator in operators
         } | {(key, operator) for key in _OF_OPERATORS for operator in request.operators}
-        self.registered |= {("BackendSelect", operator) for operator in _ALWAYS_SELECTED}
+        self.registered |= {("BackendSelect", operator) for operator in rule.always}
         self.kernels = self.registered | {
             (key, operator) for key, operators in request.direct for operator in operators
         }

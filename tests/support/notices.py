@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cached_property
 from pathlib import Path
-from string import Template
 
-from core_toy import session
-
-from orchestrator.pytorch.dialects import load_version
+from orchestrator.build.session import RuntimeSession
 from orchestrator.pytorch.units import runtime_units
-from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 _NOTICE = re.compile(
@@ -27,68 +23,84 @@ _OWN = re.compile(
 )
 
 
-def readers(path: str) -> frozenset[str]:
-    """The units that may read a file of the tree, or are it."""
-    reached = _closure(_tree() / path, lambda one: _users().get(one, ()))
-    return frozenset(unit for unit, file in _units().items() if file in reached)
+class ReadFiles:
+    """The files of a PyTorch that its units read."""
 
+    def __init__(self, session: RuntimeSession) -> None:
+        self._session = session
+        self.tree = session.runtime.fetched.tree
 
-def files() -> Sequence[str]:
-    """The files of the tree that units may read, and the units themselves."""
-    top = f"{_tree()}/"
-    return sorted(str(path).removeprefix(top) for path in _graph() if str(path).startswith(top))
+    def readers(self, path: str) -> frozenset[str]:
+        """The units that may read a file of the tree, or are it."""
+        reached = _closure(self.tree / path, lambda one: self._users.get(one, ()))
+        return frozenset(unit for unit, file in self._units.items() if file in reached)
 
+    @cached_property
+    def files(self) -> Sequence[str]:
+        """The files of the tree that units may read, and the units themselves."""
+        top = f"{self.tree}/"
+        return sorted(
+            str(path).removeprefix(top) for path in self._graph if str(path).startswith(top)
+        )
 
-def noticed() -> Iterator[str]:
-    """Those that bear another's notice."""
-    for path in files():
-        text = (_tree() / path).read_text(encoding="utf-8", errors="replace")
-        if _NOTICE.search(_OWN.sub("", text)):
-            yield path
+    def noticed(self) -> Iterator[str]:
+        """Those that bear another's notice."""
+        for path in self.files:
+            text = (self.tree / path).read_text(encoding="utf-8", errors="replace")
+            if _NOTICE.search(_OWN.sub("", text)):
+                yield path
 
+    @cached_property
+    def _units(self) -> Mapping[str, Path]:
+        written = Path(self._session.folders["generated"], "ATen")
+        return {
+            unit.path: written / unit.path.removeprefix("generated/")
+            if unit.generated
+            else self.tree / unit.path
+            for unit in runtime_units(self.tree, self._session.runtime.dialect.facts)
+        }
 
-@cache
-def _folders() -> Mapping[str, str]:
-    return session().runtime.folders
+    @cached_property
+    def _graph(self) -> Mapping[Path, frozenset[Path]]:
+        """File -> the files that it includes, whatever the preprocessor would leave out."""
+        found: dict[Path, frozenset[Path]] = {}
+        waiting = list(self._units.values())
+        while waiting:
+            path = waiting.pop()
+            if path not in found and path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")
+                names = _INCLUDE.findall(text)
+                resolved = (self._resolved(path.parent, name) for name in names)
+                found[path] = frozenset(filter(None, resolved))
+                waiting += found[path]
+        return found
 
+    @cached_property
+    def _users(self) -> Mapping[Path, Sequence[Path]]:
+        users: dict[Path, list[Path]] = {}
+        for path, read in self._graph.items():
+            for other in read:
+                users.setdefault(other, []).append(path)
+        return users
 
-def _tree() -> Path:
-    return Path(_folders()["tree"])
+    def _resolved(self, beside: Path, name: str) -> Path | None:
+        known = self._known
+        for folder in (beside, *self._searched):
+            if (folder, name) not in known:
+                path = Path(os.path.normpath(folder / name))
+                known[folder, name] = path if path.is_file() else None
+            if known[folder, name] is not None:
+                return known[folder, name]
+        return None
 
+    @cached_property
+    def _known(self) -> dict[tuple[Path, str], Path | None]:
+        return {}
 
-@cache
-def _units() -> Mapping[str, Path]:
-    tree, written = _tree(), Path(_folders()["generated"], "ATen")
-    return {
-        unit.path: written / unit.path.removeprefix("generated/")
-        if unit.generated
-        else tree / unit.path
-        for unit in runtime_units(tree, load_version("1.13.1"))
-    }
-
-
-@cache
-def _graph() -> Mapping[Path, frozenset[Path]]:
-    """File -> the files that it includes, whatever the preprocessor would leave out."""
-    found: dict[Path, frozenset[Path]] = {}
-    waiting = list(_units().values())
-    while waiting:
-        path = waiting.pop()
-        if path not in found and path.is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            names = _INCLUDE.findall(text)
-            found[path] = frozenset(filter(None, (_resolved(path.parent, n) for n in names)))
-            waiting += found[path]
-    return found
-
-
-@cache
-def _users() -> Mapping[Path, Sequence[Path]]:
-    users: dict[Path, list[Path]] = {}
-    for path, read in _graph().items():
-        for other in read:
-            users.setdefault(other, []).append(path)
-    return users
+    @cached_property
+    def _searched(self) -> Sequence[Path]:
+        include = self._session.runtime.dialect.flags.include
+        return [Path(self._session.fill(folder)) for folder in include]
 
 
 def _closure(path: Path, step: Callable[[Path], Iterable[Path]]) -> set[Path]:
@@ -98,17 +110,3 @@ def _closure(path: Path, step: Callable[[Path], Iterable[Path]]) -> set[Path]:
         seen |= new
         waiting += new
     return seen
-
-
-@cache
-def _resolved(beside: Path, name: str) -> Path | None:
-    for folder in (beside, *_searched()):
-        path = Path(os.path.normpath(folder / name))
-        if path.is_file():
-            return path
-    return None
-
-
-@cache
-def _searched() -> Sequence[Path]:
-    return [Path(Template(folder).substitute(_folders())) for folder in DIALECT.flags.include]

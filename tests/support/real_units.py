@@ -45,9 +45,9 @@ class NoView:
 class RealUnits:
     """This checkout's session, with a state folder of the test's own."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, runtime: str = "pytorch_1_13") -> None:
         here = session()
-        self.session = Session(replace(here.context, state=state), here.say).default
+        self.session = Session(replace(here.context, state=state), here.say).on(runtime)
 
     def spec(self, purpose: Purpose) -> VariantSpec:
         """As the maintainer's `runtime index` compiles, but without precompiled headers."""
@@ -66,7 +66,8 @@ class RealUnits:
 
     def made(self, actions: Iterable[Compile]) -> dict[str, Path]:
         """The objects of actions, by their units."""
-        compiles: Mapping[str, Compile] = {action.object: action for action in actions}
+        placed = map(self.session.placed, actions)
+        compiles: Mapping[str, Compile] = {action.object: action for action in placed}
         text = index_text()
         carried = carry_out(
             self.session,

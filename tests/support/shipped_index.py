@@ -12,32 +12,32 @@ from orchestrator.build.prepare import looked_up, own_headers_of, unity_rules
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import RuntimeIndex, load_index
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec
-from orchestrator.pytorch.dialects import load_version
-from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.select.backends import reachable_backends, tensor_kinds
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
+from orchestrator.select.backends import cut_units, reachable_backends
 from orchestrator.select.closure import Registry, registry
 from orchestrator.trace.lock import parse_lock
 from orchestrator.values.trace import Trace
 
 ROOT = Path(__file__).parents[2]
-VERSION = "1.13.1"
+VERSION = V1_13.version
 
 
 @cache
-def shipped() -> RuntimeIndex:
-    return load_index(DIALECT.index)
+def shipped(dialect: Dialect = V1_13) -> RuntimeIndex:
+    return load_index(dialect.index)
 
 
 @cache
-def shipped_kernels(backends: tuple[str, ...]) -> Registry:
-    return registry(shipped(), backends, DIALECT.keys)
+def shipped_kernels(backends: tuple[str, ...], dialect: Dialect = V1_13) -> Registry:
+    return registry(shipped(dialect), backends, dialect.keys)
 
 
 @cache
-def shipped_facts() -> RuntimeFacts:
-    version, units = load_version(VERSION), shipped().units
+def shipped_facts(dialect: Dialect = V1_13) -> RuntimeFacts:
+    version, units = dialect.facts, shipped(dialect).units
     return RuntimeFacts(
-        dialect=DIALECT,
+        dialect=dialect,
         identity="f" * 64,
         kernels=frozenset(unit.path for unit in units if "/native/cpu/" in unit.path),
         always=frozenset(unit.unit for unit in version.always if not unit.tracer_only),
@@ -53,16 +53,15 @@ def shipped_facts() -> RuntimeFacts:
     )
 
 
-def shipped_spec(roots: Iterable[str], **changes: object) -> VariantSpec:
-    entry = load_entry(DIALECT).library | loader_symbols(shipped(), DIALECT.symbols)
-    kinds = tensor_kinds(roots)
-    cut = frozenset(rule.unit for rule in load_version(VERSION).cuts if rule.unless not in kinds)
+def shipped_spec(roots: Iterable[str], dialect: Dialect = V1_13, **changes: object) -> VariantSpec:
+    entry = load_entry(dialect).library | loader_symbols(shipped(dialect), dialect.symbols)
+    cut = cut_units(dialect.facts, roots)
     values: dict[str, object] = {"entry": entry, "cut": cut, "optimize": "balanced"}
     return spec(**(values | changes))
 
 
-def kernels_for(roots: Iterable[str]) -> Registry:
-    return shipped_kernels(reachable_backends(("CPU", "QuantizedCPU"), roots))
+def kernels_for(roots: Iterable[str], dialect: Dialect = V1_13) -> Registry:
+    return shipped_kernels(reachable_backends(("CPU", "QuantizedCPU"), roots), dialect)
 
 
 def app_traces(app: str) -> list[Trace]:

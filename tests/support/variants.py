@@ -14,7 +14,8 @@ from shipped_index import kernels_for, shipped, shipped_facts, shipped_spec
 from orchestrator.index.entry import load_entry, loader_symbols, recording_symbols
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan
-from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
 from orchestrator.select.policy import recorded_selection, select, static_selection
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.selection import Selection
@@ -25,30 +26,33 @@ _IDENTITY = TraceIdentity("m" * 64, "r" * 64, "bundled", ("CPU", "QuantizedCPU")
 
 
 @cache
-def every_operator() -> tuple[str, ...]:
+def every_operator(dialect: Dialect = V1_13) -> tuple[str, ...]:
     """The operators that the runtime registers, for whatever backend."""
-    names = {one.operator for one in shipped().registrations}
+    names = {one.operator for one in shipped(dialect).registrations}
     return tuple(sorted(name for name in names if not name.endswith("::<fallback>")))
 
 
 @cache
-def planner() -> Planner:
-    return Planner(shipped(), shipped_facts())
+def planner(dialect: Dialect = V1_13) -> Planner:
+    return Planner(shipped(dialect), shipped_facts(dialect))
 
 
 @cache
-def rule() -> LinkRule:
-    return LinkRule(shipped())
+def rule(dialect: Dialect = V1_13) -> LinkRule:
+    return LinkRule(shipped(dialect), dialect)
 
 
-def plans(roots: Sequence[str], source: random.Random) -> Iterator[tuple[str, VariantPlan]]:
+def plans(
+    roots: Sequence[str], source: random.Random, dialect: Dialect = V1_13
+) -> Iterator[tuple[str, VariantPlan]]:
     """What is built for a model with these root operators: each plan, and what it is of.
 
     Some of the roots ran, and some operators that they call: drawn from `source`.
     """
-    index, kernels, how = shipped(), kernels_for(roots), shipped_spec(roots)
-    recorded = shipped_spec(roots, purpose="tracer", entry=_tracer_entry())
-    yield "tracer", planner().plan(kernels, _recorded(roots, recorded.cut), recorded)
+    index, kernels = shipped(dialect), kernels_for(roots, dialect)
+    how, plan = shipped_spec(roots, dialect), planner(dialect).plan
+    recorded = shipped_spec(roots, dialect, purpose="tracer", entry=_tracer_entry(dialect))
+    yield "tracer", plan(kernels, _recorded(roots, recorded.cut, dialect), recorded)
     closure = sorted(static_selection(index, kernels, roots, "model").operators)
     ran = [name for name in sorted(roots) if source.random() < 0.5]
     ran += source.sample(closure, min(len(closure), source.randint(0, 8)))
@@ -62,39 +66,39 @@ def plans(roots: Sequence[str], source: random.Random) -> Iterator[tuple[str, Va
     )
     for policy in POLICIES:
         selection = select(index, kernels, [trace], policy)
-        yield policy, planner().plan(kernels, selection, how)
+        yield policy, plan(kernels, selection, how)
         straight = replace(how, dispatch="direct")
-        yield f"{policy}, direct", planner().plan(kernels, selection, straight)
+        yield f"{policy}, direct", plan(kernels, selection, straight)
 
 
-def undefined(roots: Sequence[str], source: random.Random) -> list[str]:
+def undefined(roots: Sequence[str], source: random.Random, dialect: Dialect = V1_13) -> list[str]:
     """What the variants of these operators refer to and nothing of them defines: a line each."""
     return [
         f"{kind}: {' -> '.join(way)}"
-        for kind, plan in plans(roots, source)
-        for way in rule().undefined(plan).values()
+        for kind, plan in plans(roots, source, dialect)
+        for way in rule(dialect).undefined(plan).values()
     ]
 
 
-def _recorded(roots: Sequence[str], cut: frozenset[str]) -> Selection:
-    index, always = shipped(), shipped_facts().always_for("tracer")
+def _recorded(roots: Sequence[str], cut: frozenset[str], dialect: Dialect) -> Selection:
+    index, always = shipped(dialect), shipped_facts(dialect).always_for("tracer")
     return recorded_selection(
         index,
-        kernels_for(roots),
+        kernels_for(roots, dialect),
         roots,
         "model",
-        entry=rule().entry(_tracer_entry()),
-        units=sorted(rule().numbers[path] for path in always),
-        cut=sorted(rule().numbers[path] for path in cut),
+        entry=rule(dialect).entry(_tracer_entry(dialect)),
+        units=sorted(rule(dialect).numbers[path] for path in always),
+        cut=sorted(rule(dialect).numbers[path] for path in cut),
     )
 
 
 @cache
-def _tracer_entry() -> frozenset[str]:
-    entry, index = load_entry(DIALECT), shipped()
+def _tracer_entry(dialect: Dialect) -> frozenset[str]:
+    entry, index = load_entry(dialect), shipped(dialect)
     return (
         entry.library
         | entry.tracer
-        | loader_symbols(index, DIALECT.symbols)
-        | recording_symbols(index, DIALECT.symbols)
+        | loader_symbols(index, dialect.symbols)
+        | recording_symbols(index, dialect.symbols)
     )

@@ -36,6 +36,7 @@
 #include <torch/csrc/jit/mobile/import.h>
 #include <torch/csrc/jit/mobile/module.h>
 
+#include "extension.h"
 #include "handles.h"
 #include "prepare_module.h"
 #include "signature.h"
@@ -104,6 +105,14 @@ std::string between(const std::string& text, const char* before, const char* aft
   return text.substr(begin, text.find(after, begin) - begin);
 }
 
+// Where an error was raised: a text in PyTorch 1, made when it is asked for in PyTorch 2.
+const std::string& text_of(const std::string& backtrace) { return backtrace; }
+
+template <class Lazy>
+std::string text_of(const Lazy& backtrace) {
+  return backtrace ? backtrace->get() : std::string();
+}
+
 // What a c10::Error of a known cause means. Release builds are compiled with
 // STRIP_ERROR_MESSAGES, where most messages are the failed condition and a file; the marks below
 // are those that survive: conditions, messages raised by selection_error.cpp, and those of the
@@ -138,7 +147,7 @@ lta_status fail_with(const c10::Error& error, lta_status fallback) {
     return fail(LTA_OUT_OF_MEMORY, std::move(text));
   }
   // Where it was raised: all that tells one stripped message from another.
-  const std::string place = between(error.backtrace(), "Exception raised from ", " (most recent");
+  const std::string place = between(text_of(error.backtrace()), "Exception raised from ", " (most recent");
   if (contains(place, "inline_container.cc")) {
     text.insert(0, "the archive is damaged: ");
   }
@@ -198,11 +207,19 @@ lta_value* guarded_value(Body body) noexcept {
   }
 }
 
+// Around what calls operators or looks them up: no add-on registers any meanwhile.
+struct Using {
+  Using() { if (lta::extension) pthread_rwlock_rdlock(&lta::extension->in_use); }
+  ~Using() { if (lta::extension) pthread_rwlock_unlock(&lta::extension->in_use); }
+  Using(const Using&) = delete;
+};
+
 // Around what a model runs.
 struct Run {
   Run() { lta::begin_run(); }
   ~Run() { lta::end_run(); }
   Run(const Run&) = delete;
+  const Using operators;
 };
 
 // Not inline: raising costs more code than whatever comes to it.
@@ -403,14 +420,19 @@ void end_loan(void* context) {
   loan->deleter(loan->context);
 }
 
+// PyTorch 2 lends a tensor's memory for reading alone.
+void* data_of(const at::Tensor& tensor) {
+  return const_cast<void*>(tensor.unsafeGetTensorImpl()->data());
+}
+
 void fill_tensor(const at::Tensor& tensor, const void* data, size_t nbytes) {
   if (nbytes == 0) {
     return;
   }
   if (data) {
-    std::memcpy(tensor.unsafeGetTensorImpl()->data(), data, nbytes);
+    std::memcpy(data_of(tensor), data, nbytes);
   } else {
-    std::memset(tensor.unsafeGetTensorImpl()->data(), 0, nbytes);
+    std::memset(data_of(tensor), 0, nbytes);
   }
 }
 
@@ -472,7 +494,7 @@ lta_tensor_info describe(const at::Tensor& tensor) {
   info.nbytes = checked_multiply(info.numel, lta_dtype_size(info.dtype));
   require(!dense || info.nbytes == 0 || is_within_storage(tensor),
           "the tensor reaches beyond its memory: the model is damaged");
-  info.data = dense && info.numel ? tensor.unsafeGetTensorImpl()->data() : nullptr;
+  info.data = dense && info.numel ? data_of(tensor) : nullptr;
   info.is_contiguous = dense && tensor.is_contiguous();
   info.is_quantized = tensor.is_quantized();
   return info;
@@ -497,6 +519,7 @@ Quantizer& quantizer_of_scheme(const at::QuantizerPtr& quantizer, c10::QScheme s
 // By name and boxed: nothing links the operator in where the models do not need it.
 at::Tensor empty_quantized(const Layout& layout, double scale, int64_t zero_point) {
   const char* name = "aten::_empty_affine_quantized";
+  const Using operators;
   auto op = c10::Dispatcher::singleton().findSchema({name, ""});
   if (!op) {
     throw Failure{LTA_MISSING_OPERATOR,
@@ -618,6 +641,7 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
   if (size < 8 || std::memcmp(data, "PK\3\4", 4) != 0) {
     refuse(LTA_LOAD_FAILED, "not a lite-interpreter model: it is not a zip archive");
   }
+  const Using operators;
   c10::InferenceMode guard;
   torch::jit::ExtraFilesMap extra_files;
   auto loaded = std::make_unique<lta_module>();
@@ -697,7 +721,19 @@ const char* lta_version(void) {
   static_assert(caffe2::serialize::kMinSupportedBytecodeVersion == 4 &&
                     caffe2::serialize::kMaxSupportedBytecodeVersion == 9,
                 "the texts of lta_version() and fail_with() name these versions");
-  return "PyTorch 1.13.1, bytecode 4 to 9";
+  return "PyTorch " LTA_PYTORCH ", bytecode 4 to 9"; // LTA_PYTORCH: plan/graph.py
+}
+
+lta_status lta_library_extend(const char* path) {
+  return guarded(LTA_LOAD_FAILED, [&] {
+    require(path != nullptr, "the path is NULL");
+    require(lta::extension != nullptr,
+            "this library takes no add-ons: its app.yaml does not say `extensible: true`");
+    std::string fault = lta::extension->extend(path);
+    if (!fault.empty()) {
+      throw Failure{LTA_LOAD_FAILED, std::move(fault), std::string()};
+    }
+  });
 }
 
 int lta_threads(void) { return lta::wanted_threads(); }
@@ -715,6 +751,7 @@ int lta_has_operator(const char* name) {
   bool found = false;
   guarded(LTA_INTERNAL, [&] {
     require(name != nullptr, "the name is NULL");
+    const Using operators;
     const char* colon = std::strstr(name, "::");
     const char* dot = std::strchr(colon ? colon : name, '.');
     c10::OperatorName op(dot ? std::string(name, dot) : std::string(name), dot ? dot + 1 : "");

@@ -112,6 +112,20 @@ LTA_API const char *lta_version(void);
 /* 1 if an operator such as "aten::add.Tensor" can be called in this library, else 0. */
 LTA_API int lta_has_operator(const char *name);
 
+/* ---- Add-ons ---- */
+
+/* Adds to this library what an add-on has: a shared library that `orchestrate addon` made for this
+ * very build, so that the models that it was made for can be loaded too. `path` is the file.
+ *
+ * It waits until no model is loaded or run, and those that are to be wait for it. So it must not be
+ * called by what a run calls (a tensor's deleter). What it has added stays until the process ends. An
+ * add-on that is there already is LTA_OK.
+ *
+ * LTA_INVALID_ARGUMENT: this library was made without `extensible: true`. LTA_LOAD_FAILED: `path` is
+ * no add-on, is damaged, is for another build of the library, or fails to register itself; then
+ * nothing of it stays. An add-on is a program: load what you trust. */
+LTA_API lta_status lta_library_extend(const char *path);
+
 /* ---- Threads ---- */
 
 /* How many threads a model may use, the caller's own among them: `threads` of the app.yaml that the

@@ -1,4 +1,5 @@
 // The error of a damaged model, see model_checks.h; and what is done with models besides.
+#include "extension.h"
 #include "model_checks.h"
 #include "prepare_module.h"
 
@@ -10,6 +11,7 @@ namespace lta {
 
 __thread size_t record_bytes = 0;
 void (*prepare_module)(torch::jit::mobile::Module&) = nullptr;
+Extension* extension = nullptr;
 
 void damaged(const char* what) {
   std::string text("the model is damaged: ");

@@ -14,6 +14,7 @@ struct Options {
   std::string model;
   std::string inputs = "bundled";
   std::string output;
+  std::string addon;
   int warmup = 3;
   int repeat = 30;
   bool time = false;
@@ -23,8 +24,9 @@ struct Options {
 int usage() {
   std::fputs(
       "usage: driver --model M.ptl --output out.json [--inputs inputs.json|bundled]\n"
-      "              [--time] [--repeat N] [--warmup N] [--no-args]\n"
+      "              [--extend addon.so] [--time] [--repeat N] [--warmup N] [--no-args]\n"
       "  --inputs   a list of {\"method\":..,\"args\":[value...]}, or the model's own (default)\n"
+      "  --extend   an add-on that the library is extended with first\n"
       "  --time     repeat each method's first run (--repeat, after --warmup) and write\n"
       "             its median and least time\n"
       "  --no-args  leave the arguments out of the output\n",
@@ -48,6 +50,7 @@ bool parse_options(int argc, char** argv, Options& options) {
     if (name == "--model") options.model = value;
     else if (name == "--inputs") options.inputs = value;
     else if (name == "--output") options.output = value;
+    else if (name == "--extend") options.addon = value;
     else if (name == "--repeat") good = to_count(value, options.repeat) && options.repeat > 0;
     else if (name == "--warmup") good = to_count(value, options.warmup);
     else {
@@ -62,6 +65,37 @@ bool parse_options(int argc, char** argv, Options& options) {
   }
   return !options.model.empty() && !options.output.empty();
 }
+
+std::vector<Observer*>& watching() {
+  static std::vector<Observer*> all; // objects in other files add to it before main()
+  return all;
+}
+
+// One observer and all that watch besides.
+class Observers : public Observer {
+ public:
+  explicit Observers(Observer& first) : all_{&first} {
+    all_.insert(all_.end(), watching().begin(), watching().end());
+  }
+  void before_load() override {
+    for (Observer* one : all_) one->before_load();
+  }
+  void loaded(lta_module* module) override {
+    for (Observer* one : all_) one->loaded(module);
+  }
+  void saw(const lta_value* value) override {
+    for (Observer* one : all_) one->saw(value);
+  }
+  void repeating(bool on) override {
+    for (Observer* one : all_) one->repeating(on);
+  }
+  void write(json::Writer& out) override {
+    for (Observer* one : all_) one->write(out);
+  }
+
+ private:
+  std::vector<Observer*> all_;
+};
 
 struct Call {
   std::string method;
@@ -273,6 +307,9 @@ bool run_model(json::Writer& out, const Options& options, const json::Value* inp
   out.key("runs").open('[');
   try {
     observer.before_load();
+    if (!options.addon.empty()) {
+      check(lta_library_extend(options.addon.c_str()));
+    }
     lta_module* loaded = nullptr;
     check(lta_module_load(options.model.c_str(), &loaded));
     const std::unique_ptr<lta_module, FreeModule> module(loaded);
@@ -301,7 +338,12 @@ bool refuses_what_is_no_model() {
 
 } // namespace
 
+Watching::Watching(Observer& observer) {
+  watching().push_back(&observer);
+}
+
 int run(int argc, char** argv, Observer& observer) {
+  Observers observers(observer);
   Options options;
   if (!parse_options(argc, argv, options)) {
     return usage();
@@ -322,7 +364,7 @@ int run(int argc, char** argv, Observer& observer) {
     }
     json::Writer out;
     out.open('{').key("model").string(options.model);
-    const bool good = run_model(out, options, bundled ? nullptr : &inputs, observer);
+    const bool good = run_model(out, options, bundled ? nullptr : &inputs, observers);
     out.close('}');
     if (!write_file(options.output, out.text() + "\n")) {
       std::fprintf(stderr, "driver: %s: cannot be written\n", options.output.c_str());

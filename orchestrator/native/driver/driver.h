@@ -30,6 +30,11 @@ class Observer {
   virtual void write(json::Writer& /*out*/) {}
 };
 
+// Makes an observer see every run, after the one that is passed to it. Both have static storage.
+struct Watching {
+  explicit Watching(Observer& observer);
+};
+
 int run(int argc, char** argv, Observer& observer);
 
 } // namespace driver

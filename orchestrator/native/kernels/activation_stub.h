@@ -3,7 +3,6 @@
 
 #define TORCH_ASSERT_NO_OPERATORS
 #define _USE_MATH_DEFINES
-#include <ATen/Dispatch.h>
 #include <ATen/native/Activation.h>
 
 #include "faster.h"
@@ -12,9 +11,9 @@
 namespace lta {
 
 template <at::native::gelu_fn kernel>
-struct Faster<struct at::native::GeluKernel, kernel> {
+struct Faster<decltype(at::native::GeluKernel), kernel> {
   static void run(at::TensorIteratorBase& iter, at::native::GeluType by) {
-    AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, iter.dtype(), tag<kernel>("GeluKernelImpl"), [&] {
+    LTA_FLOATS(iter.dtype(), tag<kernel>("GeluKernelImpl"), [&] {
       if constexpr (std::is_same<scalar_t, float>::value) {
         run_on_floats(iter, by == at::native::GeluType::Tanh ? &gelu_by_tanh : &gelu);
       } else {
@@ -26,9 +25,9 @@ struct Faster<struct at::native::GeluKernel, kernel> {
 };
 
 template <at::native::structured_activation_fn kernel>
-struct Faster<struct at::native::silu_stub, kernel> {
+struct Faster<decltype(at::native::silu_stub), kernel> {
   static void run(at::TensorIteratorBase& iter) {
-    AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1(at::kBFloat16, iter.dtype(), tag<kernel>("silu_cpu"), [&] {
+    LTA_FLOATS_AND_COMPLEX(iter.dtype(), tag<kernel>("silu_cpu"), [&] {
       if constexpr (std::is_same<scalar_t, float>::value) {
         run_on_floats(iter, &silu);
       } else {

@@ -121,7 +121,7 @@ Tensor channels_last_of(const Tensor& input, int64_t batch, int64_t channels, in
     return Tensor();
   }
   Tensor copy = empty_float({batch * area * channels}, {1});
-  auto* to = static_cast<float*>(copy.unsafeGetTensorImpl()->data());
+  float* const to = data_of(copy);
   if (is_last) {
     std::memcpy(to, data_of(input), size_t(batch * area * channels) * sizeof(float));
   } else {

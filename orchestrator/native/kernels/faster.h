@@ -10,6 +10,7 @@
 // Trap: the macro is defined after all headers that use it.
 #pragma once
 
+#include <ATen/Dispatch.h>
 #include <ATen/native/DispatchStub.h>
 
 namespace lta {
@@ -27,6 +28,25 @@ constexpr const char* tag(const char* name) {
 
 } // namespace lta
 
+// The dtypes that PyTorch's kernels dispatch over. ALSO_REGISTER_*: PyTorch 2 has them, and computes
+// with Half too.
+#ifdef ALSO_REGISTER_AVX512_DISPATCH
+#define LTA_FLOATS(type, tag, ...) \
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, type, tag, __VA_ARGS__)
+#define LTA_FLOATS_AND_COMPLEX(type, tag, ...) \
+  AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND2(at::kBFloat16, at::kHalf, type, tag, __VA_ARGS__)
+#undef ALSO_REGISTER_AVX512_DISPATCH
+#undef ALSO_REGISTER_SVE256_DISPATCH
+#define ALSO_REGISTER_AVX512_DISPATCH(name, fn) REGISTER_DISPATCH(name, fn)
+#define ALSO_REGISTER_SVE256_DISPATCH(name, fn) REGISTER_DISPATCH(name, fn)
+#else
+#define LTA_FLOATS(type, tag, ...) \
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, tag, __VA_ARGS__)
+#define LTA_FLOATS_AND_COMPLEX(type, tag, ...) \
+  AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1(at::kBFloat16, type, tag, __VA_ARGS__)
+#endif
+
+// decltype: a stub's type has its name in PyTorch 1, and another one in PyTorch 2.
 #undef REGISTER_DISPATCH
 #define REGISTER_DISPATCH(name, fn) \
-  REGISTER_ARCH_DISPATCH(name, CPU_CAPABILITY, (+::lta::Faster<struct name, (fn)>::value))
+  REGISTER_ARCH_DISPATCH(name, CPU_CAPABILITY, (+::lta::Faster<decltype(name), (fn)>::value))

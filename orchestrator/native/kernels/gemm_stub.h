@@ -15,7 +15,7 @@
 namespace lta {
 
 template <at::native::cpublas::gemm_fn kernel>
-struct Faster<struct at::native::cpublas::gemm_stub, kernel> {
+struct Faster<decltype(at::native::cpublas::gemm_stub), kernel> {
   static void run(at::ScalarType type, at::native::TransposeType transpose_a,
                   at::native::TransposeType transpose_b, int64_t m, int64_t n, int64_t k,
                   const at::Scalar& alpha, const void* a, int64_t lda, const void* b, int64_t ldb,

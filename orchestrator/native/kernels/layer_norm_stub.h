@@ -2,7 +2,6 @@
 #pragma once
 
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
-#include <ATen/Dispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/layer_norm.h>
 
@@ -21,12 +20,11 @@ inline float* floats_of(const at::Tensor& tensor, int64_t count) {
 }
 
 template <at::native::forward_fn kernel>
-struct Faster<struct at::native::LayerNormKernel, kernel> {
+struct Faster<decltype(at::native::LayerNormKernel), kernel> {
   static void run(const at::Tensor& from, const at::Tensor& scale, const at::Tensor& shift,
                   int64_t rows, int64_t size, double epsilon, at::Tensor* to, at::Tensor* mean,
                   at::Tensor* deviation) {
-    AT_DISPATCH_FLOATING_TYPES_AND(
-        at::ScalarType::BFloat16, from.scalar_type(), tag<kernel>("LayerNormKernelImpl"), [&] {
+    LTA_FLOATS(from.scalar_type(), tag<kernel>("LayerNormKernelImpl"), [&] {
           if constexpr (std::is_same<scalar_t, float>::value) {
             layer_norm(floats_of(from, rows * size), floats_of(*to, rows * size), rows, size,
                        float(epsilon), floats_of(scale, size), floats_of(shift, size),

@@ -6,7 +6,7 @@
 namespace lta {
 
 inline bool has_wide_lanes() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LTA_WITHOUT_AVX2)
   const xnn_hardware_config* config = xnn_init_hardware_config();
   return config != nullptr && config->use_x86_avx2 && config->use_x86_fma3;
 #else

@@ -145,7 +145,7 @@ inline bool has_room_behind(const at::Tensor& tensor) {
 at::Tensor empty_float(at::IntArrayRef sizes, at::IntArrayRef strides);
 
 inline float* data_of(const at::Tensor& tensor) {
-  return static_cast<float*>(tensor.unsafeGetTensorImpl()->data());
+  return static_cast<float*>(const_cast<void*>(tensor.unsafeGetTensorImpl()->data()));
 }
 
 // A tensor of a model's own, or none: undefined for `none`. False where it is neither, or not plain.

@@ -15,6 +15,7 @@
 #include <ATen/ops/clamp_ops.h>
 #include <ATen/ops/convolution_ops.h>
 #include <ATen/ops/linear_ops.h>
+#include <c10/core/SymIntArrayRef.h>
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
@@ -129,6 +130,13 @@ TORCH_LIBRARY(xnnpack, library) {
 
 // ---- Operators ----
 
+// Numbers that are not negative, as operators of either PyTorch take them.
+struct Sizes {
+  at::IntArrayRef numbers;
+  operator at::IntArrayRef() const { return numbers; }
+  operator c10::SymIntArrayRef() const { return c10::fromIntArrayRefKnownNonNegative(numbers); }
+};
+
 at::Tensor compute(const Layer& layer, const at::Tensor& input) {
   c10::optional<at::Tensor> bias;
   if (layer.bias.defined()) {
@@ -136,9 +144,10 @@ at::Tensor compute(const Layer& layer, const at::Tensor& input) {
   }
   at::Tensor result = layer.kind == LayerKind::kLinear
       ? at::_ops::linear::call(input, layer.weight, bias)
-      : at::_ops::convolution::call(input, layer.weight, bias, layer.stride, layer.padding,
-                                    layer.dilation, layer.kind == LayerKind::kTransposed,
-                                    layer.output_padding, layer.groups);
+      : at::_ops::convolution::call(input, layer.weight, bias, Sizes{layer.stride},
+                                    Sizes{layer.padding}, Sizes{layer.dilation},
+                                    layer.kind == LayerKind::kTransposed,
+                                    Sizes{layer.output_padding}, layer.groups);
   c10::optional<at::Scalar> least, most;
   if (std::isfinite(layer.least)) {
     least = layer.least;

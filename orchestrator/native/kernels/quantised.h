@@ -144,7 +144,7 @@ inline void shift(const uint8_t* from, uint8_t* to, int64_t count) {
 }
 
 inline uint8_t* bytes_of(const at::Tensor& tensor) {
-  return static_cast<uint8_t*>(tensor.unsafeGetTensorImpl()->data());
+  return static_cast<uint8_t*>(const_cast<void*>(tensor.unsafeGetTensorImpl()->data()));
 }
 
 // Memory behind which XNNPACK may read.

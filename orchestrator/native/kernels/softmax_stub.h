@@ -2,7 +2,6 @@
 #pragma once
 
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
-#include <ATen/Dispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/cpu/SoftmaxKernel.h>
 
@@ -21,10 +20,9 @@ void run_on_rows(const at::Tensor& result, const at::Tensor& self) {
 }
 
 template <at::native::forward_fn kernel>
-struct Faster<struct at::native::softmax_lastdim_kernel, kernel> {
+struct Faster<decltype(at::native::softmax_lastdim_kernel), kernel> {
   static void run(const at::Tensor& result, const at::Tensor& self) {
-    AT_DISPATCH_FLOATING_TYPES_AND(
-        at::ScalarType::BFloat16, self.scalar_type(), tag<kernel>("softmax_lastdim_kernel_impl"), [&] {
+    LTA_FLOATS(self.scalar_type(), tag<kernel>("softmax_lastdim_kernel_impl"), [&] {
           if constexpr (std::is_same<scalar_t, float>::value) {
             run_on_rows<&softmax>(result, self);
           } else {
@@ -36,10 +34,9 @@ struct Faster<struct at::native::softmax_lastdim_kernel, kernel> {
 };
 
 template <at::native::forward_fn kernel>
-struct Faster<struct at::native::log_softmax_lastdim_kernel, kernel> {
+struct Faster<decltype(at::native::log_softmax_lastdim_kernel), kernel> {
   static void run(const at::Tensor& result, const at::Tensor& self) {
-    AT_DISPATCH_FLOATING_TYPES_AND(
-        at::ScalarType::BFloat16, self.scalar_type(), tag<kernel>("log_softmax_lastdim_kernel_impl"), [&] {
+    LTA_FLOATS(self.scalar_type(), tag<kernel>("log_softmax_lastdim_kernel_impl"), [&] {
           if constexpr (std::is_same<scalar_t, float>::value) {
             run_on_rows<&log_softmax>(result, self);
           } else {

@@ -2,7 +2,6 @@
 #pragma once
 
 #define TORCH_ASSERT_NO_OPERATORS
-#include <ATen/Dispatch.h>
 #include <ATen/native/UnaryOps.h>
 
 #include "faster.h"
@@ -12,7 +11,7 @@ namespace lta {
 
 // Not with sigmoid's tag: its kernel asks that for no bfloat16, but computes it.
 template <at::native::unary_fn kernel>
-struct Faster<struct at::native::sigmoid_stub, kernel> {
+struct Faster<decltype(at::native::sigmoid_stub), kernel> {
   static void run(at::TensorIteratorBase& iter) {
     if (iter.common_dtype() == at::kFloat) {
       run_on_floats(iter, &sigmoid);
@@ -27,9 +26,9 @@ struct Faster<struct at::native::sigmoid_stub, kernel> {
 
 #define LTA_FASTER(stub, run_all, name, DISPATCH)                        \
   template <at::native::unary_fn kernel>                                 \
-  struct lta::Faster<struct at::native::stub, kernel> {                  \
+  struct lta::Faster<decltype(at::native::stub), kernel> {               \
     static void run(at::TensorIteratorBase& iter) {                      \
-      DISPATCH(at::kBFloat16, iter.dtype(), tag<kernel>(name), [&] {     \
+      DISPATCH(iter.dtype(), tag<kernel>(name), [&] {                    \
         if constexpr (std::is_same<scalar_t, float>::value) {            \
           run_on_floats(iter, &lta::run_all);                            \
         } else {                                                         \
@@ -40,6 +39,6 @@ struct Faster<struct at::native::sigmoid_stub, kernel> {
     static constexpr auto value = &run;                                  \
   };
 
-LTA_FASTER(tanh_stub, tanh, "tanh_vml_cpu", AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1)
-LTA_FASTER(exp_stub, exp, "exp_vml_cpu", AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1)
-LTA_FASTER(erf_stub, erf, "erf_vml_cpu", AT_DISPATCH_FLOATING_TYPES_AND)
+LTA_FASTER(tanh_stub, tanh, "tanh_vml_cpu", LTA_FLOATS_AND_COMPLEX)
+LTA_FASTER(exp_stub, exp, "exp_vml_cpu", LTA_FLOATS_AND_COMPLEX)
+LTA_FASTER(erf_stub, erf, "erf_vml_cpu", LTA_FLOATS)

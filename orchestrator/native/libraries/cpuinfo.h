@@ -2,8 +2,9 @@
 //
 // The core is "unknown", as a constant, so that what is meant for single cores folds away. Which
 // instructions may be used is asked of the processor, as far as kernels for them are compiled in.
-// LTA_CPU_LEVEL=baseline in the environment makes all of them absent that a processor may lack: so
-// a machine that has them can run what another one would.
+// LTA_CPU_LEVEL in the environment names the last CPU level that may be used, in the order of the
+// orchestrator's table, so that a machine runs what a lesser one would. `baseline` makes all absent
+// that a processor may lack; a value that is no level of this processor's changes nothing.
 #pragma once
 
 #include <stdbool.h>
@@ -79,10 +80,11 @@ static inline uint32_t cpuinfo_get_current_uarch_index_with_default(uint32_t oth
   return 0;
 }
 
-static inline bool lta_cpu_baseline(void) {
+static inline bool lta_cpu_level_is(const char* name) {
   const char* level = getenv("LTA_CPU_LEVEL");
-  return level != NULL && strcmp(level, "baseline") == 0;
+  return level != NULL && strcmp(level, name) == 0;
 }
+static inline bool lta_cpu_baseline(void) { return lta_cpu_level_is("baseline"); }
 
 #define LTA_CPU_ALWAYS(name) \
   static inline bool cpuinfo_has_##name(void) { return true; }
@@ -102,7 +104,11 @@ enum {
   lta_cpu_avx = 1 << 28,
   lta_cpu_f16c = 1 << 29,
   lta_cpu_avx2 = 1 << 5,
+  lta_cpu_avx512f = 1 << 16,
+  lta_cpu_avx512dq = 1 << 17,
+  lta_cpu_avx512bw = 1 << 30,
 };
+#define lta_cpu_avx512vl (1u << 31)
 
 static inline unsigned lta_cpu_leaf_1(void) {
   unsigned a, b, c = 0, d;
@@ -137,8 +143,54 @@ static inline bool cpuinfo_has_x86_avx2(void) {
   return (lta_cpu_leaf_7() & lta_cpu_avx2) && lta_cpu_saves_avx();
 }
 
+// The levels avxvnni, avx512 and avx512vnni, in this order. Leaf 7, 1, EAX; leaf 7, EBX and ECX. The
+// registers of AVX-512: XCR0, bits 5 to 7.
+static inline bool cpuinfo_has_x86_avxvnni(void) {
+  unsigned a = 0, b, c, d;
+  return !lta_cpu_baseline() && !lta_cpu_level_is("avx2") &&
+      __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4) && lta_cpu_saves_avx();
+}
+static inline bool lta_cpu_saves_avx512(void) {
+  if (!lta_cpu_saves_avx()) {
+    return false;
+  }
+  unsigned low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & 0xe0) == 0xe0;
+}
+static inline bool cpuinfo_has_x86_avx512f(void) {
+  return !lta_cpu_level_is("avx2") && !lta_cpu_level_is("avxvnni") &&
+      (lta_cpu_leaf_7() & lta_cpu_avx512f) && lta_cpu_saves_avx512();
+}
+static inline bool cpuinfo_has_x86_avx512vnni(void) {
+  unsigned a, b, c = 0, d;
+  return !lta_cpu_level_is("avx512") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1 << 11);
+}
+static inline bool cpuinfo_has_x86_avx512bw(void) {
+  return (lta_cpu_leaf_7() & lta_cpu_avx512bw) != 0;
+}
+static inline bool cpuinfo_has_x86_avx512dq(void) {
+  return (lta_cpu_leaf_7() & lta_cpu_avx512dq) != 0;
+}
+// XNNPACK takes these with the ones above as its level `avx512skx`, of which we link nothing but what
+// goes with VNNI: a processor without has none of it.
+static inline bool cpuinfo_has_x86_avx512vl(void) {
+  return (lta_cpu_leaf_7() & lta_cpu_avx512vl) && cpuinfo_has_x86_avx512vnni();
+}
+
 #elif defined(__aarch64__)
 
+// The level `dotprod`, where a library has it.
+#if XNN_ENABLE_ARM_DOTPROD
+#include <sys/auxv.h>
+
+// asm/hwcap.h: HWCAP_ASIMDDP, of AT_HWCAP
+static inline bool cpuinfo_has_arm_neon_dot(void) {
+  return !lta_cpu_baseline() && (getauxval(16) & 1 << 20);
+}
+#else
+LTA_CPU_NEVER(arm_neon_dot)
+#endif
 // Of every 64-bit ARM processor; what else there is has no kernels here.
 LTA_CPU_ALWAYS(arm_vfpv3)
 LTA_CPU_ALWAYS(arm_neon)
@@ -148,7 +200,6 @@ LTA_CPU_ALWAYS(arm_neon_v8)
 LTA_CPU_NEVER(arm_fp16_arith)
 LTA_CPU_NEVER(arm_neon_fp16_arith)
 LTA_CPU_NEVER(arm_neon_bf16)
-LTA_CPU_NEVER(arm_neon_dot)
 LTA_CPU_NEVER(arm_i8mm)
 LTA_CPU_NEVER(arm_sve)
 LTA_CPU_NEVER(arm_sve2)

@@ -3,7 +3,8 @@
 //
 // The levels between the baseline and FMA3 are cut: a test of one of them is a constant, and the
 // kernels in its branch have no reference left. The 32-bit ARM target has NEON, so that what is
-// for processors without has none either.
+// for processors without has none either, and nothing of ARMv8's 32-bit mode, whose kernels for
+// 8-bit integers do not compile (neonv8). LTA_WITHOUT_AVX2: the library is without that level.
 #pragma once
 
 #include "xnnpack/hardware-config.h"
@@ -12,6 +13,12 @@
 #define use_x86_ssse3 arch_flags * 0
 #define use_x86_sse4_1 arch_flags * 0
 #define use_x86_avx arch_flags * 0
+#ifdef LTA_WITHOUT_AVX2
+#define use_x86_f16c arch_flags * 0
+#define use_x86_fma3 arch_flags * 0
+#define use_x86_avx2 arch_flags * 0
+#endif
 #elif XNN_ARCH_ARM
 #define use_arm_neon arch_flags * 0 + 1
+#define use_arm_neon_v8 arch_flags * 0
 #endif

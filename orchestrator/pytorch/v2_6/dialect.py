@@ -22,7 +22,7 @@ FLAGS: Final = replace(
         f"$native/{_OVERLAY}",
         *(_MINIZ.get(folder, folder) for folder in OLDER_FLAGS.include),
     ),
-    unexported=frozenset(_MINIZ.values()),
+    unexported=frozenset((f"$native/{_OVERLAY}", *_MINIZ.values())),
     before=(f"{_OVERLAY}/ATen/native/TensorFactories.h", f"{_OVERLAY}/cpuinfo.h"),
 )
 

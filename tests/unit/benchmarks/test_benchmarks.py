@@ -20,7 +20,14 @@ from benchmarks.processes import CommandFailedError, run
 from benchmarks.render import Row, render, rows
 from benchmarks.run_orchestrator import peak_bytes
 from benchmarks.sampling import SampleTooThinError, allocate, every_kth, scale
-from benchmarks.steps import STEPS, called_operators, in_order, tracer_units
+from benchmarks.steps import (
+    STEPS,
+    called_operators,
+    forecast,
+    in_order,
+    seconds,
+    tracer_units,
+)
 from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
 from orchestrator.pytorch.units import UpstreamUnit
 from orchestrator.trace.lock import parse_lock
@@ -191,6 +198,12 @@ class TestSteps:
         with pytest.raises(CommandFailedError):
             tracer_units("nothing of the kind")
 
+    def test_a_forecast_is_read_from_what_a_build_says(self) -> None:
+        said = "160 to run, about 2 min\nclang: note\n160 run in 1 min 50 s\n"
+        assert forecast(said) == {"said_seconds": 120.0, "took_seconds": 110.0}
+        assert forecast("checking for changes\n") is None
+        assert seconds("1 h 20 min") == 4800.0
+
     def test_called_operators_are_those_of_the_traces(self) -> None:
         assert called_operators(ROOT / "apps/camera")["aten::conv2d"] > 0
 
@@ -261,8 +274,9 @@ RESULTS: dict[str, Any] = {
             "measured": {
                 "user_seconds": 500.0,
                 "units_compiled": 150,
-                "stripped_bytes": 1_500_001,
+                "stripped_bytes": 1_300_001,
                 "peak_bytes": 100_000_000,
+                "forecast": {"said_seconds": 120.0, "took_seconds": 180.0},
             }
         },
         "further": {
@@ -275,12 +289,22 @@ RESULTS: dict[str, Any] = {
                         "units_reused": 120,
                         "peak_bytes": 310_000_000,
                     }
-                ]
+                ],
+                "other_runtimes": [
+                    {
+                        "app": "translator",
+                        "runtime": "pytorch_2_6",
+                        "user_seconds": 300.1,
+                        "units_compiled": 180,
+                        "units_reused": 12,
+                        "peak_bytes": 100_000_000,
+                    }
+                ],
             }
         },
         "operator": {
             "measured": {
-                "user_seconds": 25.0,
+                "user_seconds": 12.0,
                 "units_compiled": 4,
                 "verified": "ok",
                 "added_operators": {"aten::hardswish": 8},
@@ -288,20 +312,21 @@ RESULTS: dict[str, Any] = {
             }
         },
         "tracer": {"measured": {"user_seconds": 450.0, "units": 250, "units_of_runtime": 520}},
-        "nothing": {"measured": {"wall_seconds": [0.6, 0.45], "actions_run": 0}},
-        "size": {"measured": {"stripped_bytes": 1_300_000}},
+        "nothing": {"measured": {"wall_seconds": [0.6, 0.09], "actions_run": 0}},
+        "size": {"measured": {"stripped_bytes": 1_000_000}},
         "everywhere": {
             "measured": {
                 "variants": 20,
                 "user_seconds": 2000.0,
                 "peak_bytes": 120_000_000,
                 "operator": [
-                    {"abi": "linux-x86_64", "user_seconds": 14.0},
-                    {"abi": "ios-arm64", "user_seconds": 15.5},
+                    {"abi": "linux-x86_64", "user_seconds": 11.0},
+                    {"abi": "ios-arm64", "user_seconds": 12.5},
                 ],
                 "nothing": [0.9, 1.2],
             }
         },
+        "checkout": {"measured": {"variants": 16, "user_seconds": 60.0, "units_compiled": 0}},
         "latency": {"failed": "error: it broke\n  seen: x"},
     },
 }
@@ -322,22 +347,25 @@ class TestRender:
     def test_rows(self) -> None:
         told = [(one.measured, one.met) for one in rows(RESULTS)]
         assert told == [
-            ("500.0 s: 1/5.0 of 2,500.0 s; 150 units", True),
+            ("500.0 s: 1/5.0 of 2,500.0 s of upstream's; 150 units", False),
             ("101.0 s: 1/24.8 of 2,500.0 s; 30 units compiled, 120 reused", False),
+            ("300.1 s; 180 units compiled, 12 reused", False),
             (
-                "25.0 s: 1/100.0 of 2,500.0 s; 4 units compiled; `aten::hardswish` (8 calls) ran,"
-                " outputs equal the trace's",
+                "12.0 s: 1/208.3 of 2,500.0 s of upstream's; 4 units compiled;"
+                " `aten::hardswish` (8 calls) ran, outputs equal the trace's",
                 True,
             ),
             ("450.0 s; 250 units of 520", True),
-            ("0.45 s (least of 2); 0 actions run", True),
-            ("1,300,000 bytes", True),
-            ("93.5 % of 20,000,000 bytes", True),
-            ("1,500,001 bytes", False),
+            ("120 s; it took 180 s: 1.50", True),
+            ("0.09 s (least of 2); 0 actions run", True),
+            ("1,000,000 bytes", True),
+            ("95.0 % of 20,000,000 bytes", True),
+            ("1,300,001 bytes", False),
             ("failed: error: it broke", None),
             ("20 variants: 2,000.0 s: 1/25.0 of 50,000.0 s", True),
-            ("linux-x86_64 14.0 s, ios-arm64 15.5 s", False),
+            ("linux-x86_64 11.0 s, ios-arm64 12.5 s", False),
             ("0.90 s (least of 2), 20 variants", True),
+            ("16 variants: 60.0 s; 0 units compiled", True),
             ("310 MB (step `further`)", False),
         ]
 
@@ -346,11 +374,11 @@ class TestRender:
         assert wrong.met is False
         assert wrong.measured.endswith("ran, verified: failed")
         assert row(changed("operator", added_operators={}), "one operator").met is False
-        assert row(changed("operator", user_seconds=31.3), "one operator").met is False
+        assert row(changed("operator", user_seconds=12.1), "one operator").met is False
 
     def test_nothing_must_run_nothing(self) -> None:
         assert row(changed("nothing", actions_run=1), "nothing").met is False
-        assert row(changed("nothing", wall_seconds=[0.51]), "nothing").met is False
+        assert row(changed("nothing", wall_seconds=[0.11]), "nothing").met is False
 
     def test_as_many_of_upstreams_variants_are_compared(self) -> None:
         results = changed("everywhere", variants=16)
@@ -377,8 +405,8 @@ class TestRender:
 
     def test_a_measured_library_of_all_operators_comes_before_the_data(self) -> None:
         results = copy.deepcopy(RESULTS)
-        results["steps"]["all-operators"] = {"measured": {"stripped_bytes": 16_000_000}}
-        assert row(results, "the same").measured == "91.9 % of 16,000,000 bytes"
+        results["steps"]["all-operators"] = {"measured": {"stripped_bytes": 12_400_000}}
+        assert row(results, "the same").measured == "91.9 % of 12,400,000 bytes"
         assert row(results, "the same").met is False
 
     def test_what_was_not_measured_is_open(self) -> None:
@@ -389,17 +417,20 @@ class TestRender:
     def test_a_ratio_needs_upstream(self) -> None:
         results = copy.deepcopy(RESULTS)
         del results["steps"]["upstream"]
-        first = row(results, "first variant")
+        first = row(results, "first variant of the first app")
         assert first.measured == "500.0 s; upstream's: not measured; 150 units"
-        assert first.met is None
+        assert first.met is False
 
     def test_the_text(self) -> None:
         text = render(RESULTS)
         assert (
-            "| `camera`, default, stripped shared library | at most 1,500,000 bytes"
-            " | 1,500,001 bytes | **no** |\n"
+            "| `camera`, default, stripped shared library | at most 1,300,000 bytes"
+            " | 1,300,001 bytes | **no** |\n"
         ) in text
         assert "1 of them were compiled in this run" in text
+        assert "**" not in text.partition("| measure |")[0]
+        noted = render({**RESULTS, "note": "Another job ran."})
+        assert ".\n\n**Another job ran.**\n\n| measure |" in noted
         assert "**Fewer than 60: a trial only.**" in text
         assert "| c10 | 67 | 2 | 0.50 | 33.5 |\n" in text
         assert "- `caffe2/t.cc`: 'pthreadpool.h' file not found\n" in text

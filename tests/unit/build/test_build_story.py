@@ -171,7 +171,7 @@ class Verifier:
         patch.setattr(verifying, "verify_library", self._run)
 
     def _run(self, *arguments: Any) -> tuple[VerifyResult, ...]:
-        self.ran.append(arguments[-2])
+        self.ran.append(arguments[5])
         return (VerifyResult("toy", "ok", 1),)
 
 

@@ -70,6 +70,7 @@ run: {emulator: [toy-qemu], sysroot: /nowhere/arm64}
 APP = """\
 models: [{file: weights/toy.ptl}]
 targets: [linux-x86_64, linux-arm64, android-arm64]
+sources: {files: ["src/*.cpp"], include: [own], licence: {expression: MIT, file: COPYING}}
 """
 COMPILER = "#!/bin/sh\necho toy compiler 1\n"
 # says where it finds what it calls
@@ -152,6 +153,9 @@ class Machine:
             ("toolchains/android-arm64.yaml", ANDROID),
             ("apps/toy/app.yaml", APP),
             ("apps/toy/weights/toy.ptl", "model"),
+            ("apps/toy/src/ops.cpp", "// operators"),
+            ("apps/toy/own/deep/ops.h", "// a header"),
+            ("apps/toy/COPYING", "as you like"),
             ("apps/toy/traces/toy.yaml", "lock"),
             ("apps/toy/traces/toy.runs.zst", "runs"),
             ("dist/toy/packages/toy.deb", "package"),
@@ -215,6 +219,9 @@ CHANGES = (
     "+$root/apps/toy/app.yaml",
     "+$root/apps/toy/weights/toy.ptl",
     "-$root/apps/toy/weights/toy.ptl",
+    "+$root/apps/toy/src/ops.cpp",
+    "+$root/apps/toy/own/deep/ops.h",
+    "+$root/apps/toy/COPYING",
     "+$root/apps/toy/traces/toy.yaml",
     "+$root/apps/toy/traces/toy.runs.zst",
     # variables: of the cache's path, of the pins', of the NDK and of the JDK
@@ -275,6 +282,9 @@ def test_a_change_is_noticed(change: str, machine: Machine) -> None:
     [
         ("toolchains/new.yaml", "toolchains/*.y*ml"),
         ("apps/new/app.yaml", "apps/*/app.y*ml"),
+        ("apps/toy/src/more.cpp", "apps/toy/src/*.cpp"),
+        ("apps/toy/src/more.hpp", "apps/toy/src/**/*.hpp"),
+        ("apps/toy/own/more/ops.inc", "apps/toy/own/**/*.inc"),
         # of an ABI that this build did not make: packages join ABIs
         ("dist/toy/linux-arm64/manifest.json", "dist/toy/linux-arm64"),
     ],

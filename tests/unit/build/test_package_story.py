@@ -14,7 +14,11 @@ import pytest
 from golden_files import Golden
 
 from orchestrator.build import package as packaging
-from orchestrator.build.package import OtherCLibraryError, common_fingerprint
+from orchestrator.build.package import (
+    OnePackageError,
+    OtherCLibraryError,
+    common_fingerprint,
+)
 from orchestrator.context import Context
 from orchestrator.deliver.files import (
     RECORD,
@@ -24,6 +28,7 @@ from orchestrator.deliver.files import (
 from orchestrator.deliver.record import claim_packages, drop_packages
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.yaml import PlaceIndex
 from orchestrator.packagers.sums import SUMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
@@ -35,6 +40,7 @@ CASES = toy.ROOT / "tests/failing/packages"
 TARGETS: Mapping[str, tuple[System, Processor, str]] = {
     "linux-x86_64": ("linux", "x86_64", "x86_64-linux-gnu.2.28"),
     "linux-arm64": ("linux", "arm64", "aarch64-linux-gnu.2.28"),
+    "linux-older": ("linux", "x86_64", "x86_64-linux-gnu.2.17"),
     "linux-arm64-musl": ("linux", "arm64", "aarch64-linux-musl"),
     "android-arm64-v8a": ("android", "arm64", "aarch64-linux-android.24"),
     "android-x86_64": ("android", "x86_64", "x86_64-linux-android.24"),
@@ -59,8 +65,8 @@ def toolchain(abi: str) -> ToolchainConfig:
 @pytest.mark.parametrize(
     ("abi", "default", "suitable"),
     [
-        ("linux-x86_64", ("tar", "deb"), ("tar", "deb")),
-        ("linux-arm64-musl", ("tar",), ("tar",)),
+        ("linux-x86_64", ("tar", "deb"), ("tar", "deb", "wheel")),
+        ("linux-arm64-musl", ("tar",), ("tar", "wheel")),
         ("android-arm64-v8a", ("aar",), ("aar", "tar")),
         ("ios-arm64", ("xcframework",), ("xcframework", "tar")),
     ],
@@ -85,6 +91,7 @@ class Workspace:
         app = SimpleNamespace(
             name="toy",
             package_name="toy-libtorch",
+            places=PlaceIndex("apps/toy/app.yaml", None),
             config=SimpleNamespace(targets=targets, packages=None, version="1.2.0", **config),
         )
         self.config = app.config
@@ -162,6 +169,30 @@ def test_each_linux_abi_has_packages_of_its_own(tmp_path: Path, quick: DeliverIn
         "toy-libtorch-dev_1.2.0_amd64.deb",
         "toy-libtorch_1.2.0_amd64.deb",
     ]
+
+
+def test_two_targets_of_one_debian_package(tmp_path: Path, quick: DeliverInputs) -> None:
+    """glibc's versions are two ABIs of ours and one architecture of Debian's."""
+    workspace = Workspace(tmp_path, quick, "linux-x86_64", "linux-older", "linux-arm64")
+    for abi in workspace.config.targets:
+        workspace.deliver(abi)
+    workspace.build("linux-x86_64")
+    deb = workspace.into / "toy-libtorch_1.2.0_amd64.deb"
+    first = deb.read_bytes()
+    with pytest.raises(OnePackageError) as caught:
+        workspace.build("linux-older", "linux-arm64")
+    assert caught.value.render() == (
+        "apps/toy/app.yaml:1:1: error: two targets of toy have one package of kind deb\n"
+        "  expected: a name for each\n"
+        f"  seen:     {deb.name}, for linux-x86_64 and linux-older\n"
+        "  do:       list `packages:` without `deb`, or build one of them as another app"
+    )
+    assert deb.read_bytes() == first
+    # the first one is built again, and then it is no target
+    workspace.build("linux-x86_64")
+    workspace.config.targets = ("linux-older",)
+    workspace.build("linux-older")
+    assert "linux-older" in (workspace.into / RECORD).read_text()
 
 
 def test_a_compiler_for_musl_that_is_given_as_a_command(
@@ -422,14 +453,20 @@ def test_a_rewritten_package_keeps_its_slot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"threads": 2}, {"kernels": "native"}, {"optimize": "size"}, {"name": "other"}]
+    "change",
+    [
+        *({"threads": 2}, {"kernels": "native"}, {"optimize": "size"}, {"name": "other"}),
+        {"config": SimpleNamespace(version="1", deliver_models=True, cpu="auto")},
+        {"config": SimpleNamespace(version="1", deliver_models=False, cpu={"arm64": ("dotprod",)})},
+    ],
 )
 def test_variants_of_another_declaration_are_of_another_state(change: dict[str, object]) -> None:
     session = SimpleNamespace(
         runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native="n")
     )
     app = {"name": "toy", "package_name": "toy", "optimize": "balanced", "threads": 1}
-    app |= {"kernels": "auto", "maven_group": "com.example", "config": SimpleNamespace(version="1")}
+    app |= {"kernels": "auto", "maven_group": "com.example"}
+    app["config"] = SimpleNamespace(version="1", deliver_models=False, cpu="auto")
 
     def state(**given: object) -> str:
         declared = SimpleNamespace(**(app | given))

@@ -6,7 +6,7 @@ The tracer is a function here; the real one runs in tests/integration.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from orchestrator.build import trace as tracing
 from orchestrator.build.trace import IndexIncompleteError, ModelFailedError
+from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import Place
 from orchestrator.models.checks import (
     ExtraArgumentsError,
@@ -22,10 +23,11 @@ from orchestrator.models.checks import (
     Misfit,
     MissingArgumentsError,
 )
+from orchestrator.models.listing import Listing
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.system.process import LOCAL
 from orchestrator.trace.difference import Change
-from orchestrator.trace.lock import read_runs
+from orchestrator.trace.lock import UnfitRecordingError, read_runs
 from orchestrator.values.operators import Arguments
 from orchestrator.values.trace import TraceIdentity
 from orchestrator.verify.verdict import RunnerResult
@@ -39,13 +41,18 @@ MISSING = Misfit("aten::relu", 0, "other", Arguments(1, 1))
 @dataclass(frozen=True)
 class Traced:
     """What is recorded of a model, the places that are not compared, the calls that it could not
-    make, what changed in its lock, and what fresh memory was filled with in each of its runs."""
+    make, what changed in its lock, what fresh memory was filled with in each of its runs, and the
+    code that did not run."""
 
     runs: dict[str, Any]
     places: tuple[str, ...]
     misfits: tuple[str, ...]
     changes: tuple[Change, ...] | None
     fills: tuple[int | None, ...]
+    missing: tuple[str, ...]
+
+
+LISTING = Listing("__torch__.M.forward", ("LOAD", "OP", "RET"))
 
 
 def result(number: int, *operators: str, error: dict[str, Any] | None = None) -> RunnerResult:
@@ -62,7 +69,8 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
         "failed_in": ["aten::linear", "aten::addmm"] if error else [],
     }
     runs = [] if error else [run]
-    return RunnerResult(0, {"runs": runs, "error": error, "trace": recording})
+    recorded = {"trace": recording, "coverage": ["110"]}
+    return RunnerResult(0, {"runs": runs, "error": error, **recorded})
 
 
 @pytest.fixture
@@ -72,7 +80,7 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
     def run(tracer: Tracer, *misfits: Misfit) -> Traced:
         fills: list[int | None] = []
 
-        def fake(*_: object, fill: int | None, runner: object) -> RunnerResult:
+        def fake(*_: object, recorded: None, fill: int | None, runner: object) -> RunnerResult:
             assert runner is LOCAL
             fills.append(fill)
             return tracer(len(fills) - 1)
@@ -82,17 +90,20 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
         app = SimpleNamespace(
             name="a",
             folder=tmp_path,
+            place=Place("apps/a/app.yaml"),
             config=SimpleNamespace(models=[model]),
-            model_path=lambda _: tmp_path / "m.ptl",
         )
         session = SimpleNamespace(
             say=lambda _: None,
+            shipped=lambda *_: Shipped(tmp_path / "m.ptl", tmp_path / "m.ptl"),
             context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
             runtime=SimpleNamespace(
                 version=load_version("1.13.1"), index=SimpleNamespace(units=())
             ),
             trace_identity=lambda *_: TraceIdentity("a" * 64, "b" * 64, "bundled", (), "c" * 16),
             misfits=lambda *_: misfits,
+            runtime_names={"b" * 64: "stable"},
+            listings=lambda *_: (LISTING,),
         )
         (one,) = tracing._trace_models(
             session,  # type: ignore[arg-type]
@@ -101,7 +112,8 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
             True,
         )
         runs = read_runs(tmp_path, one.trace, tmp_path)
-        return Traced(runs, one.uncompared, one.misfits, one.changes, tuple(fills))
+        missing = tuple(text for method in one.methods for text in method.missing)
+        return Traced(runs, one.uncompared, one.misfits, one.changes, tuple(fills), missing)
 
     return run
 
@@ -116,13 +128,35 @@ def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace
     assert seen.runs.keys() == {"runs", "error"}
 
 
+def test_what_did_not_run_is_told_and_kept_in_the_lock(traced: Trace, tmp_path: Path) -> None:
+    assert traced(lambda _: result(3, "aten::relu")).missing == ("instructions 2",)
+    assert (
+        "  __torch__.M.forward:\n    instructions: 3\n    ways: 0\n    unrun: '2'\n"
+        in (tmp_path / "traces/m.yaml").read_text()
+    )
+
+
+@pytest.mark.parametrize("recorded", [None, ["11"], ["111", "1"], [3], "111"])
+def test_what_is_not_of_the_models_instructions_is_refused(
+    traced: Trace, recorded: object, tmp_path: Path
+) -> None:
+    def tracer(_: int) -> RunnerResult:
+        done = result(3, "aten::relu")
+        assert done.result is not None
+        return replace(done, result={**done.result, "coverage": recorded})
+
+    with pytest.raises(UnfitRecordingError, match="what was recorded of m does not fit the model"):
+        traced(tracer)
+    assert not (tmp_path / "traces").exists()
+
+
 def test_what_changed_in_the_lock_is_told(traced: Trace) -> None:
     """Nothing of a first trace, and nothing where the model was traced again as it is."""
     assert traced(lambda _: result(3, "aten::relu")).changes is None
     assert traced(lambda _: result(3, "aten::relu")).changes == ()
     assert traced(lambda _: result(4, "aten::neg")).changes == (
         Change("operators", ("aten::neg",), ("aten::relu",)),
-        Change("outputs"),
+        Change("outputs", detail="beyond the tolerance: forward[0] output: 3 -> 4"),
         Change("root operators"),
         Change("calls"),
     )

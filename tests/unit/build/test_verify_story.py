@@ -1,14 +1,21 @@
-"""Verifying what was delivered: with how many threads."""
+"""Verifying what was delivered: with how many threads, and which files."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from orchestrator.build.verify import verified_threads
+from orchestrator.build import verify as story
+from orchestrator.build.verify import verified_threads, verify_library
+from orchestrator.canonical.lock import Shipped
+from orchestrator.libraries.declared import load_library
+from orchestrator.libraries.levels import levels_of
 from orchestrator.values.config import CORES
+from orchestrator.verify.verdict import RunnerResult
 
 
 @pytest.mark.parametrize(
@@ -29,3 +36,81 @@ def test_the_threads_that_models_are_verified_with(
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
     app = SimpleNamespace(threads=declared)
     assert verified_threads(app) == verified  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("given", "status"), [(1, "ok"), (2, "failed")])
+def test_the_delivered_file_is_run_besides_the_original(
+    given: int, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`given`: what the delivered file's run gives, where 1 was recorded."""
+
+    def runs(output: int) -> dict[str, Any]:
+        run = {"method": "forward", "index": 0, "output": {"int": output}, "error": None}
+        return {"runs": [run], "error": None}
+
+    original, delivered = Path("app/net.ptl"), Path("dist/share/app/models/net.ptl")
+    ran = list[Path]()
+
+    def run_model(argv: object, file: Path, *_: object, **how: object) -> RunnerResult:
+        ran.append(file)
+        return RunnerResult(0, runs(given if file == delivered else 1))
+
+    monkeypatch.setattr(story, "run_model", run_model)
+    monkeypatch.setattr(story, "read_runs", lambda *_: runs(1))
+    session: Any = SimpleNamespace(
+        running=lambda abi: SimpleNamespace(prefix=()),
+        context=SimpleNamespace(env={}, root=Path(), runner=None),
+        shipped=lambda app, model: Shipped(original, original),
+    )
+    config = SimpleNamespace(models=(SimpleNamespace(name="net"),))
+    app: Any = SimpleNamespace(threads=1, folder=Path("app"), config=config)
+    trace: Any = object()
+    library = (Path("driver"), Path("lib/libapp_torch.so"), ())
+    (result,) = verify_library(session, app, "abi", [trace], *library, {"net": delivered})
+    assert ran == [original, delivered]
+    assert result.status == status
+    (without,) = verify_library(session, app, "abi", [trace], *library, {})
+    assert (without.status, ran[2:]) == ("ok", [original])
+
+
+VNNI = ("avx2", "avxvnni", "avx512vnni")
+
+
+@pytest.mark.parametrize(
+    ("has", "levels", "forced", "lacking"),
+    [
+        # what runs without being told is at the highest level
+        ("avx2 fma f16c", ("avx2",), ("baseline",), ()),
+        ("avx2 fma f16c avx_vnni", VNNI, ("baseline", "avx2"), ("avx512vnni",)),
+        ("avx2 fma f16c", VNNI, ("baseline",), ("avxvnni", "avx512vnni")),
+        ("sse2", ("avx2",), ("baseline",), ("avx2",)),
+        ("avx2 fma f16c", (), (), ()),
+    ],
+)
+def test_every_level_is_run_that_the_processor_has(
+    has: str,
+    levels: tuple[str, ...],
+    forced: tuple[str, ...],
+    lacking: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(story, "processor_instructions", lambda: frozenset(has.split()))
+    assert _runnable(levels) == (forced, lacking)
+
+
+def _runnable(
+    levels: tuple[str, ...], *prefix: str, **env: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    known = levels_of(load_library(), "x86_64", "linux")
+    session: Any = SimpleNamespace(
+        running=lambda abi: SimpleNamespace(prefix=prefix),
+        context=SimpleNamespace(env=env),
+        of=lambda app: SimpleNamespace(cpu_levels=lambda abi: known),
+    )
+    app: Any = SimpleNamespace(name="app")
+    return story._runnable(session, app, "abi", levels)
+
+
+def test_an_emulator_has_every_level_unless_it_is_told_which_processor_to_be() -> None:
+    assert _runnable(VNNI, "qemu") == (("baseline", "avx2", "avxvnni"), ())
+    assert _runnable(VNNI, "qemu", QEMU_CPU="cortex-a53") == (("baseline",), VNNI)

@@ -181,7 +181,7 @@ def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Pat
         generate_registrations([REQUEST], toy(tree), tree, cache, os.environ)
     assert caught.value.render() == (
         "error: torchgen failed to write the registrations\n"
-        "  do:       orchestrator fetch --verify checks the source tree\n"
+        "  do:       ./orchestrate fetch --verify checks the source tree\n"
         "  | no native_functions.yaml"
     )
     assert files(cache) == []

@@ -146,12 +146,12 @@ def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["--prune", "--max", "much"],
             "error: argument --max: `much` is not a size such as 5GB or 500MiB\n"
-            "  do:       see `orchestrator cache --help`\n",
+            "  do:       see `./orchestrate cache --help`\n",
         ),
         (
             ["--prune", "--unused", "30"],
             "error: argument --unused: `30` is not an age such as 12h, 30d or 2w\n"
-            "  do:       see `orchestrator cache --help`\n",
+            "  do:       see `./orchestrate cache --help`\n",
         ),
     ],
 )

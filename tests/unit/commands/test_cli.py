@@ -86,7 +86,7 @@ def test_each_verb_has_help_with_an_example(name: str, capsys: pytest.CaptureFix
     assert name == module.NAME
     assert cli.main([name, "--help"], env={}) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"usage: orchestrator {name} ")
+    assert out.startswith(f"usage: ./orchestrate {name} ")
     assert module.HELP in out
     assert f"\nexample:\n  ./orchestrate {name}" in out
 
@@ -136,17 +136,17 @@ def test_options_go_before_or_after_the_verb(
             ["zzzz"],
             "error: unknown verb `zzzz`\n"
             f"  expected: {', '.join(sorted((*COMMANDS, 'help')))}\n"
-            "  do:       see `orchestrator --help`\n",
+            "  do:       see `./orchestrate --help`\n",
         ),
         (
             ["clean", "--cach"],
             "error: unrecognized arguments: --cach\n"
-            "  do:       did you mean `--cache`? see `orchestrator clean --help`\n",
+            "  do:       did you mean `--cache`? see `./orchestrate clean --help`\n",
         ),
-        (["--quiet"], "error: no verb given\n  do:       see `orchestrator --help`\n"),
+        (["--quiet"], "error: no verb given\n  do:       see `./orchestrate --help`\n"),
         (
             ["--nope"],
-            "error: unrecognized arguments: --nope\n  do:       see `orchestrator --help`\n",
+            "error: unrecognized arguments: --nope\n  do:       see `./orchestrate --help`\n",
         ),
     ],
 )
@@ -448,7 +448,7 @@ def test_usage_errors_are_answers_too(workspace: Path, capsys: pytest.CaptureFix
     told = json.loads(capsys.readouterr().out)["error"]
     assert (told["code"], told["hint"]) == (
         "USAGE",
-        "did you mean `--json`? see `orchestrator build --help`",
+        "did you mean `--json`? see `./orchestrate build --help`",
     )
 
 

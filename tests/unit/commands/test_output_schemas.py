@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from test_load import good_workspace
+from test_report_canonical import CAMERA, LARGER
 from test_report_plan import toy
 from test_table import PACKAGES, REPORT
 
@@ -21,13 +22,16 @@ from orchestrator.build.explain import Answer
 from orchestrator.build.keep_going import failed_row
 from orchestrator.build.trace import TracedApp, TracedModel
 from orchestrator.ci.jobs import Job, Matrix
-from orchestrator.commands import COMMANDS, verify, why
+from orchestrator.commands import COMMANDS, coverage, verify, why
 from orchestrator.commands import explain as explain_command
 from orchestrator.commands import trace as trace_command
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.report.canonical import to_json
+from orchestrator.report.coverage import ModelCoverage
 from orchestrator.report.explanation import Difference, Explanation
 from orchestrator.report.table import BuildReport
 from orchestrator.trace.difference import Change
+from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.verdict import Failure, VerifyResult
@@ -85,6 +89,10 @@ def test_a_failed_variant_tells_the_numbers_that_are_known() -> None:
     (told,) = json.loads(BuildReport((row,)).to_json())["variants"]
     assert told["stripped_bytes"] == 7
     assert told["error"]["facts"] == {"stripped_bytes": 7}
+
+
+def test_canonical_models() -> None:
+    assert faults("canonical", to_json([CAMERA, LARGER])) == []
 
 
 def test_a_plan_and_a_matrix() -> None:
@@ -180,8 +188,9 @@ def test_what_trace_prints(
 ) -> None:
     trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), ("x::y",), {}, {})
     app: Any = SimpleNamespace(name="camera")
-    changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs"))
-    first = TracedModel(trace, None, ("forward[0] output",), ())
+    changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs", detail="a\n"))
+    methods = (MethodCoverage("forward", CoverageSum(40, 4, 4, 1), ("net.py:3-5",)),)
+    first = TracedModel(trace, None, ("forward[0] output",), (), methods)
     traced = TracedApp(app, (first, replace(first, changes=changes)), 12, 3)
     monkeypatch.setattr(trace_command, "Session", _Session)
     monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
@@ -192,18 +201,83 @@ def test_what_trace_prints(
     first, again = json.loads(out)["apps"][0]["models"]
     assert (first["never_ran"], first["changes"]) == (["x::y"], None)
     assert again["changes"] == [
-        {"part": "hot tags", "added": ["a", "b"], "removed": ["c"]},
-        {"part": "outputs", "added": [], "removed": []},
+        {"part": "hot tags", "added": ["a", "b"], "removed": ["c"], "detail": ""},
+        {"part": "outputs", "added": [], "removed": [], "detail": "a\n"},
     ]
+    assert first["coverage"]["percent"] == 88
     assert run(workspace, "trace") == 0
-    assert capsys.readouterr().out == (
+    printed = capsys.readouterr().out
+    assert printed == (
         "//apps/camera: tracer of 12 units, 3 compiled\n"
         "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
+        "    its inputs ran 88 % of its code: 4 instructions and 1 ways out of branches are left"
+        " (orchestrate coverage)\n"
         "    compared by kind and shape only: forward[0] output\n"
         "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
+        "    its inputs ran 88 % of its code: 4 instructions and 1 ways out of branches are left"
+        " (orchestrate coverage)\n"
         "    compared by kind and shape only: forward[0] output\n"
-        "    changed in the lock: hot tags +a +b -c; outputs\n"
+        "    changed in the lock: hot tags +a +b -c; outputs (a\\n)\n"
     )
+    assert run(workspace, "trace", "--require-coverage=88") == 0
+    capsys.readouterr()
+    # what was traced is told first
+    assert run(workspace, "trace", "--require-coverage") == 1
+    captured = capsys.readouterr()
+    assert captured.out == printed
+    assert captured.err == (
+        "error: the inputs of models leave code unrun\n"
+        "  expected: 100 % of the instructions and of the ways out of branches\n"
+        "  seen:     camera/m 88 %, camera/m 88 %\n"
+        "  do:       add inputs that run what is missing, or take it out of the models\n"
+    )
+
+
+COVERED = (
+    ModelCoverage(
+        "camera",
+        "m",
+        (
+            MethodCoverage("forward", CoverageSum(40, 4, 4, 1), ("net.py:3-5", "if at net.py:9")),
+            MethodCoverage("suggest", CoverageSum(9, 0, 2, 0), ()),
+        ),
+    ),
+    ModelCoverage("camera", "old", None),
+)
+
+
+def test_what_coverage_prints(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage, "Session", _Session)
+    monkeypatch.setattr(coverage, "covered", lambda *_: iter(COVERED))
+    assert run(workspace, "coverage", "--json") == 0
+    out = capsys.readouterr().out
+    assert faults("coverage", out) == []
+    model, old = json.loads(out)["models"]
+    assert (model["coverage"]["percent"], old["coverage"]) == (90, None)
+    assert run(workspace, "coverage") == 0
+    assert capsys.readouterr().out == (
+        "model       method   instructions  unrun  ways  untaken  cover  missing\n"
+        "camera/m    forward            40      4     4        1    88%  net.py:3-5; if at"
+        " net.py:9\n"
+        "camera/m    suggest             9      0     2        0   100%\n"
+        "camera/old                                                   -  not recorded: trace it"
+        " again\n"
+        "total                          49      4     6        1    90%\n"
+    )
+    assert run(workspace, "coverage", "--require", "90") == 1
+    assert capsys.readouterr().err == (
+        "error: the inputs of //apps/camera old leave code unrun\n"
+        "  expected: 90 % of the instructions and of the ways out of branches\n"
+        "  seen:     camera/old not recorded\n"
+        "  do:       trace the models again\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["101", "-1", "x", "//apps/camera", "9999"])
+def test_what_is_no_percentage(text: str, workspace: Path) -> None:
+    assert run(workspace, "coverage", f"--require={text}") == 1
 
 
 @pytest.mark.parametrize("lines", [(), ("m: it ran once",)])

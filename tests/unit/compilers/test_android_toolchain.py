@@ -237,7 +237,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
     entry = replace(_compile(tools.abi, "entry"), source="$cache/../entry.cpp")
     objects: Any = SimpleNamespace(
         plan=SimpleNamespace(
-            spec=SimpleNamespace(abi=tools.abi, system="android", lto=False),
+            spec=SimpleNamespace(abi=tools.abi, system="android", lto=False, extensible=False),
             whole=(),
             by_need=(),
         ),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from elf_objects import Symbol, elf_object
 
 from orchestrator.compilers.relink import (
+    exported_name,
     known_texts,
     linker_words,
+    more_exports,
     parted,
     without_compiler_rt,
     words_of,
@@ -74,3 +79,26 @@ def test_compiler_rt_is_left_out_where_the_linker_misses_what_is_not_defined() -
     assert without_compiler_rt(words[:-1]) is None
     for wanted in ("-shared", "-z", "defs"):
         assert without_compiler_rt([word for word in words if word != wanted]) is None
+
+
+def test_more_is_exported_of_what_the_library_has(tmp_path: Path) -> None:
+    script, library, archive = (tmp_path / name for name in ("x.map", "lib.so", "libc++.a"))
+    script.write_text("/* extensible: toy */\n/*\nkept\ndropped\n*/\n{ global: l_*; local: *; };\n")
+    library.write_bytes(
+        elf_object([Symbol("kept", bind=0), Symbol("of_cxx"), Symbol("own"), Symbol("x", 0)], 3)
+    )
+    table = (2).to_bytes(4, "big") + bytes(8) + b"of_cxx\0not_there\0"
+    head = f"{'/':<16}{0:<12}{0:<6}{0:<6}{0:<8}{len(table):<10}`\n".encode()
+    archive.write_bytes(b"!<arch>\n" + head + table)
+    words = ["ld.lld", "-o", str(library), "-version-script", str(script), str(archive)]
+    assert more_exports(words) == [
+        f"--defsym={exported_name('toy', name)}={name}" for name in ("kept", "of_cxx")
+    ]
+    script.write_text("{ global: lta_*; local: *; };\n")
+    assert more_exports(words) == []
+    assert more_exports(["ld.lld", "-o", str(library)]) == []
+
+
+def test_two_apps_export_a_symbol_by_two_names() -> None:
+    assert exported_name("camera", "x") == "l_tjvpcsy"
+    assert exported_name("scanner", "x") != exported_name("camera", "x")

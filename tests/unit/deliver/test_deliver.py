@@ -95,10 +95,13 @@ def test_manifest_tells_the_truth_and_round_trips(quick: DeliverInputs, tmp_path
         assert fact.bytes == (done.folder / path).stat().st_size
     seen = json.loads((done.folder / "manifest.json").read_text())
     assert seen["selection"] == {
+        "backends": [],
         "build_features": [],
         "custom_classes": [],
         "kernel_dtypes": {"add_kernel": ["Float", "Long"]},
         "operators": ["aten::add.Tensor", "aten::mul.Tensor"],
+        "resolved_operators": None,
+        "root_operators": None,
     }
     assert seen["library"]["symbols"] == "symbols/libtoy_torch.so.debug"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from core_toy import compile_text
+from core_toy import ROOT, compile_text
 from real_units import RealUnits
 
 from orchestrator.build.prepare import shipped_index
@@ -18,10 +18,17 @@ from orchestrator.index.entry import (
 )
 from orchestrator.index.model import aliases
 from orchestrator.index.objects import ObjectUnreadableError
+from orchestrator.load.workspace import load_config
 from orchestrator.plan.planner import entry_nodes
-from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import dialect_of
 
-VERSION, TREE = "1.13.1", "42a09df2978757e63e31e81ada962490830aed222d427d1a20629a7756b141ce"
+PINS = load_config(ROOT)[0].pins
+every_dialect = pytest.mark.parametrize(
+    ("dialect", "tree"),
+    [(dialect_of(pin.pytorch), pin.tree) for pin in PINS.values()],
+    ids=PINS,
+)
 
 
 def test_undefined_symbols_are_those_that_no_object_defines(tmp_path: Path) -> None:
@@ -50,19 +57,21 @@ def test_the_exact_text() -> None:
     )
 
 
-def test_the_shipped_file_is_what_we_write() -> None:
-    entry = load_entry(DIALECT)
-    assert entry_text(entry) == DIALECT.entry.read_text()
+@every_dialect
+def test_the_shipped_file_is_what_we_write(dialect: Dialect, tree: str) -> None:
+    entry = load_entry(dialect)
+    assert entry_text(entry) == dialect.entry.read_text()
     assert not entry.library & entry.tracer
 
 
-def test_the_shipped_symbols_are_the_runtimes() -> None:
-    index, entry = shipped_index(DIALECT, TREE), load_entry(DIALECT)
+@every_dialect
+def test_the_shipped_symbols_are_the_runtimes(dialect: Dialect, tree: str) -> None:
+    index, entry = shipped_index(dialect, tree), load_entry(dialect)
     known = {alias for name in index.names for alias in aliases(name.split("@", 1)[0])}
     # the rest is libc's and libc++'s
     own = {symbol for symbol in entry.library | entry.tracer if symbol in known}
     assert {s for s in entry.library if "_load_for_mobile" in s} & own
-    assert len(entry_nodes(index, entry.library, DIALECT.symbols)) >= 20
+    assert len(entry_nodes(index, entry.library, dialect.symbols)) >= 20
     strange = {
         symbol
         for symbol in (entry.library | entry.tracer) - own
@@ -73,13 +82,15 @@ def test_the_shipped_symbols_are_the_runtimes() -> None:
 
 
 @pytest.mark.real
-def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runtime", PINS)
+def test_the_shipped_symbols_are_those_of_the_sources(runtime: str, tmp_path: Path) -> None:
     """Run `orchestrator runtime index` where this fails: the native sources have changed."""
-    real = RealUnits(tmp_path)
+    real = RealUnits(tmp_path, runtime)
+    dialect = real.session.runtime.dialect
     library = undefined_symbols(list(real.native(LIBRARY_SOURCES, "release").values()))
     tracer = undefined_symbols(list(real.native(TRACER_SOURCES, "tracer").values()))
-    shipped = load_entry(DIALECT)
-    index = shipped_index(DIALECT, TREE)
+    shipped = load_entry(dialect)
+    index = shipped_index(dialect, PINS[runtime].tree)
     known = {name.split("@", 1)[0] for name in index.names}
     # symbols of libc and libc++ lead nowhere in the index: inlining may change them
     assert library & known == shipped.library & known

@@ -6,10 +6,12 @@ maintainer runs `orchestrator runtime index`.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from core_toy import ROOT
 from real_units import RealUnits
 
 from orchestrator.compilers.resolve import compiler_environment
@@ -17,8 +19,8 @@ from orchestrator.index.attribution import build_index
 from orchestrator.index.mentions import mentions_of
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.index.objects import read_object
+from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.variant import index_unit
-from orchestrator.pytorch.v1_13.dialect import DIALECT
 
 pytestmark = pytest.mark.real
 
@@ -37,9 +39,9 @@ PREPROCESSED = (
 )
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> RealUnits:
-    return RealUnits(tmp_path_factory.mktemp("state"))
+@pytest.fixture(scope="module", params=sorted(load_workspace(ROOT, os.environ).config.pins))
+def real(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> RealUnits:
+    return RealUnits(tmp_path_factory.mktemp("state"), request.param)
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +51,11 @@ def objects(real: RealUnits) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def fresh(real: RealUnits, objects: dict[str, Path]) -> RuntimeIndex:
-    tags = {unit.path: unit.tags for unit in real.session.runtime.index.units}
+    runtime = real.session.runtime
+    tags = {unit.path: unit.tags for unit in runtime.index.units}
     units = [UnitFacts(path, 0.0, tags=tags[path]) for path in SAMPLE]
-    return build_index(
-        "1.13.1", real.session.runtime.fetched.digest, units, objects, DIALECT.symbols
-    )
+    dialect = runtime.dialect
+    return build_index(dialect.version, runtime.fetched.digest, units, objects, dialect.symbols)
 
 
 def nodes_of(index: RuntimeIndex, path: str) -> dict[str, int]:

@@ -99,7 +99,7 @@ def refused(data: bytes | None, folder: Path) -> str:
     assert lines[:2] + lines[3:] == [
         "error: the runtime index toy.index.zst cannot be read",
         "  expected: an index of format 2",
-        "  do:       run: orchestrator runtime index",
+        "  do:       run: ./orchestrate runtime index",
     ]
     return lines[2].removeprefix("  seen:     ")
 
@@ -170,7 +170,7 @@ def test_the_shipped_index_is_of_the_pinned_tree() -> None:
         "error: the runtime index of PyTorch 1.13.1 was made from another source tree\n"
         f"  expected: {'0' * 64}\n"
         f"  seen:     {TREE}\n"
-        "  do:       run: orchestrator runtime index"
+        "  do:       run: ./orchestrate runtime index"
     )
 
 

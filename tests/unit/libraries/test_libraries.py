@@ -31,6 +31,7 @@ from orchestrator.libraries.features import (
 )
 from orchestrator.libraries.index import (
     LibraryIndex,
+    LibraryNeeds,
     LibraryUnlinkableError,
     library_index_path,
     load_library_index,
@@ -38,7 +39,7 @@ from orchestrator.libraries.index import (
 from orchestrator.libraries.units import kernel_list, library_units
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import kernel_compiles
-from orchestrator.plan.libraries import library_compiles, library_facts
+from orchestrator.plan.libraries import level_flags, library_compiles, library_facts
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config import KernelPart, Processor
 
@@ -61,6 +62,13 @@ WANTED = CONVOLUTION | {
     "xnn_init_f32_gemm_config",
     "xnn_init_f32_dwconv_config",
 }
+INT8 = frozenset(
+    f"xnn_{what}_{layer}_qs8_qc8w"
+    for what in ("create", "reshape", "setup")
+    for layer in ("convolution2d_nhwc", "fully_connected_nc")
+)
+# In the names of units that are for a level which is not every library's.
+OTHER_LEVELS = ("avx512", "avxvnni", "avx256vnni", "neondot")
 LISTS = {
     "scalar": ["src/f32-gemm/gen/scalar.c"],
     "sse": ["src/f32-gemm/gen/sse.c", "src/f32-gemm/gen/sse-2.c"],
@@ -69,6 +77,14 @@ LISTS = {
 
 def shipped(processor: Processor) -> LibraryIndex:
     return LibraryIndex(load_index(library_index_path("xnnpack", processor)))
+
+
+def usual_needs(processor: Processor, symbols: frozenset[str]) -> LibraryNeeds:
+    """What symbols need in a library that has the levels of every library."""
+    index = shipped(processor)
+    units = (unit.path for unit in index.index.units)
+    others = {unit for unit in units if any(level in unit for level in OTHER_LEVELS)}
+    return index.needs(symbols, others)
 
 
 def small_library(folder: Path) -> tuple[LibraryData, dict[str, Path]]:
@@ -107,8 +123,8 @@ def small_library(folder: Path) -> tuple[LibraryData, dict[str, Path]]:
 
 
 def test_the_data() -> None:
-    pins = load_workspace(ROOT, {}).config.pins["default"].libraries
-    assert set(DATA.trees) == set(pins)
+    for pin in load_workspace(ROOT, {}).config.pins.values():
+        assert set(DATA.trees) == set(pin.libraries)
     assert set(DATA.kernels) == set(DATA.indexed) == set(PROCESSORS)
     assert all((NATIVE / header).is_file() for header in DATA.headers)
     assert {rule.tree for rule in DATA.licences} == set(DATA.trees)
@@ -155,21 +171,36 @@ def test_a_shipped_index(processor: Processor) -> None:
     path = library_index_path("xnnpack", processor)
     assert path.stat().st_size < 150_000
     index = shipped(processor)
-    needs = index.needs(WANTED)
+    needs = usual_needs(processor, WANTED)
     assert "pthreadpool/src/shim.c" in needs.units
     assert 30 <= len(needs.units) <= 80
     assert 20_000 < needs.bytes < 120_000
     assert not any("/qs8-" in unit or "/qu8-" in unit for unit in needs.units)
-    assert set(index.needs(CONVOLUTION).units) <= set(needs.units)
+    assert set(usual_needs(processor, CONVOLUTION).units) <= set(needs.units)
     assert index.needs(()) == type(needs)((), 0)
 
 
 def test_levels_that_are_cut() -> None:
-    units = shipped("x86_64").needs(WANTED).units
+    units = usual_needs("x86_64", WANTED).units
     assert any("fma3" in unit for unit in units)
     assert any("-sse-" in unit for unit in units)
     left = [unit for unit in units if "avx512" in unit or "sse41" in unit or "ssse3" in unit]
     assert left == []
+
+
+@pytest.mark.parametrize(
+    ("processor", "levels"),
+    [("x86_64", ("avxvnni", "avx512vnni", "avx512skx")), ("arm64", ("neondot",))],
+)
+def test_levels_of_int8_layers(processor: Processor, levels: tuple[str, ...]) -> None:
+    """They are in the index, for int8 alone, and cost what an app without them does not pay."""
+    every, usual = shipped(processor).needs(INT8), usual_needs(processor, INT8)
+    for level in levels:
+        assert any(level in unit for unit in every.units)
+        assert not any(level in unit for unit in usual.units)
+    assert 2_000 < every.bytes - usual.bytes < 30_000
+    floats = shipped(processor).needs(WANTED).units
+    assert not any(level in unit for unit in floats for level in levels)
 
 
 def test_what_no_unit_defines() -> None:
@@ -181,7 +212,7 @@ def test_what_no_unit_defines() -> None:
 def test_an_index_of_other_sources() -> None:
     with pytest.raises(IndexUnreadableError) as caught:
         load_library_index("xnnpack", "arm64", "another")
-    assert caught.value.hint == "run: orchestrator library index --processor arm64"
+    assert caught.value.hint == "run: ./orchestrate library index --processor arm64"
 
 
 @pytest.mark.real
@@ -292,9 +323,12 @@ def test_a_closure_misses_nothing(tmp_path: Path, processor: Processor) -> None:
     spec = replace(real.spec("release"), abi=library.data.indexed[processor])
     toolchain = real.session.toolchain(spec.abi)
     spec = replace(spec, toolchain=toolchain.identity, compile_flags=toolchain.compile_flags)
-    needed = shipped(processor).needs(WANTED).units
-    made = real.made(library_compiles(library.facts, spec, [units[unit] for unit in needed]))
-    missing = Live(made).undefined(frozenset(WANTED))
+    wanted = WANTED | INT8
+    needed = [units[unit] for unit in shipped(processor).needs(wanted).units]
+    levels = library.data.levels.get(processor, ())
+    flags = level_flags("xnnpack", levels, [level.name for level in levels])
+    made = real.made(library_compiles(library.facts, spec, needed, flags))
+    missing = Live(made).undefined(wanted)
     # the rest is libc's, and the compiler's own library's
     assert {symbol for symbol in missing if symbol.startswith(("xnn_", "pthreadpool_"))} == set()
     assert all(
@@ -304,9 +338,10 @@ def test_a_closure_misses_nothing(tmp_path: Path, processor: Processor) -> None:
 
 
 @pytest.mark.real
-def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(load_workspace(ROOT, {}).config.pins))
+def test_the_shipped_symbols_are_those_of_the_sources(name: str, tmp_path: Path) -> None:
     """Run `orchestrator library kernels` where this fails: native/kernels has changed."""
-    real = RealUnits(tmp_path)
+    real = RealUnits(tmp_path, name)
     runtime, library = real.session.runtime, real.session.library
     assert library is not None
     index = library.index(real.session.workspace.toolchains[real.session.host].config.processor)
@@ -318,6 +353,6 @@ def test_the_shipped_symbols_are_those_of_the_sources(tmp_path: Path) -> None:
             runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
         )
         undefined = undefined_symbols(list(real.made(compiles).values()))
-        entry = load_entries(DIALECT)[feature.name]
+        entry = load_entries(runtime.dialect)[feature.name]
         assert undefined & index.symbols == entry.library
         assert undefined & known == entry.runtime

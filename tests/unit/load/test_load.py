@@ -218,7 +218,7 @@ def test_apps_are_sorted_and_other_folders_are_not_apps(root: Path) -> None:
 def test_this_repository_loads() -> None:
     workspace = load_workspace(ROOT, {"HOME": "/home/me"})
     assert "linux-x86_64" in workspace.toolchains
-    assert workspace.config.pins["default"].pytorch == "1.13.1"
+    assert {pin.pytorch for pin in workspace.config.pins.values()} == {"1.13.1", "2.6.0"}
 
 
 def test_at_most_ten_errors_are_shown(root: Path) -> None:

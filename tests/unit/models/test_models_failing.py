@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from golden_files import Golden
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.models.checks import (
+    OwnClassError,
     check_classes,
     check_lapack,
     check_operators,
+    check_own_classes,
     check_packings,
     misfits,
     require_arguments,
@@ -92,3 +95,23 @@ def test_a_bad_model_is_refused(case: str, golden: Golden) -> None:
         examine(CASES / case / "model.ptl")
     assert type(caught.value).__name__ == CLASSES[case]
     golden(CASES / case / "expected.txt", caught.value.render() + "\n")
+
+
+def test_objects_of_an_own_class_are_refused() -> None:
+    """Until they are supported; other classes are not this check's."""
+    info = replace(
+        read_model(CASES / "foreign_operator/model.ptl", DIALECT.models, name="model.ptl"),
+        custom_classes=("__torch__.torch.classes.ink.Brush",),
+    )
+    check_own_classes(info, {"ink.Pen"}, "apps/inker/app.yaml")
+    with pytest.raises(OwnClassError) as caught:
+        check_own_classes(info, {"ink.Brush"}, "apps/inker/app.yaml")
+    assert caught.value.render() == (
+        "model.ptl: error: this model holds objects of a class of its app's own, which is not"
+        " supported\n"
+        "  expected: operators of the app's own alone: those under `sources:` in"
+        " apps/inker/app.yaml\n"
+        "  seen:     ink.Brush\n"
+        "  do:       hold what such an object is made of, numbers and tensors, and pass it to an"
+        " operator of the app"
+    )

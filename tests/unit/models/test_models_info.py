@@ -90,7 +90,10 @@ def test_equal_by_content_not_by_place(tmp_path: Path) -> None:
     assert read_model(copy, DIALECT.models) == read_model(GOOD / "small.ptl", DIALECT.models)
 
 
-@pytest.mark.parametrize("app", ["assistant", "camera", "keyboard", "reader", "scanner"])
+@pytest.mark.parametrize(
+    "app",
+    ["assistant", "camera", "inker", "keyboard", "listener", "reader", "scanner", "translator"],
+)
 def test_the_committed_models_are_small(app: str) -> None:
     models = sorted((APPS / app / "models").glob("*.ptl"))
     assert models

@@ -246,6 +246,26 @@ def test_names_are_known_before_packing(variants: list[DeliverInputs], tmp_path:
     assert aar.names(manifests) == tuple(path.name for path in packed(variants, tmp_path))
 
 
+def test_delivered_models_are_assets(variants: list[DeliverInputs], tmp_path: Path) -> None:
+    """Once for all ABIs, and of the artifact that apps run."""
+    (model,) = variants[0].models
+    delivered = model.model_copy(update={"delivered": "share/toy/models/toy.ptl"})
+    with_model = [
+        replace(variant, models=(delivered,), model_files={"toy": b"a model"})
+        for variant in variants
+    ]
+    main, _, _, maven = packed(with_model, tmp_path)
+    path = "assets/toy_libtorch/models/toy.ptl"
+    assert members(main)[path] == b"a model"
+    assert (
+        'open("toy_libtorch/models/toy.ptl")'
+        in members(main)["META-INF/toy_libtorch/README.md"].decode()
+    )
+    having = {file.name for file in maven.rglob("*.aar") if path in members(file)}
+    assert len(having) == 1
+    assert "native" not in having.pop()
+
+
 def test_one_variant_that_must_not_ship_marks_the_package(
     variants: list[DeliverInputs], tmp_path: Path
 ) -> None:

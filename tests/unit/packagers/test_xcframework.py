@@ -43,9 +43,12 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
     return {abi: build(folder / abi, toolchain(abi, folder / "tools")) for abi in ABIS}
 
 
-def deliver_all(folder: Path, toys: dict[str, Built]) -> list[Path]:
+def deliver_all(
+    folder: Path, toys: dict[str, Built], model_file: bytes | None = None
+) -> list[Path]:
     return [
-        delivered(folder, toolchain(abi, folder / "tools"), built) for abi, built in toys.items()
+        delivered(folder, toolchain(abi, folder / "tools"), built, model_file)
+        for abi, built in toys.items()
     ]
 
 
@@ -139,6 +142,22 @@ def test_the_manifests_of_all_variants_are_in_it(unpacked: Path) -> None:
     }
     libraries = ("ios-arm64/libtoy_torch.a", "ios-arm64_x86_64-simulator/libtoy_torch.a")
     assert told == {name: sha256((inside / name).read_bytes()).hexdigest() for name in libraries}
+
+
+def test_delivered_models_are_resources(toys: dict[str, Built], tmp_path: Path) -> None:
+    plain, swift = xcframework.pack(deliver_all(tmp_path, toys, b"a model"), tmp_path / "packages")
+    with zipfile.ZipFile(plain) as archive:
+        assert archive.read("ToyLibtorch.xcframework/Models/toy.ptl") == b"a model"
+        readme = archive.read("ToyLibtorch.xcframework/README.md").decode()
+    assert '`try Model(named: "toy")`' in readme
+    sources = "ToyLibtorch/Sources/ToyLibtorchSwift"
+    with zipfile.ZipFile(swift) as archive:
+        assert archive.read(f"{sources}/Models/toy.ptl") == b"a model"
+        package = archive.read("ToyLibtorch/Package.swift").decode()
+        podspec = archive.read("ToyLibtorch/ToyLibtorch.podspec").decode()
+        assert "convenience init(named name" in archive.read(f"{sources}/Delivered.swift").decode()
+    assert 'resources: [.copy("PrivacyInfo.xcprivacy"), .copy("Models")],' in package
+    assert '\n  s.resources = "Sources/ToyLibtorchSwift/Models"\n' in podspec
 
 
 def test_two_folders_give_the_same_bytes(toys: dict[str, Built], tmp_path: Path) -> None:

@@ -113,7 +113,9 @@ def test_sources_are_named_by_variables() -> None:
         "$cache/registrations/ab/x/registrations.cpp"
     ]
     assert [c.source for c in found.native] == [f"$native/{source}" for source in LIBRARY]
-    assert found.native[0].flags[-2:] == ("-I$native/capi", "-I$native/driver")
+    version = f'-DLTA_PYTORCH="{DIALECT.version}"'
+    assert found.native[0].flags[-3:] == ("-I$native/capi", "-I$native/driver", version)
+    assert found.native[1].flags[-2:] == ("-I$native/capi", "-I$native/driver")
 
 
 def test_link_order_and_what_is_whole() -> None:

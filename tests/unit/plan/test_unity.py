@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
@@ -79,7 +80,7 @@ def test_the_source_of_a_shard() -> None:
 # --- the shipped index ---
 
 
-def plan(app: str, **changes: object) -> VariantPlan:
+def plan(app: str, **changes: Any) -> VariantPlan:
     traces = app_traces(app)
     roots = {operator for trace in traces for operator in trace.root_operators}
     kernels = kernels_for(roots)

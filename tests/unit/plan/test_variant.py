@@ -427,6 +427,19 @@ def test_a_header_of_ours_is_read_first() -> None:
     assert compile_unit(other, Selection(), spec(), ATEN).fingerprint != action.fingerprint
 
 
+def test_a_tracer_reads_its_own_header_where_it_has_one() -> None:
+    header, traced = OwnHeader("capi/checked.h", "c" * 64), OwnHeader("coverage/told.h", "d" * 64)
+    facts = replace(PCH_FACTS, included={ATEN.path: header})
+    more = replace(facts, traced={ATEN.path: traced})
+    release = compile_unit(more, Selection(), spec(), ATEN)
+    assert release == compile_unit(facts, Selection(), spec(), ATEN)
+    tracer = compile_unit(more, Selection(), spec(purpose="tracer"), ATEN)
+    assert tracer.flags[-2:] == ("-include", "$native/coverage/told.h")
+    other = compile_unit(facts, Selection(), spec(purpose="tracer"), ATEN)
+    assert other.flags[-2:] == ("-include", "$native/capi/checked.h")
+    assert other.fingerprint != tracer.fingerprint
+
+
 def test_a_header_of_ours_for_models_that_need_less_of_a_unit() -> None:
     facts = replace(PCH_FACTS, included={ATEN.path: LEAN})
     whole = compile_unit(facts, Selection(), spec(), ATEN)
@@ -468,5 +481,5 @@ def test_data_and_index_that_do_not_belong_together() -> None:
         plan(Selection(), facts=replace(FACTS, always=frozenset({"core/Gone.cpp"})))
     assert caught.value.render() == (
         "error: the runtime index has no unit core/Gone.cpp\n"
-        "  do:       run: orchestrator runtime index"
+        "  do:       run: ./orchestrate runtime index"
     )

@@ -168,5 +168,5 @@ def test_a_missing_input(tree: Path) -> None:
         "error: the header ATen/Config.h cannot be configured\n"
         "  expected: its input aten/src/ATen/Config.h.in in the source tree\n"
         f"  seen:     no such file in {tree}\n"
-        "  do:       fetch the runtime again: orchestrator fetch --verify"
+        "  do:       fetch the runtime again: ./orchestrate fetch --verify"
     )

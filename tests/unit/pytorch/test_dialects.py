@@ -48,10 +48,11 @@ def test_no_other_module_has_a_versions_flags_and_keys() -> None:
     assert found == []
 
 
-def test_the_c_api_says_what_the_dialect_does() -> None:
-    """It is compiled with one text for all, as long as there is one version."""
-    versions = DIALECT.models.bytecode
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.version)
+def test_the_c_api_says_what_the_dialect_does(dialect: Dialect) -> None:
+    """It is compiled with one text for all, as long as they read the same bytecode."""
+    versions = dialect.models.bytecode
     told = f"{versions.start} to {versions.stop - 1}"
     text = (PACKAGE / "native/capi/capi.cpp").read_text()
-    assert f'return "PyTorch {DIALECT.version}, bytecode {told}";' in text
+    assert f'return "PyTorch " LTA_PYTORCH ", bytecode {told}";' in text
     assert f'"want {told}"' in text

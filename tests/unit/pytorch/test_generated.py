@@ -100,7 +100,7 @@ def test_a_failing_generator(file: str, name: str, tree: Path) -> None:
         generate(tree)
     assert caught.value.render() == (
         f"error: {name} of the pinned tree failed\n"
-        "  do:       orchestrator fetch --verify checks the source tree\n"
+        "  do:       ./orchestrate fetch --verify checks the source tree\n"
         "  | native_functions.yaml is damaged"
     )
     assert files(tree.parent / "cache") == []

@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -18,19 +20,19 @@ from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 
 from orchestrator.build.licences import held_parts, licences, of_linked, source_of
+from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.deliver.variant import Licence
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
-from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.units import runtime_units
 from orchestrator.pytorch.versions import LicenceRule
 from orchestrator.source.tree import TreeRules
 from orchestrator.system.process import LOCAL
 from orchestrator.values.config import ToolchainConfig
 
-RULES = load_version("1.13.1").licences
+RUNTIMES = ("pytorch_1_13", "pytorch_2_6")
 GNU = "x86_64-linux-gnu.2.28"
 MUSL = "aarch64-linux-musl"
 CACHE = load_workspace(toy.ROOT, os.environ).cache
@@ -51,31 +53,77 @@ def names(rules: object) -> list[str]:
 
 
 # In headers that all of PyTorch reads, and that are delivered.
-EVERYWHERE = [
-    *("PyTorch", "llvm-adt", "libstdc++", "flat_hash_map", "mpark-variant", "akrzemi1-optional"),
-    *("rollbear-strong_type", "boost-hash", "mt19937ar-cok"),
-]
+EVERYWHERE = {
+    "pytorch_1_13": [
+        *(
+            "PyTorch",
+            "llvm-adt",
+            "libstdc++",
+            "flat_hash_map",
+            "mpark-variant",
+            "akrzemi1-optional",
+        ),
+        *("rollbear-strong_type", "boost-hash", "mt19937ar-cok"),
+    ],
+    "pytorch_2_6": [
+        *("PyTorch", "llvm-adt", "flat_hash_map", "rollbear-strong_type", "boost-hash"),
+        "mt19937ar-cok",
+    ],
+}
 IN_KERNELS = [
     *("antelope_contrib-erfinv", "cephes", "scipy", "boost-lanczos", "faddeeva", "musl-nextafter"),
 ]
 # Files with another's notice that no variant is made of, and why.
 NOT_HELD = {
-    "aten/src/ATen/mps/MPSDevice.h": "read for Apple's GPUs alone; we have no unit of theirs",
-    "aten/src/ATen/native/mps/Copy.h": "the same",
-    "aten/src/ATen/native/cpu/avx_mathfun.h": "empty without CPU_CAPABILITY_AVX2 (plan/flags.py)",
-    "c10/util/C++17.h": "five lines of cppreference.com's; no licence is named",
-    "c10/util/either.h": "given to PyTorch by its author, under PyTorch's licence",
+    "pytorch_1_13": {
+        "aten/src/ATen/mps/MPSDevice.h": "read for Apple's GPUs alone; we have no unit of theirs",
+        "aten/src/ATen/native/mps/Copy.h": "the same",
+        "aten/src/ATen/native/cpu/avx_mathfun.h": "empty without AVX2 (plan/flags.py)",
+        "c10/util/C++17.h": "five lines of cppreference.com's; no licence is named",
+        "c10/util/either.h": "given to PyTorch by its author, under PyTorch's licence",
+    },
+    "pytorch_2_6": {
+        "aten/src/ATen/mps/MPSDevice.h": "read for Apple's GPUs alone; we have no unit of theirs",
+        "aten/src/ATen/mps/MPSGeneratorImpl.h": "the same",
+        "aten/src/ATen/native/mps/Copy.h": "the same",
+        "aten/src/ATen/detail/MPSHooksInterface.h": "PyTorch's own",
+        "aten/src/ATen/detail/MPSHooksInterface.cpp": "PyTorch's own",
+        "c10/util/ApproximateClock.h": "PyTorch's own",
+        "aten/src/ATen/native/cpu/UpSampleKernelAVXAntialias.h": "empty without AVX2",
+        "aten/src/ATen/native/cpu/avx_mathfun.h": "empty without AVX2 (plan/flags.py)",
+    },
 }
 
 
-def test_the_parts_are_those_of_the_units() -> None:
-    def held(unit: str) -> list[str]:
-        found = names(held_parts(RULES, [unit]))
-        assert found[0] == "PyTorch"
-        return sorted(set(found) - set(EVERYWHERE))
+@cache
+def of(runtime: str) -> RuntimeSession:
+    return session(runtime)
 
-    assert set(names(held_parts(RULES, ["c10/core/Device.cpp"]))) == set(EVERYWHERE)
-    assert held("third_party/miniz-2.1.0/miniz.c") == ["miniz"]
+
+def rules_of(runtime: str) -> Sequence[LicenceRule]:
+    return of(runtime).runtime.version.licences
+
+
+@cache
+def read_files(runtime: str) -> notices.ReadFiles:
+    return notices.ReadFiles(of(runtime))
+
+
+every_runtime = pytest.mark.parametrize("runtime", RUNTIMES)
+
+
+@pytest.mark.parametrize(("runtime", "miniz"), list(zip(RUNTIMES, ("2.1.0", "3.0.2"), strict=True)))
+def test_the_parts_are_those_of_the_units(runtime: str, miniz: str) -> None:
+    def parts_of(unit: str) -> list[str]:
+        return names(held_parts(rules_of(runtime), [unit]))
+
+    def held(unit: str) -> list[str]:
+        found = parts_of(unit)
+        assert found[0] == "PyTorch"
+        return sorted(set(found) - set(EVERYWHERE[runtime]))
+
+    assert set(parts_of("c10/core/Device.cpp")) == set(EVERYWHERE[runtime])
+    assert held(f"third_party/miniz-{miniz}/miniz.c") == ["miniz"]
     assert held("c10/util/signal_handler.cpp") == ["fmt"]
     assert held("aten/src/ATen/native/cpu/SoftMaxKernel.cpp") == sorted(IN_KERNELS)
     assert held("torch/csrc/jit/frontend/strtod.cpp") == ["julia-strtod"]
@@ -83,102 +131,134 @@ def test_the_parts_are_those_of_the_units() -> None:
     assert held(qnnpack) == sorted(["QNNPACK", *IN_KERNELS])
 
 
-def test_a_part_is_held_by_all_units_that_read_its_files() -> None:
-    for rule in RULES:
+@every_runtime
+def test_a_part_is_held_by_all_units_that_read_its_files(runtime: str) -> None:
+    read = read_files(runtime)
+    for rule in rules_of(runtime):
         of_part, holding = TreeRules(rule.files), TreeRules(rule.units)
-        files = [path for path in notices.files() if of_part.counts(path)]
+        files = [path for path in read.files if of_part.counts(path)]
         assert bool(files) == bool(rule.files), rule.component
-        readers = {unit for path in files for unit in notices.readers(path)}
+        readers = {unit for path in files for unit in read.readers(path)}
         assert [unit for unit in sorted(readers) if not holding.counts(unit)] == [], rule.component
 
 
-def test_every_file_with_anothers_notice_is_of_a_part() -> None:
-    parts = [TreeRules(rule.files) for rule in RULES if rule.files]
-    unknown = {path for path in notices.noticed() if not any(part.counts(path) for part in parts)}
-    assert unknown == set(NOT_HELD)
+@every_runtime
+def test_every_file_with_anothers_notice_is_of_a_part(runtime: str) -> None:
+    parts = [TreeRules(rule.files) for rule in rules_of(runtime) if rule.files]
+    noticed = read_files(runtime).noticed()
+    unknown = {path for path in noticed if not any(part.counts(path) for part in parts)}
+    assert unknown == set(NOT_HELD[runtime])
+
+
+TEXTS = [
+    ("PyTorch", "LICENSE", "From PyTorch:", "POSSIBILITY OF SUCH DAMAGE."),
+    ("PyTorch", "NOTICE", "====", "limitations under the License."),
+    ("miniz", "LICENSE", "Copyright 2013-2014 RAD Game Tools", "THE SOFTWARE."),
+    ("fmt", "LICENSE.rst", "Copyright (c) 2012 - present, Victor", "permission notices."),
+    ("llvm-adt", "LICENSE.TXT", "====", "OTHER DEALINGS WITH THE\nSOFTWARE."),
+    ("libstdc++", "NOTICE.array", "/**\n * This file is based", "www.gnu.org/licenses/>."),
+    ("libstdc++", "NOTICE.reverse_iterator", "/**\n * A constexpr", "implied warranty.\n */"),
+    ("libstdc++", "COPYING3", "                    GNU GENERAL", "why-not-lgpl.html>."),
+    ("libstdc++", "COPYING.RUNTIME", "GCC RUNTIME LIBRARY EXCEPTION", "license of GCC."),
+    ("flat_hash_map", "NOTICE", "// Taken from", "LICENSE_1_0.txt)"),
+    ("flat_hash_map", "LICENSE_1_0.txt", "   Boost Software", "DEALINGS IN THE SOFTWARE."),
+    ("mpark-variant", "NOTICE", "// MPark.Variant", "github.com/mpark/variant"),
+    ("akrzemi1-optional", "NOTICE", "// Copyright (C) 2011", "github.com/akrzemi1/Optional"),
+    ("rollbear-strong_type", "NOTICE", "/*\n * strong_type", " */"),
+    ("boost-hash", "LICENSE_1_0.txt", "// NOTE: hash_combine", "DEALINGS IN THE SOFTWARE."),
+    ("mt19937ar-cok", "NOTICE", " * Copyright notice:", "(remove space)"),
+    ("antelope_contrib-erfinv", "NOTICE", "/* The next function is taken from", "*/"),
+    ("cephes", "LICENSE", "   3-Clause BSD License for the Cephes", "OF SUCH DAMAGE."),
+    ("scipy", "LICENSE", "   Copyright (c) 2001-2002 Enthought", "OF SUCH DAMAGE."),
+    ("boost-lanczos", "NOTICE", "// SciPy's lanczos implementation", " */"),
+    ("faddeeva", "NOTICE", "/* The next function is taken from http://ab-initio", " */"),
+    ("musl-nextafter", "NOTICE", "/*\n  The following function is inspired", " */"),
+    ("QNNPACK", "LICENSE", "BSD License\n\nFor QNNPACK", "OF SUCH DAMAGE."),
+    ("numpy-distributions", "NOTICE", "// The function `sample_gamma`", "*/"),
+    ("mathinf-ctc", "NOTICE", "// Copyright (c) 2018 MathInf", "calling them inputs)"),
+    ("pillow-resample", "LICENSE", "The Python Imaging Library", "OF THIS SOFTWARE."),
+    ("protobuf-int128", "NOTICE", "// This file is based on", "OF SUCH DAMAGE."),
+    ("brumme-crc32", "NOTICE", "// ////", "//"),
+    ("brumme-crc32", "LICENSE", "This software is provided", "any source distribution."),
+    ("dlpack", "NOTICE", "/*!\n *  Copyright (c) 2017", " */"),
+    ("dlpack", "LICENSE", "                                 Apache", "additional liability."),
+    ("julia-strtod", "NOTICE", "// Taken from", "C stdlib functions"),
+    ("julia-strtod", "LICENSE", "Copyright (c) 2009-2016: Jeff", "IN THE SOFTWARE."),
+    ("julia-strtod", "LICENSE.python", "PYTHON SOFTWARE FOUNDATION", "License\nAgreement."),
+    ("cpython-sliceobject", "NOTICE", "// Copyright (c) 2001, 2002,", "// might think"),
+]
+# Since 2.6.0, in place of some of them.
+NEWER_TEXTS = [
+    ("ggml-dot", "NOTICE", "/*\n * NOTE [ GGML Copyright", " */"),
+    ("tensorflow-denormal", "NOTICE", "// Imported from TensorFlow", "All Rights Reserved."),
+    (
+        "tensorflow-denormal",
+        "LICENSE",
+        "                                 Apache",
+        "additional liability.",
+    ),
+    ("PyTorch", "NOTICE", "====", "PERFORMANCE OF THIS SOFTWARE."),
+]
+OLDER_TEXTS = {"libstdc++", "mpark-variant", "akrzemi1-optional", ("PyTorch", "NOTICE")}
 
 
 @pytest.mark.parametrize(
-    ("component", "name", "begins", "ends"),
+    ("runtime", "component", "name", "begins", "ends"),
     [
-        ("PyTorch", "LICENSE", "From PyTorch:", "POSSIBILITY OF SUCH DAMAGE."),
-        ("PyTorch", "NOTICE", "====", "limitations under the License."),
-        ("miniz", "LICENSE", "Copyright 2013-2014 RAD Game Tools", "THE SOFTWARE."),
-        ("fmt", "LICENSE.rst", "Copyright (c) 2012 - present, Victor", "permission notices."),
-        ("llvm-adt", "LICENSE.TXT", "====", "OTHER DEALINGS WITH THE\nSOFTWARE."),
-        ("libstdc++", "NOTICE.array", "/**\n * This file is based", "www.gnu.org/licenses/>."),
-        ("libstdc++", "NOTICE.reverse_iterator", "/**\n * A constexpr", "implied warranty.\n */"),
-        ("libstdc++", "COPYING3", "                    GNU GENERAL", "why-not-lgpl.html>."),
-        ("libstdc++", "COPYING.RUNTIME", "GCC RUNTIME LIBRARY EXCEPTION", "license of GCC."),
-        ("flat_hash_map", "NOTICE", "// Taken from", "LICENSE_1_0.txt)"),
-        ("flat_hash_map", "LICENSE_1_0.txt", "   Boost Software", "DEALINGS IN THE SOFTWARE."),
-        ("mpark-variant", "NOTICE", "// MPark.Variant", "github.com/mpark/variant"),
-        ("akrzemi1-optional", "NOTICE", "// Copyright (C) 2011", "github.com/akrzemi1/Optional"),
-        ("rollbear-strong_type", "NOTICE", "/*\n * strong_type", " */"),
-        ("boost-hash", "LICENSE_1_0.txt", "// NOTE: hash_combine", "DEALINGS IN THE SOFTWARE."),
-        ("mt19937ar-cok", "NOTICE", " * Copyright notice:", "(remove space)"),
-        ("antelope_contrib-erfinv", "NOTICE", "/* The next function is taken from", "*/"),
-        ("cephes", "LICENSE", "   3-Clause BSD License for the Cephes", "OF SUCH DAMAGE."),
-        ("scipy", "LICENSE", "   Copyright (c) 2001-2002 Enthought", "OF SUCH DAMAGE."),
-        ("boost-lanczos", "NOTICE", "// SciPy's lanczos implementation", " */"),
-        ("faddeeva", "NOTICE", "/* The next function is taken from http://ab-initio", " */"),
-        ("musl-nextafter", "NOTICE", "/*\n  The following function is inspired", " */"),
-        ("QNNPACK", "LICENSE", "BSD License\n\nFor QNNPACK", "OF SUCH DAMAGE."),
-        ("numpy-distributions", "NOTICE", "// The function `sample_gamma`", "*/"),
-        ("mathinf-ctc", "NOTICE", "// Copyright (c) 2018 MathInf", "calling them inputs)"),
-        ("pillow-resample", "LICENSE", "The Python Imaging Library", "OF THIS SOFTWARE."),
-        ("protobuf-int128", "NOTICE", "// This file is based on", "OF SUCH DAMAGE."),
-        ("brumme-crc32", "NOTICE", "// ////", "//"),
-        ("brumme-crc32", "LICENSE", "This software is provided", "any source distribution."),
-        ("dlpack", "NOTICE", "/*!\n *  Copyright (c) 2017", " */"),
-        ("dlpack", "LICENSE", "                                 Apache", "additional liability."),
-        ("julia-strtod", "NOTICE", "// Taken from", "C stdlib functions"),
-        ("julia-strtod", "LICENSE", "Copyright (c) 2009-2016: Jeff", "IN THE SOFTWARE."),
-        ("julia-strtod", "LICENSE.python", "PYTHON SOFTWARE FOUNDATION", "License\nAgreement."),
-        ("cpython-sliceobject", "NOTICE", "// Copyright (c) 2001, 2002,", "// might think"),
+        *(("pytorch_1_13", *row) for row in TEXTS),
+        *(("pytorch_2_6", *row) for row in TEXTS if not {row[0], row[:2]} & OLDER_TEXTS),
+        *(("pytorch_2_6", *row) for row in NEWER_TEXTS),
     ],
 )
 def test_each_text_is_a_licence(
-    component: str, name: str, begins: str, ends: str, whole: dict[str, Licence]
+    runtime: str, component: str, name: str, begins: str, ends: str
 ) -> None:
-    text = whole[component].texts[name]
+    text = whole(runtime)[component].texts[name]
     assert isinstance(text, bytes)
     assert text.decode().startswith(begins)
     assert text.decode().rstrip().endswith(ends.rstrip())
 
 
-@pytest.fixture(scope="module")
-def whole() -> dict[str, Licence]:
+@cache
+def whole(runtime: str) -> dict[str, Licence]:
     """The licences of a variant that holds every part of PyTorch."""
-    units = [unit for rule in RULES for unit in a_unit(rule)]
-    return {part.component: part for part in licences(session(), "linux-x86_64", units, None)}
+    units = [unit for rule in rules_of(runtime) for unit in a_unit(rule)]
+    found = licences(of(runtime), "linux-x86_64", units, None)
+    return {part.component: part for part in found}
 
 
 def a_unit(rule: LicenceRule) -> list[str]:
     return [glob.replace("**", "aten/x.cpp").replace("*", "x") for glob in rule.units]
 
 
-def test_every_part_tells_what_it_was_compiled_from(whole: dict[str, Licence]) -> None:
-    assert set(whole) == {"libtorch-orchestrator", *names(RULES)}
-    tree = session().runtime.fetched.tree
-    pinned = session().workspace.config.pins["default"]
-    for part in whole.values():
+@every_runtime
+def test_every_part_tells_what_it_was_compiled_from(runtime: str) -> None:
+    parts = whole(runtime)
+    assert set(parts) == {"libtorch-orchestrator", *names(rules_of(runtime))}
+    pinned = of(runtime).workspace.config.pins[runtime]
+    for part in parts.values():
         assert part.source, part.component
-    of = {name: part.source.sha256 for name, part in whole.items() if part.source}
-    assert of["PyTorch"] == pinned.tree
-    assert of["fmt"] == pinned.third_party["fmt"].tree
+    digests = {name: part.source.sha256 for name, part in parts.items() if part.source}
+    assert digests["PyTorch"] == pinned.tree
+    assert digests["fmt"] == pinned.third_party["fmt"].tree
+
+
+def test_a_part_of_several_files_tells_a_digest_of_their_digests() -> None:
+    tree = of("pytorch_1_13").runtime.fetched.tree
+    parts = whole("pytorch_1_13").items()
+    digests = {name: part.source.sha256 for name, part in parts if part.source}
     # of one file: its own; of several: as sha256sum tells them, and once more
     optional = tree / "c10/util/Optional.h"
-    assert of["akrzemi1-optional"] == hashlib.sha256(optional.read_bytes()).hexdigest()
+    assert digests["akrzemi1-optional"] == hashlib.sha256(optional.read_bytes()).hexdigest()
     lines = "".join(
         f"{hashlib.sha256((tree / path).read_bytes()).hexdigest()}  {path}\n"
         for path in ("c10/util/Array.h", "c10/util/reverse_iterator.h")
     )
-    assert of["libstdc++"] == hashlib.sha256(lines.encode()).hexdigest()
+    assert digests["libstdc++"] == hashlib.sha256(lines.encode()).hexdigest()
 
 
-def test_our_own_code_is_a_part(whole: dict[str, Licence]) -> None:
-    ours = whole["libtorch-orchestrator"]
+def test_our_own_code_is_a_part() -> None:
+    ours = whole("pytorch_1_13")["libtorch-orchestrator"]
     declared = tomllib.loads((toy.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (ours.licence, ours.version) == (declared["license"], declared["version"])
     assert ours.source
@@ -193,17 +273,18 @@ def test_a_part_whose_files_are_not_here_has_no_digest(tmp_path: Path) -> None:
     assert source_of(tmp_path, ()) is None
 
 
-def test_fmt_is_in_the_units_that_include_it() -> None:
+@every_runtime
+def test_fmt_is_in_the_units_that_include_it(runtime: str) -> None:
     """Other units read c10/util/strong_type.h, which includes fmt where a macro asks for it."""
-    tree = session().runtime.fetched.tree
+    tree = of(runtime).runtime.fetched.tree
     includes = re.compile(r"^#include <fmt/", re.MULTILINE)
-    units = [u.path for u in runtime_units(tree, load_version("1.13.1"))]
+    units = [u.path for u in runtime_units(tree, of(runtime).runtime.version)]
     including = {
         unit
         for unit in units
         if (tree / unit).is_file() and includes.search((tree / unit).read_text(errors="replace"))
     }
-    (rule,) = (rule for rule in RULES if rule.component == "fmt")
+    (rule,) = (rule for rule in rules_of(runtime) if rule.component == "fmt")
     assert including == {unit for unit in units if names(held_parts([rule], [unit]))}
 
 
@@ -219,8 +300,9 @@ def test_zig_tells_what_it_may_link(target: str) -> None:
         assert found["musl"].version == "1.2.5"
 
 
-def test_every_licence_is_an_spdx_expression() -> None:
-    given = {one for rule in RULES for one in rule.licence.split(" AND ")} | {
+@every_runtime
+def test_every_licence_is_an_spdx_expression(runtime: str) -> None:
+    given = {one for rule in rules_of(runtime) for one in rule.licence.split(" AND ")} | {
         part.licence for target in (GNU, MUSL) for part in parts(target).values()
     }
     for text in given:

@@ -158,7 +158,7 @@ def test_a_unit_that_the_tree_lacks(tmp_path: Path) -> None:
     assert caught.value.render() == (
         "error: the source tree lacks files that its own lists name\n"
         "  seen:     c10/c.cpp, c10/x.cpp, torch/b.cpp\n"
-        "  do:       fetch the runtime again: orchestrator fetch --verify"
+        "  do:       fetch the runtime again: ./orchestrate fetch --verify"
     )
 
 
@@ -173,18 +173,18 @@ def test_a_unit_that_no_rule_gives_a_kind(tmp_path: Path) -> None:
 
 
 def test_every_shipped_version_loads() -> None:
-    assert set(DIALECTS) == {"1.13.1"}
+    assert set(DIALECTS) == {"1.13.1", "2.6.0"}
     for name in DIALECTS:
         assert load_version(name).version == name
 
 
 def test_a_version_without_data() -> None:
     with pytest.raises(RuntimeUnsupportedError) as caught:
-        load_version("2.6.0")
+        load_version("2.5.0")
     assert caught.value.render() == (
-        "error: PyTorch 2.6.0 is not a supported runtime\n"
-        "  expected: one of 1.13.1\n"
-        "  seen:     2.6.0\n"
+        "error: PyTorch 2.5.0 is not a supported runtime\n"
+        "  expected: one of 1.13.1, 2.6.0\n"
+        "  seen:     2.5.0\n"
         "  do:       change `runtime: pytorch:` in WORKSPACE"
     )
 

@@ -1,4 +1,4 @@
-"""PyTorch 2.6.0, as far as it is prepared: facts, generators and overlay against its source."""
+"""PyTorch 2.6.0: facts, generators and overlay against its source."""
 
 from __future__ import annotations
 
@@ -12,65 +12,29 @@ from pathlib import Path
 import pytest
 from core_toy import session
 
-from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
+from orchestrator.build.fetch import FetchedRuntime
 from orchestrator.build.prepare import NATIVE, header_texts
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.plan.flags import unit_flags
 from orchestrator.pytorch.configure import configured_headers, write_configured_headers
-from orchestrator.pytorch.dialects import DIALECTS
-from orchestrator.pytorch.generated import generate_sources
 from orchestrator.pytorch.units import runtime_units, upstream_units
 from orchestrator.pytorch.v1_13.dialect import DIALECT as OLDER
 from orchestrator.pytorch.v2_6.dialect import DIALECT
-from orchestrator.values.config import RuntimePin
 
 FACTS = DIALECT.facts
-PIN = RuntimePin.model_validate(
-    {
-        "pytorch": "2.6.0",
-        "tree": "4d22d240a282a3d202098fdbc8723755a4655603342d0f0f04a11f2399a7b2b4",
-        "sources": [
-            {
-                "debian": {
-                    "package": "pytorch",
-                    "archive": "pytorch_2.6.0+dfsg.orig.tar.xz",
-                    "sha256": "099a9601bc40d67656e75735c44abedb0fbe92d08817852ab7472eebb7e6ddff",
-                }
-            }
-        ],
-        "third_party": {
-            "fmt": {
-                "tree": "8bbd316e98b33a1147eceb14dffec21b985ce3f90ed6a840cf1eb4251e660ead",
-                "include": "include",
-                "sources": [
-                    {
-                        "debian": {
-                            "package": "fmtlib",
-                            "archive": "fmtlib_10.1.1+ds1.orig.tar.gz",
-                            "sha256": (
-                                "7000f214d2628f04174822f8048c573f1608194408d7931121595a03f1c18a17"
-                            ),
-                        }
-                    }
-                ],
-            }
-        },
-    }
-)
+RUNTIME = "pytorch_2_6"
 # Units that read a header of the overlay.
 OVERLAID = (
     "aten/src/ATen/EmptyTensor.cpp",
     "aten/src/ATen/core/VariableHooksInterface.cpp",
     "aten/src/ATen/cpu/Utils.cpp",
     "c10/core/thread_pool.cpp",
+    "c10/util/StringUtil.cpp",
     "caffe2/serialize/inline_container.cc",
     "generated/RegisterZeroTensor.cpp",
     "torch/csrc/jit/mobile/import.cpp",
+    "torch/csrc/jit/serialization/unpickler.cpp",
 )
-
-
-def test_it_is_not_said_to_be_supported_before_it_has_an_index() -> None:
-    assert (DIALECT.version in DIALECTS) == DIALECT.index.is_file()
 
 
 def test_its_facts_are_those_of_the_older_version_but_for_what_it_changes() -> None:
@@ -96,15 +60,12 @@ def test_every_header_of_the_overlay_is_read() -> None:
 @pytest.fixture(scope="module")
 def fetched() -> FetchedRuntime:
     """Its source, in the user's cache."""
-    context = session().context
-    return fetch_runtime(PIN, context, lambda line: None, dialects={"2.6.0": DIALECT})
+    return session(RUNTIME).runtime.fetched
 
 
 @pytest.fixture(scope="module")
-def generated(fetched: FetchedRuntime) -> Path:
-    context = session().context
-    sources = (DIALECT.generated, fetched.tree, fetched.digest)
-    return generate_sources(*sources, context.cache, context.env, lambda line: None)
+def generated() -> Path:
+    return session(RUNTIME).runtime.generated
 
 
 @pytest.mark.real

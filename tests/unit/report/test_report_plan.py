@@ -56,6 +56,17 @@ def test_the_table_and_the_sums() -> None:
     assert target.getvalue() == PLAIN
 
 
+def test_cpu_levels_that_not_every_library_has_are_told() -> None:
+    levels = {"cpu_levels": ("avx2", "avxvnni"), "usual_levels": False}
+    own = replace(variant("camera", "linux-x86_64", "core"), **levels)  # type: ignore[arg-type]
+    usual = replace(variant("scanner", "linux-x86_64", "core"), cpu_levels=("avx2",))
+    report = plan_report([own, usual], frozenset())
+    told = [line for line in plain(report).splitlines() if "CPU levels" in line]
+    assert told == ["//apps/camera:linux-x86_64 chooses from CPU levels baseline, avx2, avxvnni"]
+    rows = json.loads(report.to_json())["variants"]
+    assert [row["cpu_levels"] for row in rows] == [["avx2", "avxvnni"], ["avx2"]]
+
+
 def test_on_a_terminal_it_has_rules() -> None:
     target = io.StringIO()
     show(toy(), Console(file=target, force_terminal=True, width=140, color_system="standard"))
@@ -84,6 +95,8 @@ def test_the_json_is_the_documented_one() -> None:
         "estimated_bytes": 1655684,
         "generated": True,
         "budget_bytes": None,
+        "cpu_levels": [],
+        "usual_levels": True,
         "is_over_budget": False,
     }
     host = [f"//apps/{app}:linux-x86_64" for app in ("camera", "keyboard", "scanner")]

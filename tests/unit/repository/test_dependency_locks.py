@@ -62,7 +62,7 @@ def test_a_lock_holds_what_pyproject_asks_for(use: str) -> None:
         assert str(requirement.specifier) == f"=={locked[name].version}", f"{requirement}: {RENEW}"
 
 
-@pytest.mark.parametrize("use", ["run", "dev"])
+@pytest.mark.parametrize("use", ["run", "dev", "grid"])
 def test_every_file_of_a_lock_has_its_digest(use: str) -> None:
     for name, locked in lock(use).items():
         assert locked.hashes, name
@@ -75,7 +75,7 @@ def test_both_uses_have_the_same_versions() -> None:
     assert run.items() <= dev.items(), RENEW
 
 
-@pytest.mark.parametrize("use", ["run", "dev"])
+@pytest.mark.parametrize("use", ["run", "dev", "grid"])
 def test_a_lock_names_no_place_to_get_packages_from(use: str) -> None:
     text = (ROOT / f"requirements/{use}.txt").read_text(encoding="utf-8")
     assert "://" not in text

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from shipped_index import shipped
 
-from orchestrator.pytorch.dialects import load_version
-from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.select.closure import reach, registry
 
 KERNELS = "aten/src/ATen/native/BatchLinearAlgebraKernel.cpp"
@@ -15,9 +16,10 @@ PLAIN = "unpack_pivots_stub"
 DIRECT = ("_cholesky_solve_helper_cpu", "_symeig_helper_cpu")
 
 
-def test_the_list_is_of_operators_that_need_lapack_and_misses_none() -> None:
-    index = shipped()
-    kernels = registry(index, ["CPU"], DIALECT.keys)
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+def test_the_list_is_of_operators_that_need_lapack_and_misses_none(dialect: Dialect) -> None:
+    index = shipped(dialect)
+    kernels = registry(index, ["CPU"], dialect.keys)
     unit = next(n for n, one in enumerate(index.units) if one.path == KERNELS)
     stubs = {
         node
@@ -26,7 +28,7 @@ def test_the_list_is_of_operators_that_need_lapack_and_misses_none() -> None:
     }
     assert len(stubs) == 14
     direct = {n for n, name in enumerate(index.names) if any(one in name for one in DIRECT)}
-    listed = set(load_version("1.13.1").lapack)
+    listed = set(dialect.facts.lapack)
 
     def enters(operator: str, *, follow_calls: bool) -> bool:
         found = reach(index, kernels, entry=(), operators=[operator], follow_calls=follow_calls)

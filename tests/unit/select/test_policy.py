@@ -8,8 +8,14 @@ from core_toy import STUBS, UNITS, make_index
 
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
-from orchestrator.select.policy import everything, select, static_selection, traced_selection
-from orchestrator.values.selection import Selection
+from orchestrator.select.policy import (
+    everything,
+    select,
+    static_selection,
+    traced_selection,
+    with_extra,
+)
+from orchestrator.values.selection import EXTRA, Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
 INDEX = make_index()
@@ -105,3 +111,14 @@ def test_everything_has_every_built_operator() -> None:
     selection = everything(INDEX, KERNELS)
     assert selection.everything
     assert sorted(selection.operators) == sorted(KERNELS.by_operator)
+
+
+def test_what_an_app_adds_has_its_closure_whatever_the_policy() -> None:
+    ran = trace(root_operators=("aten::add.Tensor",), called_operators={"aten::add.Tensor": 2})
+    traced = select(INDEX, KERNELS, [ran], "traced")
+    assert with_extra(INDEX, KERNELS, traced, []) == traced
+    more = with_extra(INDEX, KERNELS, traced, ["aten::linear"])
+    assert more == traced.merge(static_selection(INDEX, KERNELS, ["aten::linear"], EXTRA))
+    # registered, as what models name: C++ code looks it up by name
+    assert more.root_operators == {"aten::add.Tensor", "aten::linear"}
+    assert more.kernel_dtypes["linear_tag"]["*"] == {EXTRA}

@@ -8,7 +8,7 @@ from core_toy import CONVOLUTION, CORE, FACTS, GUARD, LINEAR, MINIZ, STUBS, make
 from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
-from orchestrator.select.policy import select
+from orchestrator.select.policy import select, with_extra
 from orchestrator.select.why import Explainer, of_selection, overloads, readable
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
@@ -178,3 +178,35 @@ def test_of_several_operators_those_are_told_that_are_there() -> None:
         "  classifier: kernels called it, once",
     ]
     assert told.operators(["aten::sparse_only", "aten::nothing"], [TRACE]) == []
+
+
+def test_what_app_yaml_adds_has_its_reason() -> None:
+    selection = with_extra(INDEX, KERNELS, SELECTION, ["aten::linear"])
+    walk = Planner(INDEX, FACTS).walk(KERNELS, selection, spec())
+    told = Explainer(
+        INDEX, KERNELS, selection, walk, FACTS.always, extra={"aten::linear": "C++ code calls it"}
+    )
+    assert told.operator("aten::linear", [TRACE]) == [
+        "classifier: its bytecode names it; it ran 1,200 times",
+        "app.yaml adds it (`extra`): C++ code calls it",
+    ]
+    added = told.operator("aten::add.Tensor", [TRACE])
+    assert added[0] == "in the static closure of what app.yaml adds (`extra`): aten::linear"
+    assert "app.yaml: all dtypes, for the operators under `extra`" in of_selection(
+        "linear_tag", selection
+    )
+    assert "app.yaml: an operator under `extra` uses the custom class" in of_selection(
+        "Prepacked", selection
+    )
+
+
+def test_the_calls_that_no_input_ran_are_told() -> None:
+    walk = Planner(INDEX, FACTS).walk(KERNELS, SELECTION, spec())
+    calls = [f"forward at net.py:{line}" for line in range(3, 9)]
+    told = Explainer(INDEX, KERNELS, SELECTION, walk, FACTS.always, lambda model, operator: calls)
+    assert told.operator("aten::linear", [TRACE]) == [
+        "classifier: its bytecode names it; it ran 1,200 times; not run: forward at net.py:3,"
+        " forward at net.py:4, forward at net.py:5, forward at net.py:6 and 2 more"
+    ]
+    # only the model's own calls have lines
+    assert told.operator("aten::shadow", [TRACE]) == ["classifier: kernels called it, once"]

@@ -35,6 +35,8 @@ NAMES = {
     "program": c_program(manifest().models[0]),
     "sampled": "classifier",
     "link_name": "camera_torch",
+    "delivered": ["classifier"],
+    "models_from_lib": "../share/camera/models",
 }
 IOS = {
     "m": M,
@@ -47,6 +49,7 @@ IOS = {
     "swift_archive": "CameraLibtorch-1.2.0-swift.zip",
     "pod_version": "1.2.0",
     "methods": {"classifier": ["forward(Tensor images) -> Tensor"]},
+    "delivered": ["classifier"],
 }
 PROJECTION = {
     "everything": False,
@@ -119,7 +122,29 @@ DELIVER: Mapping[str, Mapping[str, Any]] = {
     ),
 }
 XCFRAMEWORK = dict.fromkeys(
-    ("Package.swift.j2", "README.md.j2", "Model.swift.j2", "module.modulemap.j2", "podspec.j2"), IOS
+    (
+        *("Delivered.swift.j2", "Package.swift.j2", "README.md.j2", "Model.swift.j2"),
+        *("module.modulemap.j2", "podspec.j2"),
+    ),
+    IOS,
+)
+WHEEL = {
+    "m": M,
+    "package": "camera_libtorch",
+    "version": "1.2.0",
+    "tag": "py3-none-manylinux_2_28_x86_64",
+    "library": "libcamera_torch.so",
+    "models": ["classifier"],
+    "methods": {"classifier": ["forward(Tensor images) -> Tensor"]},
+    "licence": "BSD-3-Clause",
+    "licence_files": ["PyTorch/LICENSE"],
+}
+PYTHON = dict.fromkeys(
+    (
+        *("METADATA.j2", "WHEEL.j2", "__init__.py.j2", "_app.py.j2", "_errors.py.j2"),
+        *("_library.py.j2", "_model.py.j2", "_types.py.j2", "_values.py.j2"),
+    ),
+    WHEEL,
 )
 OURS: Mapping[str, Mapping[str, Any]] = {"toolchain.cmake.j2": TOOLCHAIN, "wrapper.sh.j2": WRAPPER}
 FOLDERS = {
@@ -127,6 +152,7 @@ FOLDERS = {
     ("orchestrator.compilers", "templates"): OURS,
     ("orchestrator.deliver", "templates"): DELIVER,
     ("orchestrator.packagers", "templates"): PACKAGERS,
+    ("orchestrator.packagers", "templates/wheel"): PYTHON,
     ("orchestrator.packagers", "templates/xcframework"): XCFRAMEWORK,
 }
 CASES = [
@@ -137,7 +163,7 @@ CASES = [
 # Where any text of one line may stand: it is quoted, or in a comment or a sentence.
 ANY_LINE = {
     *("command", "zig", "smallest", "relink", "emulator", "compile_flags", "link_flags"),
-    *("target", "version", "toolchains"),
+    *("target", "version", "toolchains", "licence"),
 }
 # What no place holds; no literal; no word.
 NEVER = ["x\ny", "x\r", "x\x00", "x\x1b]0;y", "x\x85y", "x\u2028y"]
@@ -189,7 +215,7 @@ def test_hostile_values_are_refused(package: str, folder: str, template: str) ->
     values = FOLDERS[package, folder][template]
     honest = render(package, folder, template, values)
     for path in leaves(values):
-        own = package == "orchestrator.compilers" or "toolchains" in path
+        own = package == "orchestrator.compilers" or {"toolchains", "licence"} & {*path}
         any_line = own and ANY_LINE & {*path}
         literal = {"tag", "symbols", "symbol", "elsewhere"} & {*path}
         for text in (

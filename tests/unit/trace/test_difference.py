@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.trace.difference import Change, changes_between
 from orchestrator.trace.lock import lock_text
+from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.trace import Trace, TraceIdentity
 
 IDENTITY = TraceIdentity("m", "r", "i", ("CPU",), "t")
@@ -41,6 +42,7 @@ def test_equal_traces_have_no_changes() -> None:
         ({"build_features": ("F",)}, "build features +F"),
         ({"hot_tags": ("b", "a")}, "hot tags +a +b"),
         ({"outputs": "p"}, "outputs"),
+        ({"coverage": {"f": FunctionCoverage(1, 0)}}, "coverage"),
         (
             {"hot_tags": tuple(f"t{n}" for n in range(10))},
             "hot tags +t0 +t1 +t2 +t3 +t4 +t5 +t6 +t7 and +2 more",
@@ -63,3 +65,10 @@ def test_changes(other: dict[str, Any], told: str) -> None:
 
 def test_a_change_of_another_value_has_no_names() -> None:
     assert changes_between(TRACE, replace(TRACE, outputs="p")) == (Change("outputs"),)
+
+
+def test_what_is_known_of_a_change_stands_behind_it() -> None:
+    other = replace(TRACE, outputs="p", hot_tags=("a",))
+    details = {"outputs": "far", "hot tags": "few", "calls": "none"}
+    changes = changes_between(TRACE, other, details)
+    assert list(map(str, changes)) == ["hot tags +a (few)", "outputs (far)"]

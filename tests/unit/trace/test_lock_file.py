@@ -26,7 +26,7 @@ from shipped_index import VERSION, shipped
 from orchestrator.build.session import vocabulary_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialects import load_version
-from orchestrator.trace.form import DTYPES, Vocabulary
+from orchestrator.trace.form import Vocabulary
 from orchestrator.trace.lock import (
     TraceConflictError,
     TraceDamagedError,
@@ -47,6 +47,8 @@ from orchestrator.trace.lock import (
     write_lock,
 )
 from orchestrator.trace.reading import check_vocabulary
+from orchestrator.values.coverage import FunctionCoverage
+from orchestrator.values.forms import DTYPES
 from orchestrator.values.trace import Trace, TraceIdentity
 
 TENSOR = {"dtype": "float32", "shape": [1], "data": "AADAPw=="}
@@ -96,6 +98,57 @@ def test_what_is_written_is_read(app: Path) -> None:
         "classifier.runs.zst",
         "classifier.yaml",
     ]
+
+
+COVERED = replace(
+    TRACE,
+    coverage={
+        "__torch__.M.forward": FunctionCoverage(40, 4, ((3, 5), (9, 9)), ((6, 6),), ((7, 7),)),
+        "__torch__.M.other": FunctionCoverage(7, 0),
+    },
+)
+COVERAGE = """\
+coverage:
+  __torch__.M.forward:
+    instructions: 40
+    ways: 4
+    unrun: 3-5 9
+    never_held: '6'
+    never_failed: '7'
+  __torch__.M.other:
+    instructions: 7
+    ways: 0
+"""
+
+
+def test_coverage_is_in_a_lock_where_it_was_recorded() -> None:
+    text = lock_text(COVERED)
+    assert COVERAGE in text
+    assert text.replace(COVERAGE, "") == lock_text(TRACE)
+    assert parse_lock(text, "lock") == COVERED
+    assert parse_lock(lock_text(TRACE), "lock").coverage is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "seen"),
+    [
+        ("3-5 9", "9 3-5", "ascending instructions, such as 3-5 9", "'9 3-5'"),
+        ("3-5 9", "3-5000000", "ascending instructions, such as 3-5 9", "'3-5000000'"),
+        ("ways: 4", "ways: -4", "a number of instructions", "'-4'"),
+        ("  __torch__.M.other", "  a b", "a function's name, such as "
+         "__torch__.net.Classifier.forward", "'a b'"),
+        ("ways: 0", "ways: 0\n    runs: 1", "no such key", "'runs'"),
+        ("instructions: 40", "instructions: 3", "consistent sections",
+         "`instructions` contradicts the recorded calls"),
+        ("ways: 4", "ways: 1", "consistent sections", "`ways` contradicts the recorded calls"),
+    ],
+)  # fmt: skip
+def test_what_a_lock_may_not_say_of_coverage(old: str, new: str, expected: str, seen: str) -> None:
+    text = lock_text(COVERED)
+    assert old in text
+    with pytest.raises(TraceDamagedError) as caught:
+        parse_lock(text.replace(old, new, 1), "lock")
+    assert (caught.value.expected, caught.value.seen) == (expected, seen)
 
 
 def test_the_trace_before(app: Path) -> None:
@@ -182,6 +235,7 @@ def test_a_trace_of_another_runtime_of_the_workspace(app: Path) -> None:
         ("inputs", "d" * 64),
         ("backends", ("CPU",)),
         ("tracer", "d" * 16),
+        ("sources", "d" * 64),
     ],
 )
 def test_a_stale_trace_names_what_changed(app: Path, part: str, value: object) -> None:
@@ -192,6 +246,15 @@ def test_a_stale_trace_names_what_changed(app: Path, part: str, value: object) -
         " changed since\n"
         "  do:       run: ./orchestrate trace //apps/camera"
     )
+
+
+def test_a_lock_names_the_sources_that_there_are(app: Path) -> None:
+    trace = parse_lock(lock_path(app, "classifier").read_text(), "l")
+    assert "sources" not in lock_text(trace)
+    own = replace(trace, identity=replace(trace.identity, sources="d" * 64))
+    assert parse_lock(lock_text(own), "l") == own
+    with pytest.raises(TraceDamagedError):
+        parse_lock(lock_text(own).replace("d" * 64, "d" * 63), "l")
 
 
 def test_several_changes_are_all_named() -> None:

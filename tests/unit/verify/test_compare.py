@@ -164,6 +164,24 @@ def test_doubles_may_differ_a_little_and_infinities_are_words() -> None:
     assert differences({"double": "-inf"}, {"double": "-inf"}) == []
 
 
+def test_without_tolerances() -> None:
+    def exactly(expected: dict[str, Any], seen: dict[str, Any]) -> list[str]:
+        return [str(d) for d in compare_results(result(expected), result(seen), exact=True)]
+
+    near = tensor("float32", [3], 1.0, 2.0, math.nan), tensor("float32", [3], 1.0, 2.0001, math.nan)
+    assert differences(*near) == []
+    assert exactly(*near) == [
+        "forward[0] output[1]: value: expected 2.0, seen 2.0000998973846436, at most 9.99e-05 apart"
+    ]
+    assert exactly(near[0], near[0]) == []
+    assert exactly({"list": [{"double": 1.0}]}, {"list": [{"double": 1.00001}]}) == [
+        "forward[0] output[0]: value: expected 1.0, seen 1.00001"
+    ]
+    steps = [tensor("quint8", [1], 4, scale=0.5), tensor("quint8", [1], 4, scale=0.500001)]
+    assert differences(*steps) == []
+    assert exactly(*steps) == ["forward[0] output: scale: expected scale 0.5, seen scale 0.500001"]
+
+
 def test_inner_places_are_named() -> None:
     expected = {"tuple": [{"dict": [[{"string": "a"}, {"list": [{"int": 1}, {"int": 2}]}]]}]}
     seen = {"tuple": [{"dict": [[{"string": "a"}, {"list": [{"int": 1}, {"int": 3}]}]]}]}

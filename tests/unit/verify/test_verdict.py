@@ -8,6 +8,7 @@ from orchestrator.verify.verdict import (
     RunnerResult,
     VerificationFailedError,
     VerifyResult,
+    as_delivered,
     at_levels,
     not_run,
     require_verified,
@@ -52,6 +53,12 @@ def test_a_model_that_differs_at_a_lower_cpu_level_fails() -> None:
         "failed",
         "m, at CPU level baseline: the model runner was killed by SIGILL",
     )
+
+
+def test_levels_that_a_processor_lacks_are_told() -> None:
+    here = verify("m", result(1), RunnerResult(0, result(1)))
+    found = at_levels(here, {"baseline": here}, ("avx512vnni",))
+    assert (found.status, found.levels_not_run) == ("ok", ("avx512vnni",))
 
 
 def test_a_model_that_differs_with_several_threads_fails() -> None:
@@ -162,3 +169,13 @@ def test_a_processor_that_lacks_instructions_is_told() -> None:
 
 def test_verified_variants_raise_nothing() -> None:
     require_verified("//apps/a:b", [VerifyResult("m", "ok", 1), not_run("n", "no iOS here")])
+
+
+def test_a_delivered_file_that_gives_something_else() -> None:
+    expected = result(1, 2)
+    original = verify("net", expected, RunnerResult(0, result(1, 2)))
+    same = as_delivered(original, verify("net", expected, RunnerResult(0, result(1, 2))))
+    assert same == original
+    other = as_delivered(original, verify("net", expected, RunnerResult(0, result(1, 3))))
+    assert other.status == "failed"
+    assert [failure.run for failure in other.failures] == ["forward[1] as it is delivered"]

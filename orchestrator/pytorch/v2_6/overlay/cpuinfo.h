@@ -39,6 +39,20 @@ static inline uint32_t cpuinfo_get_max_arm_sve_length(void) { return 0; }
 static inline bool cpuinfo_has_arm_neon_fp16_arith(void) { return false; }
 static inline bool cpuinfo_has_arm_fp16_arith(void) { return false; }
 
+/* mkldnn/Utils.h, arm64 */
+enum cpuinfo_uarch {
+  cpuinfo_uarch_unknown = 0,
+  cpuinfo_uarch_neoverse_n1,
+  cpuinfo_uarch_neoverse_n2,
+  cpuinfo_uarch_neoverse_v1,
+  cpuinfo_uarch_neoverse_v2
+};
+struct cpuinfo_uarch_info {
+  enum cpuinfo_uarch uarch;
+};
+static inline uint32_t cpuinfo_get_uarchs_count(void) { return 0; }
+static inline const struct cpuinfo_uarch_info* cpuinfo_get_uarch(uint32_t index) { return NULL; }
+
 /* CPUBlas.cpp, with oneDNN */
 static inline bool cpuinfo_has_x86_f16c(void) { return false; }
 

@@ -52,6 +52,14 @@ public final class Model {
     }
   }
 
+  /// What a method takes and gives: `forward(Tensor image) -> Tensor`.
+  public func schema(of method: String = "forward") throws -> String {
+    guard let text = lta_module_schema(module, method) else {
+      throw LibtorchError(lta_last_status())
+    }
+    return try Value(owning: text).string()
+  }
+
   public func forward(_ arguments: Value...) throws -> Value {
     try run("forward", arguments)
   }
@@ -197,6 +205,16 @@ public final class Value {
       return Value(owning: item!)
     }
   }
+
+  /// Of a dictionary: the item at a key. Throws where there is none.
+  public func item(_ key: Value) throws -> Value {
+    var item: OpaquePointer?
+    try withExtendedLifetime(key) { try check(lta_value_find(pointer, key.pointer, &item)) }
+    return Value(owning: item!)
+  }
+
+  public func item(_ key: String) throws -> Value { try item(Value.string(key)) }
+  public func item(_ key: Int64) throws -> Value { try item(Value.int(key)) }
 
   /// Of a dictionary, in the order in which they were put in.
   public func entries() throws -> [(key: Value, value: Value)] {

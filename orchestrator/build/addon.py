@@ -1,0 +1,734 @@
+"""Add-ons: a shared library with only what a shipped one lacks for a model, that registers itself
+into it.
+
+The shipped library is read from its package: its manifest says what it selected, its dynamic
+symbols what it exports. The add-on is linked against it, and both are run together before anything
+is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from orchestrator.binary.elf import ElfRules, check, exported_symbols
+from orchestrator.binary.elf_addon import finish
+from orchestrator.binary.elf_imports import defined_names, importing
+from orchestrator.binary.elf_strip import split
+from orchestrator.build.build import View
+from orchestrator.build.execute import carry_out, names_of
+from orchestrator.build.fits import Held, hold
+from orchestrator.build.licences import licences
+from orchestrator.build.prepare import Prepared
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.variants import (
+    RUNTIME_LIBRARY_SOURCES,
+    Wanted,
+    compile_spec,
+    hot_units,
+    takes_addons,
+)
+from orchestrator.build.verify import driver_path, read_traces
+from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
+from orchestrator.codegen.stubs import generate_stubs
+from orchestrator.codegen.units import unit_of
+from orchestrator.compilers.relink import EXPORTED, exported_name
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.deliver.files import File, replacing_folder, write_package
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.execute.ninja_run import failure_error
+from orchestrator.load.declared import App
+from orchestrator.packagers.archives import write_tar_zst
+from orchestrator.packagers.contents import Packaged, read_packages, take_library
+from orchestrator.plan.addon import (
+    AddonNeeds,
+    AddonRoots,
+    addon_needs,
+    entry_request,
+    registration_request,
+)
+from orchestrator.plan.graph import (
+    cxx_library_compiles,
+    native_compiles,
+    projection_files,
+    registration_compiles,
+    runtime_library_compiles,
+    unwritten,
+)
+from orchestrator.plan.variant import VariantSpec, compilation
+from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.platform import SharedLibrary
+from orchestrator.select.policy import select
+from orchestrator.system.process import Command
+from orchestrator.trace.lock import read_runs
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.config import NAME, ModelConfig
+from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.fits import Lack
+from orchestrator.values.labels import Label
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace
+from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.verdict import VerifyResult, require_verified, verify
+
+# The second for what the library has nothing of.
+_NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
+_EXPORTS: Final = "addon/exports.map"
+_WHO: Final = frozenset({"the library"})
+_ADDABLE: Final = frozenset({"operator", "kernel tag"})
+
+
+class NoAddonError(OrchestratorError):
+    """No add-on can be made for this library, or of what this model needs."""
+
+
+class AddonLinkError(OrchestratorError):
+    """An add-on's objects could not be linked against the library: a bug in what was planned."""
+
+
+@dataclass(frozen=True)
+class Addon:
+    """An add-on that was made and has run.
+
+    folder      below dist/
+    operators   those that it registers
+    bytes       of the stripped add-on
+    results     of its model and of the library's own, in the library with the add-on
+    """
+
+    folder: Path
+    archive: Path
+    library: str
+    operators: tuple[str, ...]
+    bytes: int
+    compiled: int
+    results: tuple[VerifyResult, ...]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """The library runs the model as it is."""
+
+    library: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The library that an add-on is for.
+
+    path  its file, unpacked
+    has   the names that it exports for add-ons
+    """
+
+    one: Packaged
+    path: Path
+    has: frozenset[str]
+
+    @property
+    def app(self) -> str:
+        return self.one.manifest.app
+
+    @property
+    def abi(self) -> str:
+        return self.one.manifest.abi
+
+    @property
+    def described(self) -> str:
+        manifest = self.one.manifest
+        return f"{manifest.app} {manifest.version} for {manifest.abi}"
+
+    def exports(self, symbol: str) -> bool:
+        return exported_name(self.app, symbol) in self.has
+
+
+def addon(
+    session: Session,
+    package: Path,
+    model: Path,
+    *,
+    name: str | None,
+    jobs: int | None,
+    view: View,
+) -> Addon | Fits:
+    """Make the add-on for the library in a package that a model lacks, and run both together.
+
+    name: what it is called; None: as the model. Raises NoAddonError, AddonLinkError,
+    ActionFailedError, VerificationFailedError, and what reading the package and the model raise.
+    """
+    one = _only(read_packages(package))
+    _require_kind(session, one)
+    held = hold(session, model, one)
+    base_name = f"{one.manifest.app} {one.manifest.version} for {one.manifest.abi}"
+    if held.judged.verdict == "by manifest":
+        return Fits(base_name, held.judged.reason)
+    _require_addable(one, held)
+    called = _name(name or model.stem)
+    with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
+        path = Path(folder) / Path(one.manifest.library.soname or "").name
+        take_library(one, path)
+        names = frozenset(n for n in exported_symbols(path) if n.startswith(EXPORTED))
+        if not names:
+            raise NoAddonError(
+                f"{base_name} takes no add-ons",
+                place=Place(str(package)),
+                expected="a library that was built with `extensible: true`",
+                seen="one that exports the C API alone",
+                hint="add `extensible: true` to app.yaml, and build and ship the app again",
+            )
+        making = _Making(session, _Base(one, path, names), held, called, model, Path(folder))
+        return making.make(jobs, view)
+
+
+def _only(found: Sequence[Packaged]) -> Packaged:
+    if len(found) == 1:
+        return found[0]
+    raise NoAddonError(
+        "an add-on is for the library of one ABI",
+        place=Place(str(found[0].path)),
+        expected="a package of one ABI, or a folder dist/<app>/<abi>",
+        seen=", ".join(one.manifest.abi for one in found),
+    )
+
+
+def _name(text: str) -> str:
+    if re.fullmatch(NAME, text):
+        return text
+    raise NoAddonError(
+        "this is no name of an add-on",
+        expected=f"a name that matches {NAME}",
+        seen=text,
+        hint="name it: --name NAME",
+    )
+
+
+def _require_kind(session: Session, one: Packaged) -> None:
+    """That this workspace makes add-ons for such a library."""
+    manifest, abi = one.manifest, one.manifest.abi
+    place = Place(str(one.path))
+    library = PLATFORMS[manifest.system].library
+    if not isinstance(library, SharedLibrary):
+        raise NoAddonError(
+            f"apps for {manifest.system} load no code that was not in them when they were reviewed",
+            place=place,
+            expected="a shared library",
+            seen=f"a static library for {abi}",
+            hint="build the app with the model, and ship it again",
+        )
+    if manifest.processor not in library.addons:
+        raise NoAddonError(
+            f"there are no add-ons yet for {abi}",
+            place=place,
+            expected=", ".join(
+                f"{name} on {processor}"
+                for name, platform in sorted(PLATFORMS.items())
+                if isinstance(platform.library, SharedLibrary)
+                for processor in sorted(platform.library.addons)
+            ),
+            seen=f"{manifest.system}, {manifest.processor}",
+            hint="build the app with the model, and ship it again",
+        )
+    if abi not in session.workspace.toolchains:
+        raise NoAddonError(
+            f"there is no toolchain for {abi} here",
+            place=place,
+            expected="one of " + ", ".join(session.workspace.toolchains),
+            seen=abi,
+        )
+    toolchain = session.toolchain(abi)
+    if manifest.toolchain.identity != toolchain.identity:
+        raise NoAddonError(
+            f"the library was made by another toolchain than the one for {abi} here",
+            place=place,
+            expected=f"{manifest.toolchain.compiler} {manifest.toolchain.version}"
+            f" ({manifest.toolchain.identity[:12]})",
+            seen=f"{toolchain.driver.kind} {toolchain.version} ({toolchain.identity[:12]})",
+            hint="use the release of the orchestrator that built it",
+        )
+    trees = {pin.tree for pin in session.workspace.config.pins.values()}
+    if manifest.runtime.tree not in trees:
+        raise NoAddonError(
+            "the library was made of another PyTorch than this workspace pins",
+            place=place,
+            expected=f"PyTorch {manifest.runtime.pytorch}, tree {manifest.runtime.tree[:12]}",
+            seen=", ".join(sorted(tree[:12] for tree in trees)),
+            hint="pin it in WORKSPACE, under `runtimes`",
+        )
+    if manifest.threads != 1:
+        raise NoAddonError(
+            "there are no add-ons yet for libraries with threads",
+            place=place,
+            expected="`threads: 1`",
+            seen=f"`threads: {manifest.threads}`",
+        )
+    if not takes_addons(toolchain):
+        raise NoAddonError(
+            "add-ons are linked by zig, and another compiler is declared here",
+            place=toolchain.place,
+            expected="a toolchain of zig",
+            seen=toolchain.driver.kind,
+        )
+
+
+def _require_addable(one: Packaged, held: Held) -> None:
+    """That what lacks can be brought by an add-on; by name."""
+    if held.trace is None or held.app is None or held.config is None:
+        raise NoAddonError(
+            "an add-on has what a model used when it ran, and it must be run together with it",
+            expected="the model in an app of this workspace, with its trace",
+            seen=held.why_not or "no app here has it",
+            hint="add it to an app and trace that: ./orchestrate trace //apps/<app>",
+        )
+    if held.judged.verdict != "does not fit" or held.offer.roots is None:
+        raise NoAddonError(
+            "it cannot be told what the library lacks",
+            place=Place(str(one.path)),
+            expected="a manifest and a trace that tell what to add",
+            seen=held.judged.reason,
+        )
+    runtime = held.runtime
+    assert runtime is not None
+    known = runtime.operators
+    wrong = [
+        lack
+        for lack in held.judged.lacks
+        if lack.kind not in _ADDABLE
+        or (lack.kind == "operator" and lack.name not in known)
+        or (lack.kind == "kernel tag" and lack.has)
+        or (lack.kind == "operator" and lack.name in (held.offer.resolved or ()))
+    ]
+    if wrong:
+        raise NoAddonError(
+            "an add-on cannot bring all that the library lacks",
+            place=Place(str(one.path)),
+            expected="operators and kernels that the library has nothing of",
+            seen="; ".join(map(_shown, wrong)),
+            hint="build the app with the model, and ship it again",
+        )
+    roots = frozenset(map(str, held.info.root_operators))
+    if runtime.decided(held.offer.roots | roots) != runtime.decided(held.offer.roots):
+        raise NoAddonError(
+            "the library leaves out code that only models with other operators enter",
+            place=Place(str(one.path)),
+            expected="a model with the library's kinds of tensors",
+            seen=", ".join(sorted(roots - held.offer.roots)),
+            hint="build the app with the model, and ship it again",
+        )
+
+
+def _shown(lack: Lack) -> str:
+    if lack.kind == "kernel tag":
+        return f"dtype {', '.join(lack.dtypes)} of {lack.name}, which it has for other dtypes"
+    return f"{lack.kind} {lack.name}" + (f" ({lack.note})" if lack.note else "")
+
+
+@dataclass
+class _Making:
+    """One add-on on its way."""
+
+    session: Session
+    base: _Base
+    held: Held
+    name: str
+    model: Path
+    folder: Path
+
+    @property
+    def on(self) -> RuntimeSession:
+        manifest = self.base.one.manifest
+        return self.session.on(self.session.runtime_names[manifest.runtime.tree])
+
+    def make(self, jobs: int | None, view: View) -> Addon:
+        session, on, abi = self.session, self.on, self.base.abi
+        prepared = on.prepare_planning([abi])
+        selection, wanted = self._selection()
+        spec = self._spec(prepared, wanted)
+        operators = tuple(sorted(wanted.operators.keys() - self.held.offer.operators))
+        own = frozenset(self._own_units(selection, wanted))
+        index = on.runtime.index
+        kernels = on.kernels_for(wanted.root_operators)
+        needs = addon_needs(
+            index,
+            on.runtime.dialect,
+            kernels,
+            AddonRoots(
+                operators=operators,
+                has=self.base.exports,
+                entered=self.held.offer.operators,
+                own=own,
+                cut=frozenset(n for n, unit in enumerate(index.units) if unit.path in spec.cut),
+            ),
+        )
+        self._require_generated(needs)
+        compiles, texts, mine = self._compiles(spec, wanted, operators, needs, own)
+        library = self._library(spec, prepared)
+        graph = ActionGraph(
+            {c.object: c for c in sorted((*compiles, *library), key=lambda c: c.object)}
+        )
+        carried = carry_out(
+            session, graph, texts, name="addon", jobs=jobs, keep_going=False, view=view
+        )
+        if carried.result.failures:
+            raise failure_error(
+                carried.result,
+                names_of(session, graph),
+                carried.result.actions,
+                session.context.state / "failures.log",
+            )
+        linked = self._link(compiles, library, mine)
+        return self._deliver(linked, operators, compiles, len(carried.compiled))
+
+    def _selection(self) -> tuple[Selection, Selection]:
+        """What the library was cut to, and the same with the model's."""
+        fact = self.base.one.manifest.selection
+        base = Selection(
+            operators=dict.fromkeys(fact.operators, _WHO),
+            root_operators=frozenset(fact.root_operators or ()),
+            kernel_dtypes={t: dict.fromkeys(d, _WHO) for t, d in fact.kernel_dtypes.items()},
+            custom_classes=dict.fromkeys(fact.custom_classes, _WHO),
+            build_features=dict.fromkeys(fact.build_features, _WHO),
+        )
+        trace = self.held.trace
+        assert trace is not None
+        kernels = self.on.kernels_for(trace.root_operators)
+        policy = self.held.app.selection if self.held.app else "guarded"
+        return base, base.merge(select(self.on.runtime.index, kernels, [trace], policy))
+
+    def _spec(self, prepared: Prepared, selection: Selection) -> VariantSpec:
+        trace, on = self.held.trace, self.on
+        assert trace is not None
+        app = self.held.app
+        wanted = Wanted(
+            label=self.name,
+            abi=self.base.abi,
+            selection=selection,
+            kernels=on.kernels_for(selection.root_operators),
+            purpose="release",
+            optimize=app.optimize if app else "balanced",
+            hot=hot_units(on, trace.hot_tags),
+            lean=on.lean_units(selection.root_operators),
+            cut=on.cut_units(selection.root_operators),
+        )
+        # objects are rewritten, which bitcode is not
+        return replace(compile_spec(on, prepared, wanted), lto=False, precompile=False)
+
+    def _own_units(self, base: Selection, merged: Selection) -> Iterator[int]:
+        """The units whose objects differ from the library's."""
+        for number, unit in enumerate(self.on.runtime.index.units):
+            if projection_text(unit, base) != projection_text(unit, merged):
+                yield number
+
+    def _require_generated(self, needs: AddonNeeds) -> None:
+        if needs.by_hand:
+            raise NoAddonError(
+                "there are no add-ons yet for operators that PyTorch registers by hand",
+                expected="operators that torchgen registers",
+                seen=", ".join(f"{name} ({unit})" for name, unit in sorted(needs.by_hand.items())),
+                hint="build the app with the model, and ship it again",
+            )
+
+    def _compiles(
+        self,
+        spec: VariantSpec,
+        selection: Selection,
+        operators: Iterable[str],
+        needs: AddonNeeds,
+        own: frozenset[int],
+    ) -> tuple[tuple[Compile, ...], dict[str, str], frozenset[str]]:
+        """The add-on's compilations, the texts to write first, and the objects of units that are
+        its own."""
+        on = self.on
+        runtime, cache = on.runtime, on.context.cache
+        dialect, facts = runtime.dialect, runtime.facts
+        registry = on.kernels_for(selection.root_operators)
+        requests = (
+            registration_request(dialect, registry, operators, needs),
+            entry_request(needs, selection.operators),
+        )
+        made = generate_registrations(
+            requests, dialect, runtime.fetched.tree, cache, on.context.env, on.context.runner
+        )
+        registered = [u for u in made[requests[0]] if u.name != "operators"]
+        entries = [u for u in made[requests[1]] if u.name == "operators"]
+        wrapped = [_as_fragment(unit, frozenset(operators), cache) for unit in registered]
+        stubs = generate_stubs(needs.stubs, cache)
+        generated = registration_compiles(facts, spec, (*wrapped, *entries, *stubs), cache)
+        units = []
+        texts = {**unwritten([*wrapped, *stubs], cache)}
+        mine = {c.object for c in generated}
+        for number in sorted(needs.units):
+            unit = runtime.index.units[number]
+            text = projection_text(unit, selection) if facts.is_cxx(unit.path) else None
+            digest = None if text is None else text_digest(text)
+            one = compilation(facts, spec, unit)(digest)
+            units.append(one)
+            if text is not None and digest is not None:
+                texts |= projection_files({digest: text})
+            if number in own:
+                mine.add(one.object)
+        native = native_compiles(facts, spec, _NATIVE, runtime.native)
+        placed = {c.object: on.placed(_visible(c)) for c in (*native, *generated, *units)}
+        return (
+            tuple(placed.values()),
+            texts,
+            frozenset(placed[o].object for o in mine),
+        )
+
+    def _library(self, spec: VariantSpec, prepared: Prepared) -> tuple[Compile, ...]:
+        """The C++ library, for what the shipped one has nothing of."""
+        sources = prepared.toolchain(spec.abi).driver.cxx_sources
+        parts = runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, self.on.runtime.native)
+        found = (*parts, *cxx_library_compiles(spec, sources, "-Os"))
+        return tuple(map(self.on.placed, found))
+
+    def _link(
+        self, compiles: Sequence[Compile], library: Sequence[Compile], mine: frozenset[str]
+    ) -> Path:
+        """The add-on, unstripped, with its note."""
+        fill, base = self.session.fill, self.base
+        data = {c.object: Path(fill(c.object)).read_bytes() for c in (*compiles, *library)}
+        kept = frozenset(
+            name
+            for c in compiles
+            if c.object in mine
+            for name in defined_names(data[c.object])
+            if not name.startswith("_ZTI")
+        )
+
+        def imported(symbol: str) -> str | None:
+            if symbol in kept:
+                return None
+            name = exported_name(base.app, symbol)
+            return name if name in base.has else None
+
+        inputs = []
+        for number, c in enumerate(compiles):
+            path = self.folder / f"{number}.o"
+            path.write_bytes(importing(data[c.object], imported))
+            inputs.append(str(path))
+        members = []
+        for number, c in enumerate(library):
+            path = self.folder / f"library-{number}.o"
+            path.write_bytes(importing(data[c.object], imported, hidden=True))
+            members.append(str(path))
+        toolchain = self.session.toolchain(base.abi)
+        archive, out = self.folder / "libc++.a", self.folder / self._file
+        self._run(toolchain, [str(toolchain.ar), "rcsD", str(archive), *members])
+        self._run(toolchain, self._words(toolchain, inputs, archive, out))
+        manifest = base.one.manifest
+        assert manifest.library.build_id is not None
+        out.write_bytes(finish(out.read_bytes(), manifest.library.build_id, base.described))
+        return out
+
+    @property
+    def _file(self) -> str:
+        return f"lib{self.base.app}_torch_{self.name}.so"
+
+    def _words(
+        self, toolchain: ResolvedToolchain, inputs: Iterable[str], archive: Path, out: Path
+    ) -> list[str]:
+        return [
+            str(toolchain.cxx),
+            "-shared",
+            "-Wl,--gc-sections",
+            f"-Wl,-soname,{self._file}",
+            f"-Wl,--version-script={self.session.fill(f'$native/{_EXPORTS}')}",
+            "-Wl,--hash-style=gnu",
+            "-Wl,--build-id=0x" + 40 * "0",
+            "-Wl,-z,defs",
+            *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--icf=safe"),
+            *inputs,
+            str(self.base.path),
+            str(archive),
+            *PLATFORMS[toolchain.config.system].link_libraries,
+            *toolchain.link_flags,
+            *("-nostdlib++", "-O2", "-o", str(out)),
+        ]
+
+    def _run(self, toolchain: ResolvedToolchain, words: Sequence[str]) -> None:
+        done = self.session.context.runner.run(Command(words, toolchain.tools.env, cwd=self.folder))
+        if done.code:
+            raise AddonLinkError(
+                f"the add-on for {self.base.described} cannot be linked",
+                seen=f"exit code {done.code}",
+                details="\n".join(done.err.splitlines()[:12]),
+            )
+
+    def _deliver(
+        self,
+        linked: Path,
+        operators: tuple[str, ...],
+        compiles: Sequence[Compile],
+        compiled: int,
+    ) -> Addon:
+        """Checks the add-on, runs it, and writes its folder and archive."""
+        base, session = self.base, self.session
+        parts = split(linked.read_bytes(), f"{self._file}.debug")
+        stripped = self.folder / "stripped" / self._file
+        stripped.parent.mkdir()
+        stripped.write_bytes(parts.stripped)
+        stripped.with_name(f"{self._file}.debug").write_bytes(parts.debug)
+        check(stripped, self._rules(stripped))
+        results = tuple(self._run_all(stripped))
+        require_verified(f"the add-on {self.name} for {base.described}", results)
+        held = self.on
+        units = [unit for one in compiles for unit in one.units]
+        library = base.one.manifest.library
+        facts = {
+            "format": 1,
+            "name": self.name,
+            "library": {
+                "app": base.app,
+                "version": base.one.manifest.version,
+                "abi": base.abi,
+                "soname": library.soname,
+                "build_id": library.build_id,
+            },
+            "operators": list(operators),
+            "model": {"name": self.model.stem, "sha256": self.held.info.sha256},
+            "build_id": parts.build_id,
+            "bytes": len(parts.stripped),
+            "sha256": hashlib.sha256(parts.stripped).hexdigest(),
+        }
+        texts = (
+            File(f"share/doc/{self.name}/{part.component}/{text}", content)
+            for part in licences(held, base.abi, units, linked)
+            for text, content in part.texts.items()
+        )
+        files = [
+            File(f"lib/{self._file}", parts.stripped, executable=True),
+            File(f"symbols/{self._file}.debug", parts.debug),
+            File("addon.json", (json.dumps(facts, indent=2, sort_keys=True) + "\n").encode()),
+            *texts,
+        ]
+        dist = session.context.dist / base.app / "addons"
+        folder = dist / base.abi / self.name
+        stem = f"{base.one.manifest.package_name}-{base.one.manifest.version}"
+        stem = f"{stem}-{self.name}-{base.abi}"
+        with replacing_folder(folder, files):
+            pass
+        archive = dist / f"{stem}.tar.zst"
+
+        def write(target: BinaryIO) -> None:
+            shipped = [file for file in files if not file.path.startswith("symbols/")]
+            write_tar_zst(target, shipped, f"{stem}/")
+
+        write_package(archive, f"addon 1 {_digest(files)}", write)
+        return Addon(
+            folder=folder,
+            archive=archive,
+            library=base.described,
+            operators=operators,
+            bytes=len(parts.stripped),
+            compiled=compiled,
+            results=results,
+        )
+
+    def _rules(self, stripped: Path) -> ElfRules:
+        toolchain = self.session.toolchain(self.base.abi)
+        library = PLATFORMS[toolchain.config.system].library
+        assert isinstance(library, SharedLibrary)
+        manifest = self.base.one.manifest
+        system = library.system_libraries[toolchain.driver.c_library]
+        return ElfRules(
+            soname=self._file,
+            processor=manifest.processor,
+            exports=frozenset({"lta_addon_register"}),
+            system_libraries=system | {str(manifest.library.soname)},
+            page_size=library.page_sizes[manifest.processor],
+        )
+
+    def _run_all(self, addon: Path) -> Iterator[VerifyResult]:
+        """The add-on's model, and those of the library's app, in the library with the add-on."""
+        session, base = self.session, self.base
+        running = session.running(base.abi)
+        driver = driver_path(session, Label(base.app, base.abi))
+        if running.prefix is None or not driver.is_file():
+            raise NoAddonError(
+                f"the add-on cannot be run for {base.abi} here, and is not written unproven",
+                expected=f"the model runner of //apps/{base.app}:{base.abi}, and a way to run it",
+                seen=running.why_not or "no model runner",
+                hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
+            )
+        argv = [*running.prefix, str(driver)]
+        env = {**session.context.env, "LD_LIBRARY_PATH": str(base.path.parent)}
+        runs: list[tuple[App, ModelConfig, Trace]] = []
+        held = self.held
+        assert held.app is not None
+        assert held.config is not None
+        assert held.trace is not None
+        runs.append((held.app, held.config, held.trace))
+        own = session.workspace.apps.get(base.app)
+        shipped = {model.sha256 for model in base.one.manifest.models}
+        if own is not None:
+            traces = zip(own.config.models, read_traces(session, own), strict=True)
+            runs += [(own, m, t) for m, t in traces if t.identity.model in shipped]
+        for app, model, trace in runs:
+            file = session.shipped(app, model)
+            seen = run_model(
+                argv,
+                file.path,
+                model,
+                env,
+                recorded=file.inputs,
+                threads=1,
+                addon=addon,
+                runner=session.context.runner,
+            )
+            yield verify(model.name, read_runs(app.folder, trace, session.context.root), seen)
+
+
+def _visible(one: Compile) -> Compile:
+    """The compilation whose object reaches all that has a name as it would in another library: its
+    definitions may be taken from the one that is extended."""
+    hiding = ("-fvisibility=hidden", "-fvisibility-inlines-hidden")
+    flags = tuple(flag for flag in one.flags if flag not in hiding)
+    parts = {"hidden": one.fingerprint, "flags": flags}
+    return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts)
+
+
+def _digest(files: Iterable[File]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.path} {file.sha256()}\n".encode())
+    return digest.hexdigest()
+
+
+# What torchgen's templates register whatever is selected.
+_DEFINES = re.compile(r'^\s*m\.def\("(?:aten::)?([\w.]+)\(')
+_IMPLEMENTS = re.compile(r'^\s*m\.impl\(.*"(?:aten::)?([\w.]+)"')
+_INCLUDES = re.compile(r'^#include "(Register\w+\.cpp)"$')
+
+
+def _as_fragment(unit: GeneratedUnit, operators: Collection[str], cache: Path) -> GeneratedUnit:
+    """A unit of registrations that adds to the library's namespaces, which are there, with these
+    operators alone."""
+    folder = unit.path.parent
+
+    def lines(text: str) -> Iterator[str]:
+        for line in text.splitlines():
+            inner = _INCLUDES.match(line)
+            named = _DEFINES.match(line) or _IMPLEMENTS.match(line)
+            if inner:
+                yield from lines((folder / inner[1]).read_text(encoding="utf-8"))
+            elif named is None or f"aten::{named[1]}" in operators:
+                yield line
+
+    text = "\n".join(
+        (
+            "// Registrations of an add-on: the library has the namespaces.",
+            "#include <torch/library.h>",
+            "#undef TORCH_LIBRARY",
+            "#define TORCH_LIBRARY TORCH_LIBRARY_FRAGMENT",
+            *lines(unit.path.read_text(encoding="utf-8")),
+            "",
+        )
+    )
+    return unit_of(unit.name, text, cache / "addons")

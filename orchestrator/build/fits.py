@@ -1,0 +1,474 @@
+"""Will it fit? Holds a model against libraries that were shipped: by manifests, and by running it.
+
+Nothing is built, and nothing but a library that is to run is unpacked. A package is a program: it
+runs here only where it was built in this workspace, or where the caller says so.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from orchestrator.binary.elf_symbols import needed_libraries
+from orchestrator.build.fetch import tree_folder
+from orchestrator.build.prepare import whole_index
+from orchestrator.build.session import Session
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.index.entry import load_entry, loader_symbols
+from orchestrator.index.model import IndexUnreadableError
+from orchestrator.load.declared import App
+from orchestrator.models.checks import (
+    check_classes,
+    check_lapack,
+    check_packings,
+    misfits,
+    require_no_named_tuples,
+)
+from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.models.source_lines import operator_places
+from orchestrator.packagers.contents import Packaged, read_packages, take_library
+from orchestrator.plan.planner import entry_nodes
+from orchestrator.pytorch.arguments import argument_counts
+from orchestrator.pytorch.dialects import DIALECTS
+from orchestrator.report.fits import FitRow, FitsReport
+from orchestrator.select.fits import KnownRuntime, Offer, Wanted, added, judge
+from orchestrator.system.limits import usable_cores
+from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
+from orchestrator.trace.reading import LONGEST
+from orchestrator.values.config import ModelConfig
+from orchestrator.values.fits import Judgement, Lack
+from orchestrator.values.trace import Trace
+from orchestrator.values.versions import ModelVersions
+from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.verdict import VerifyResult, verify
+
+# `own`: libraries that were built in this workspace; see the top
+Runs = Literal["own", "all", "none"]
+_MOST_METHODS: Final = 3
+# What packages are read with; all of it is decompressing and hashing.
+_READERS: Final = 4
+
+
+class NoPackageError(OrchestratorError):
+    """No library was named to hold a model against."""
+
+
+class OtherModelError(OrchestratorError):
+    """A trace that was named is of another model."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a model besides its file: where an app of the workspace has it.
+
+    trace   its lock, read; `current` says whether it still holds, `why_not` if not
+    """
+
+    app: App | None = None
+    config: ModelConfig | None = None
+    trace: Trace | None = None
+    lock: Path | None = None
+    why_not: str = "it has no trace"
+
+
+def fits(
+    session: Session,
+    model: Path,
+    packages: Sequence[Path],
+    *,
+    lock: Path | None = None,
+    runs: Runs = "own",
+) -> FitsReport:
+    """Whether a model fits each library in the packages, in their order.
+
+    lock: its trace, where the workspace has none of it. Raises NoPackageError, OtherModelError, and
+    what reading the model and the trace raise; what is wrong with a package is in its row.
+    """
+    if not packages:
+        raise NoPackageError(
+            "no library is named",
+            expected="a folder of dist/, or packages",
+            hint="run: ./orchestrate fits MODEL.ptl --in dist/<app>/<abi>",
+        )
+    try:
+        info = read_model(model, _every_version())
+    except UnreadableModelError as error:
+        error.hint = "check the path, and the file's permissions"
+        raise
+    known = _known(session, model, info, lock)
+    fitting = _Fitting(session, model, info, known)
+    with ThreadPoolExecutor(min(_READERS, usable_cores())) as pool:
+        read = [pool.submit(_read, path) for path in packages]
+        rows = tuple(
+            row
+            for path, future in zip(packages, read, strict=True)
+            for row in fitting.rows(path, future.result(), runs)
+        )
+    return FitsReport(
+        model=str(model),
+        sha256=info.sha256,
+        operators=len(info.root_operators),
+        trace=None if known.trace is None else str(known.lock),
+        no_trace="" if known.trace is not None else known.why_not,
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True)
+class Held:
+    """A model held against one library.
+
+    app, config  where the workspace has the model
+    trace        its lock, if it still holds; else `why_not`
+    """
+
+    info: ModelInfo
+    app: App | None
+    config: ModelConfig | None
+    trace: Trace | None
+    why_not: str
+    offer: Offer
+    judged: Judgement
+    runtime: KnownRuntime | None
+
+
+def hold(session: Session, model: Path, one: Packaged) -> Held:
+    """Holds a model against a library, without running it there. Raises what `fits` raises."""
+    info = read_model(model, _every_version())
+    known = _known(session, model, info, None)
+    fitting = _Fitting(session, model, info, known)
+    offer = _offer(one)
+    runtime = fitting._runtime(offer)
+    judged = judge(fitting._wanted_of(offer), offer, lambda: runtime)
+    return Held(info, known.app, known.config, known.trace, known.why_not, offer, judged, runtime)
+
+
+def _read(path: Path) -> tuple[Packaged, ...] | OrchestratorError:
+    try:
+        return read_packages(path)
+    except OrchestratorError as error:
+        return error
+
+
+def _every_version() -> ModelVersions:
+    """What any of our runtimes loads: each library says what it does."""
+    every = [dialect.models for dialect in DIALECTS.values()]
+    return ModelVersions(
+        range(min(m.bytecode.start for m in every), max(m.bytecode.stop for m in every)),
+        range(min(m.archive.start for m in every), max(m.archive.stop for m in every)),
+    )
+
+
+def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) -> _Known:
+    """The model's trace: the one that is named, else that of an app with the same file."""
+    if lock is not None:
+        trace = parse_lock(_text(lock), str(lock))
+        if trace.identity.model != info.sha256:
+            raise OtherModelError(
+                "this trace is of another model",
+                place=Place(str(lock)),
+                expected=info.sha256,
+                seen=trace.identity.model,
+                hint="name the lock of this very file",
+            )
+        return _current(session, _Known(lock=lock), trace)
+    for app in session.workspace.apps.values():
+        for config in app.config.models:
+            path = lock_path(app.folder, config.name)
+            if not path.is_file() or info.sha256 not in (text := _text(path)):
+                continue
+            try:
+                trace = parse_lock(text, str(path))
+            except OrchestratorError as error:
+                return _Known(why_not=f"its trace cannot be read: {error.what}")
+            if trace.identity.model == info.sha256:
+                return _current(session, _Known(app, config, lock=path), trace)
+    return _Known()
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(4 * LONGEST + 4).decode("utf-8", "replace")
+
+
+def _current(session: Session, found: _Known, trace: Trace) -> _Known:
+    """A trace counts where it would be made again: of these inputs, by this tracer."""
+    wanted = replace(trace.identity, tracer=session.tracer)
+    if found.app is not None and found.config is not None:
+        wanted = session.of(found.app.name).trace_identity(found.app, found.config)
+        wanted = replace(wanted, model=trace.identity.model, runtime=trace.identity.runtime)
+        # backends are compared with each library's
+        wanted = replace(wanted, backends=trace.identity.backends)
+    stale = changes(trace.identity, wanted)
+    if stale:
+        return replace(found, why_not=f"its trace is stale: {', '.join(stale)} changed since")
+    return replace(found, trace=trace, why_not="")
+
+
+@dataclass
+class _Fitting:
+    """One model, held against libraries."""
+
+    session: Session
+    path: Path
+    info: ModelInfo
+    known: _Known
+    _runtimes: dict[tuple[str, str], KnownRuntime | None] = field(default_factory=dict)
+    _wanted: dict[tuple[str, str], Wanted] = field(default_factory=dict)
+    _callers: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    def rows(
+        self, path: Path, read: tuple[Packaged, ...] | OrchestratorError, runs: Runs
+    ) -> Iterator[FitRow]:
+        if isinstance(read, OrchestratorError):
+            yield FitRow(str(path), error=read)
+            return
+        for one in read:
+            yield self._row(one, runs)
+
+    def _row(self, one: Packaged, runs: Runs) -> FitRow:
+        manifest = one.manifest
+        offer = _offer(one)
+        judged = judge(self._wanted_of(offer), offer, lambda: self._runtime(offer))
+        row = FitRow(
+            str(one.path),
+            manifest.app,
+            manifest.abi,
+            manifest.version,
+            manifest.runtime.pytorch,
+            judged.verdict,
+            judged.reason,
+        )
+        ran, not_run = self._run(one, runs)
+        if ran is not None and ran.status in ("ok", "ok in part"):
+            return replace(row, verdict="proven", reason=_how(ran, self.known), ran=ran)
+        if ran is not None:
+            row = replace(row, verdict="does not fit", reason="it ran there, and failed", ran=ran)
+        return self._explained(replace(row, not_run=not_run), judged, offer)
+
+    def _explained(self, row: FitRow, judged: Judgement, offer: Offer) -> FitRow:
+        """With who asks for what lacks, where, and how large it is."""
+        if not judged.lacks and not judged.unknown:
+            return row
+        runtime = self._runtime(offer)
+        lacks = tuple(self._with_places(one, offer, runtime) for one in judged.lacks)
+        unknown = tuple(self._with_places(one, offer, runtime) for one in judged.unknown)
+        total = None
+        if runtime is not None and judged.lacks:
+            sizes, total = added(self._wanted_of(offer), offer, judged.lacks, runtime)
+            lacks = tuple(
+                replace(one, bytes=sizes[lack][0], at_most=sizes[lack][1]) if lack in sizes else one
+                for one, lack in zip(lacks, judged.lacks, strict=True)
+            )
+        return replace(row, lacks=lacks, unknown=unknown, added_bytes=total)
+
+    def _with_places(self, lack: Lack, offer: Offer, runtime: KnownRuntime | None) -> Lack:
+        if lack.kind not in ("operator", "kernel tag"):
+            return lack
+        asked_by: tuple[str, ...] = ()
+        names: tuple[str, ...] = (lack.name,)
+        if lack.name not in self._roots and runtime is not None:
+            key = (lack.kind, lack.name, offer.pytorch, offer.tree, offer.backends)
+            if key not in self._callers:
+                self._callers[key] = runtime.callers(lack, self._roots, offer)
+            names = asked_by = self._callers[key]
+        places = (place for name in names for place in self._places.get(name, ()))
+        methods = (method for name in names for method in self._methods.get(name, ()))
+        return replace(
+            lack,
+            asked_by=asked_by,
+            methods=tuple(dict.fromkeys(methods))[:_MOST_METHODS],
+            places=tuple(dict.fromkeys(places))[:_MOST_METHODS],
+        )
+
+    @cached_property
+    def _roots(self) -> frozenset[str]:
+        return frozenset(map(str, self.info.root_operators))
+
+    @cached_property
+    def _places(self) -> Mapping[str, tuple[Place, ...]]:
+        found = operator_places(self.path, self.info.root_operators)
+        return {str(name): places for name, places in found.items()}
+
+    @cached_property
+    def _methods(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for function in self.info.functions:
+            for use in function.operators:
+                found.setdefault(str(use.operator), {})[function.name] = None
+        return {name: tuple(methods) for name, methods in found.items()}
+
+    def _wanted_of(self, offer: Offer) -> Wanted:
+        key = (offer.pytorch, offer.tree)
+        if key not in self._wanted:
+            self._wanted[key] = self._make_wanted(offer)
+        return self._wanted[key]
+
+    def _make_wanted(self, offer: Offer) -> Wanted:
+        info, trace = self.info, self.known.trace
+        # what was traced with this runtime passed them all
+        traced = trace is not None and trace.identity.runtime == offer.tree
+        faults, unchecked = ((), "") if traced else self._checked(offer)
+        return Wanted(
+            sha256=info.sha256,
+            bytecode=info.bytecode_version,
+            archive=info.archive_version,
+            roots=self._roots,
+            classes=frozenset(name.rpartition(".")[2] for name in info.custom_classes),
+            trace=trace,
+            no_trace=self.known.why_not,
+            faults=faults,
+            unchecked=unchecked,
+        )
+
+    def _checked(self, offer: Offer) -> tuple[tuple[str, ...], str]:
+        """What a runtime has against the model, and what could not be looked at."""
+        dialect = DIALECTS.get(offer.pytorch)
+        if dialect is None:
+            return (), f"PyTorch {offer.pytorch} is none that we know"
+        version = dialect.facts
+        checks: tuple[Callable[[], None], ...] = (
+            lambda: require_no_named_tuples(self.info),
+            lambda: check_lapack(self.info, version.lapack, version.version),
+            lambda: check_classes(self.info, version.custom_classes, version.version),
+            lambda: check_packings(self.info, version.packings, version.version),
+        )
+        faults = []
+        for check in checks:
+            try:
+                check()
+            except OrchestratorError as error:
+                faults.append(f"{error.what}: {error.seen}")
+        tree = tree_folder(self.session.context.cache, offer.pytorch, offer.tree)
+        try:
+            wrong = misfits(self.info, argument_counts(tree))
+        except OSError:
+            return tuple(faults), "the library's PyTorch is not here to compare arguments with"
+        unchecked = f"PyTorch {version.version} does not take {wrong[0]}" if wrong else ""
+        return tuple(faults), unchecked
+
+    def _runtime(self, offer: Offer) -> KnownRuntime | None:
+        key = (offer.pytorch, offer.tree)
+        if key not in self._runtimes:
+            self._runtimes[key] = _runtime(*key)
+        return self._runtimes[key]
+
+    def _run(self, one: Packaged, runs: Runs) -> tuple[VerifyResult | None, str]:
+        """How the model ran in a library, or why it did not run."""
+        why_not = self._why_not(one, runs)
+        if why_not:
+            return None, why_not
+        abi = one.manifest.abi
+        try:
+            running = self.session.running(abi)
+        except OrchestratorError as error:
+            return None, f"no toolchain for {abi} here: {error.what}"
+        if running.prefix is None:
+            return None, running.why_not
+        driver = self._driver(one)
+        if driver is None:
+            return None, f"no model runner for {abi} here: build any app of the workspace for it"
+        with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
+            try:
+                for name in needed_libraries(driver):
+                    if name.endswith("_torch.so"):  # whatever app the runner was linked with
+                        take_library(one, Path(folder) / name)
+            except OrchestratorError as error:
+                return None, error.what
+            return self._result([*running.prefix, str(driver)], Path(folder)), ""
+
+    def _why_not(self, one: Packaged, runs: Runs) -> str:
+        if runs == "none":
+            return "not asked for"
+        if one.manifest.library.is_static:
+            return "a static library"
+        if runs == "own" and not self._is_own(one):
+            return "a package is a program of its author's: with --run it runs here"
+        if one.manifest.abi not in self.session.workspace.toolchains:
+            return f"no toolchain for {one.manifest.abi} here"
+        if not self.info.has_bundled_inputs and (
+            self.known.config is None or self.known.config.inputs == "bundled"
+        ):
+            return "the model holds no inputs, and no app declares any"
+        return ""
+
+    def _is_own(self, one: Packaged) -> bool:
+        """Whether it lies where this workspace's builds put it, with what they left besides."""
+        manifest, context = one.manifest, self.session.context
+        folder = context.dist / manifest.app / manifest.abi
+        if one.path.resolve() != folder.resolve():
+            return False
+        built = context.state / "variants" / manifest.app / manifest.abi
+        return (built / "driver").is_file()
+
+    def _driver(self, one: Packaged) -> Path | None:
+        """A model runner for the ABI: of the same app if there is one."""
+        variants = self.session.context.state / "variants"
+        own = variants / one.manifest.app / one.manifest.abi / "driver"
+        every = [own, *sorted(variants.glob(f"*/{one.manifest.abi}/driver"))]
+        return next((path for path in every if path.is_file()), None)
+
+    def _result(self, argv: Sequence[str], libraries: Path) -> VerifyResult:
+        session, config = self.session, self.known.config
+        config = config or ModelConfig(file=self.path.name)
+        env = {**session.context.env, "LD_LIBRARY_PATH": str(libraries)}
+        runner = session.context.runner
+        seen = run_model(argv, self.path, config, env, threads=1, runner=runner)
+        return verify(self.path.stem, self._expected or seen.result or {"runs": []}, seen)
+
+    @cached_property
+    def _expected(self) -> Mapping[str, Any] | None:
+        """The recorded runs, where the workspace has them."""
+        app, trace = self.known.app, self.known.trace
+        if app is None or trace is None:
+            return None
+        try:
+            return read_runs(app.folder, trace, self.session.context.root)
+        except OrchestratorError:
+            return None
+
+
+def _how(ran: VerifyResult, known: _Known) -> str:
+    runs = "once" if ran.runs == 1 else f"{ran.runs} times"
+    compared = "with the recorded outputs" if known.app and known.trace else "without an error"
+    return f"it ran there {runs}, {compared}"
+
+
+def _offer(one: Packaged) -> Offer:
+    manifest, selected = one.manifest, one.manifest.selection
+    return Offer(
+        pytorch=manifest.runtime.pytorch,
+        tree=manifest.runtime.tree,
+        operators=frozenset(selected.operators),
+        kernel_dtypes={tag: frozenset(d) for tag, d in selected.kernel_dtypes.items()},
+        classes=frozenset(selected.custom_classes),
+        features=frozenset(selected.build_features),
+        roots=_set(selected.root_operators),
+        resolved=_set(selected.resolved_operators),
+        backends=selected.backends,
+        bytecode=manifest.runtime.bytecode,
+        archive=manifest.runtime.archive,
+        models=frozenset(model.sha256 for model in manifest.models),
+    )
+
+
+def _set(names: Iterable[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def _runtime(pytorch: str, tree: str) -> KnownRuntime | None:
+    """The runtime of a library, where we ship the index of its very sources."""
+    dialect = DIALECTS.get(pytorch)
+    if dialect is None:
+        return None
+    try:
+        index = whole_index(dialect, tree)
+    except IndexUnreadableError:
+        return None
+    symbols = load_entry(dialect).library | loader_symbols(index, dialect.symbols)
+    return KnownRuntime(dialect, index, tuple(entry_nodes(index, symbols, dialect.symbols)))

@@ -1,0 +1,338 @@
+"""An app's own sources, made known to plans: compiled once for this machine, read, and cached.
+
+Before anything is planned, each source is preprocessed and compiled with the flags of the runtime
+index. What its object tells (`index/layers.py`) becomes a layer over that index, and is kept in the
+user's cache under a digest of all that it hangs on. Faults are told of the app's files, not of
+their copies in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from orchestrator.build.prepare import PreparedRuntime
+from orchestrator.codegen.projection import index_text
+from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.context import Context
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.index.layers import (
+    LayerUnit,
+    from_json,
+    layered,
+    looked_up_by_name,
+    namespaces_of,
+    own_classes_of,
+    read_unit,
+    readable,
+    to_json,
+    unknown_symbols,
+)
+from orchestrator.index.mentions import mentions_of
+from orchestrator.index.model import RuntimeIndex, UnitFacts
+from orchestrator.index.objects import read_object
+from orchestrator.plan.graph import projection_files
+from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
+from orchestrator.system.process import Command
+from orchestrator.system.staging import write_bytes, write_if_changed
+from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.own_sources import OwnSources
+
+# Of the cached layers; another makes them anew.
+_FORMAT = 2
+# CPU seconds for a source that includes ATen's headers: what a plan weighs it with.
+_COST = 10.0
+# Seconds; a source that takes longer is told, not waited for.
+_LONGEST = 900.0
+_FAULT = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
+_PLACE = re.compile(r"^(?:In file included from )?(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")
+_MOST_LINES = 20
+_DEPENDENCY = re.compile(r"(?:\\.|[^\s\\])+")
+_HEADERS = (
+    "sources are compiled with the headers of the app's runtime, of the app's own `include` and"
+    " beside them: operators need <torch/library.h> and <ATen/ATen.h>"
+)
+_ANY_BLOCK = r"\bTORCH_LIBRARY\w*\s*\(\s*{}\b"
+
+
+class SourceBrokenError(OrchestratorError):
+    """A source of an app's own does not compile, or reads a file that is not declared."""
+
+
+class NamespaceTakenError(OrchestratorError):
+    """A source registers something in a namespace of PyTorch's, or one that another source has."""
+
+
+class SymbolMissingError(OrchestratorError):
+    """A source calls what neither the runtime nor the app defines, or what no plan can follow."""
+
+
+@dataclass(frozen=True)
+class OwnLayer:
+    """What an app's own sources add to its runtime."""
+
+    sources: OwnSources
+    units: tuple[LayerUnit, ...]
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """`namespace.Name` of each class that they register."""
+        return frozenset(name for unit in self.units for name in unit.own_classes)
+
+    def over(self, runtime: PreparedRuntime) -> PreparedRuntime:
+        """The runtime with the app's own units."""
+        return replace(
+            runtime,
+            facts=replace(runtime.facts, app=self.sources),
+            base=runtime,
+            own_index=layered(runtime.index, self.units),
+        )
+
+
+def own_layer(
+    sources: OwnSources,
+    runtime: PreparedRuntime,
+    toolchain: ResolvedToolchain,
+    context: Context,
+    fill: Callable[[str], str],
+    say: Callable[[str], None],
+) -> OwnLayer:
+    """The layer of an app's own sources; quick where the cache has it.
+
+    toolchain  this machine's; fill: fills in the `$variables` of the runtime's actions
+    Raises SourceBrokenError, NamespaceTakenError, SymbolMissingError.
+    """
+    work = _Work(sources, runtime, toolchain, context, fill)
+    units = work.kept()
+    if units is None:
+        say(f"reading the sources of //apps/{sources.app}")
+        units = work.made()
+        work.keep(units)
+    _require_own_namespaces(sources, units, runtime.index)
+    _require_symbols(units, runtime.index)
+    return OwnLayer(sources, units)
+
+
+@dataclass(frozen=True)
+class _Work:
+    sources: OwnSources
+    runtime: PreparedRuntime
+    toolchain: ResolvedToolchain
+    context: Context
+    fill: Callable[[str], str]
+
+    @property
+    def facts(self) -> RuntimeFacts:
+        return replace(self.runtime.facts, app=self.sources)
+
+    @property
+    def spec(self) -> VariantSpec:
+        """As the runtime's units are compiled for the index."""
+        return VariantSpec(
+            abi=self.toolchain.abi,
+            toolchain=self.toolchain.identity,
+            compile_flags=self.toolchain.compile_flags,
+            purpose="release",
+            optimize="size",
+            entry=frozenset(),
+            precompile=False,
+            system=self.toolchain.config.system,
+            hardening=frozenset(),
+        )
+
+    @property
+    def path(self) -> Path:
+        """Where the layer is kept."""
+        parts = {
+            "format": _FORMAT,
+            "app": self.sources.app,
+            "sources": self.sources.digest,
+            "runtime": self.runtime.facts.identity,
+            "native": self.runtime.native,
+            "toolchain": self.toolchain.identity,
+            "flags": self.toolchain.compile_flags,
+        }
+        return self.context.cache / "layers" / f"{fingerprint(parts)}.json"
+
+    def kept(self) -> tuple[LayerUnit, ...] | None:
+        """The layer from the cache; None where it is not there, or not whole."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            digest, _, text = self.path.read_bytes().partition(b"\n")
+            if digest.decode() == hashlib.sha256(text).hexdigest():
+                return tuple(map(from_json, json.loads(text)))
+        return None
+
+    def keep(self, units: Iterable[LayerUnit]) -> None:
+        """Keep the layer, where the cache can be written."""
+        text = json.dumps(list(map(to_json, units)), separators=(",", ":")).encode()
+        with suppress(OSError):
+            digest = hashlib.sha256(text).hexdigest().encode()
+            write_bytes(self.path, digest + b"\n" + text)
+
+    def made(self) -> tuple[LayerUnit, ...]:
+        """The layer from the sources, each preprocessed and compiled."""
+        projection = projection_files({text_digest(index_text()): index_text()})
+        for file, text in {**self.sources.copies, **projection}.items():
+            write_if_changed(Path(self.fill(file)), text)
+        first = self.fill(next(iter(projection)))
+        folder = Path(tempfile.mkdtemp(prefix="sources-", dir=self.context.state))
+        try:
+            return tuple(self._read(unit, first, folder) for unit in self.sources.units)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _read(self, unit: str, first: str, folder: Path) -> LayerUnit:
+        action = compilation(self.facts, self.spec, UnitFacts(unit, _COST))(None)
+        source, made, reads = self.fill(action.source), folder / "unit.o", folder / "unit.d"
+        flags = [*map(self.fill, action.flags), "-include", first]
+        command = [str(self.toolchain.cxx), *flags]
+        text = self._run([*command, "-E", "-P", "-MMD", "-MF", str(reads), source], unit)
+        self._require_declared(unit, reads)
+        self._run([*command, "-c", source, "-o", str(made)], unit)
+        known = self.runtime.dialect.symbols
+        mentions, classes = mentions_of(text), own_classes_of(text, known)
+        return read_unit(unit, _COST, read_object(made), mentions, classes, known)
+
+    def _run(self, argv: Sequence[str], unit: str) -> str:
+        """What a compiler writes. Raises SourceBrokenError."""
+        context = self.context
+        env = compiler_environment(context.cache, context.env, context.state)
+        done = context.runner.run(Command(argv, env, timeout=_LONGEST))
+        if done.code:
+            _raise_broken(
+                unit, done.err, self.fill(self.sources.folder), f"apps/{self.sources.app}"
+            )
+        if done.code is None:
+            raise SourceBrokenError(
+                "a source takes too long to compile",
+                place=Place(unit),
+                expected=f"at most {_LONGEST:.0f} seconds",
+            )
+        return done.out
+
+    def _require_declared(self, unit: str, reads: Path) -> None:
+        """Raises SourceBrokenError where a unit reads a file that is neither the app's, declared,
+        nor the runtime's: what it holds would not count."""
+        folders = [self.fill(self.sources.folder), *self.runtime.folders.values()]
+        roots = [Path(folder).resolve() for folder in folders if folder]
+        cache, state = self.context.cache.resolve(), self.context.state.resolve()
+        roots = [root for root in roots if root not in (cache, state)]
+        roots.append(cache / "projections")
+        text = reads.read_text("utf-8", "replace").partition(":")[2].replace("\\\n", " ")
+        for word in _DEPENDENCY.findall(text):
+            path = Path(re.sub(r"\\(.)", r"\1", word)).resolve()
+            if not any(path.is_relative_to(root) for root in roots):
+                raise SourceBrokenError(
+                    "a source reads a file outside of the app",
+                    place=Place(unit),
+                    expected="headers beside the sources, below `include` or of the runtime",
+                    seen=str(path),
+                    hint="copy it into the app, into a folder under `include:` in `sources:`",
+                )
+
+
+def _raise_broken(unit: str, said: str, folder: str, app: str) -> NoReturn:
+    """The error for what a compiler says against a unit: its first, at its place in the app."""
+    lines = said.replace(f"{folder}/", f"{app}/").splitlines()
+    at, fault = next(
+        ((n, found) for n, line in enumerate(lines) if (found := _FAULT.match(line))), (0, None)
+    )
+    place = Place(unit)
+    if fault is not None:
+        # where a header of PyTorch's does not fit, a note says which of our lines asked for it
+        before = [_PLACE.match(line) for line in (*lines[at:], *reversed(lines[:at]))]
+        own = next((one for one in before if one and one["file"].startswith(f"{app}/")), None)
+        if own is not None:
+            place = Place(own["file"], int(own["line"]), int(own["column"] or 1))
+    raise SourceBrokenError(
+        "a source of the app does not compile",
+        place=place,
+        seen=(fault["what"] if fault else next(iter(lines), "no message"))[:300],
+        hint=_HEADERS if fault and "file not found" in fault["what"] else None,
+        details="\n".join(lines[at : at + _MOST_LINES]),
+    )
+
+
+def _require_own_namespaces(
+    sources: OwnSources, units: Sequence[LayerUnit], index: RuntimeIndex
+) -> None:
+    """Raises NamespaceTakenError."""
+    taken, whole = {*namespaces_of(index), "_"}, dict[str, str]()
+    for unit in units:
+        for kind, namespace in unit.blocks:
+            place = _place_of(sources, unit.path, namespace)
+            if namespace in taken:
+                raise NamespaceTakenError(
+                    f"the namespace {namespace} is PyTorch's",
+                    place=place,
+                    expected="a namespace of the app's own",
+                    seen=namespace,
+                    hint="rename it, in the sources and in the model's export",
+                )
+            first = whole.setdefault(namespace, unit.path) if kind == "library" else unit.path
+            if first != unit.path:
+                raise NamespaceTakenError(
+                    f"two sources have a TORCH_LIBRARY of the namespace {namespace}",
+                    place=place,
+                    seen=first,
+                    hint="make one of them a TORCH_LIBRARY_FRAGMENT",
+                )
+    _require_once(sources, units)
+
+
+def _require_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
+    defined = dict[str, str]()
+    for unit in units:
+        for operator, key in unit.registrations:
+            if key not in ("schema", "catchall"):
+                continue
+            if operator in defined:
+                raise NamespaceTakenError(
+                    f"{operator} is defined twice",
+                    place=_place_of(sources, unit.path, operator.partition("::")[0]),
+                    seen=defined[operator],
+                    hint="remove one, or give it another overload name: `name.overload(...)`",
+                )
+            defined[operator] = unit.path
+
+
+def _place_of(sources: OwnSources, unit: str, namespace: str) -> Place:
+    """Where a unit registers in a namespace."""
+    text = sources.texts[unit.removeprefix(f"apps/{sources.app}/")]
+    found = re.search(_ANY_BLOCK.format(re.escape(namespace)), text)
+    if found is None:
+        return Place(unit)
+    line_start = text.rfind("\n", 0, found.start()) + 1
+    return Place(unit, text.count("\n", 0, found.start()) + 1, found.start() - line_start + 1)
+
+
+def _require_symbols(units: Sequence[LayerUnit], index: RuntimeIndex) -> None:
+    """Raises SymbolMissingError."""
+    by_name = looked_up_by_name(units)
+    if by_name is not None:
+        raise SymbolMissingError(
+            "a source looks operators up by their names, which no plan can follow",
+            place=Place(by_name),
+            expected="calls such as `at::relu(x)`",
+            seen="c10::Dispatcher::findSchema",
+            hint="call the operator's function in C++",
+        )
+    missing = unknown_symbols(index, units)
+    if missing:
+        symbol = min(missing)
+        raise SymbolMissingError(
+            "a source calls what this runtime does not have",
+            place=Place(missing[symbol]),
+            expected=f"functions of PyTorch {index.pytorch} for mobile, or the app's own",
+            seen=readable(symbol),
+            hint="call operators (`at::...`) instead, or add the source that defines it",
+            details="\n".join(sorted(missing)[:_MOST_LINES]),
+        )

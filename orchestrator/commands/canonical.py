@@ -1,0 +1,61 @@
+"""`orchestrator canonical`: makes apps' models functional, in fewer operators, and compares."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from orchestrator.build.canonical import canonical_apps
+from orchestrator.build.session import Session
+from orchestrator.canonical.python import VARIABLE
+from orchestrator.commands.patterns import add_patterns, resolve_patterns
+from orchestrator.commands.views import speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode
+from orchestrator.report.canonical import show, to_json
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
+
+NAME = "canonical"
+HELP = """\
+Converts models with torch's own passes: frozen, without writes in place that nothing else sees, and
+in fewer operators. What comes out is compared with the model on its inputs, on other sizes and on
+random values. Without --write it prints what it would do, for every model. With --write it writes
+<name>.canonical.ptl and its lock beside the models that `canonical: static` holds for in app.yaml:
+commit them, and trace the app again. Builds need no torch."""
+EXAMPLE = """\
+./orchestrate canonical //apps/camera --python ~/torch/bin/python
+./orchestrate canonical //... --write"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add patterns, --write, --python and --json."""
+    add_patterns(parser)
+    parser.add_argument(
+        "--write", action="store_true", help="write the canonical models and their locks"
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PROGRAM",
+        help=f"a Python that has torch; default: ${VARIABLE}, else the orchestrator's own",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Convert and print the report."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    apps = session.workspace.apps_of(labels)
+    with cache_in_use(context.cache, say):
+        session.prepare(app.name for app in apps)
+        with workspace_lock(context.state, True, say, "canonical"):
+            rows = tuple(
+                canonical_apps(session, apps, python=arguments.python, write=arguments.write)
+            )
+    if arguments.json:
+        print(to_json(rows), end="")
+    else:
+        show(rows, Console())
+    return ExitCode.OK

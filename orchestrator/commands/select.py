@@ -1,0 +1,75 @@
+"""`orchestrator select`: shows, merges and compares files of selected operators."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import get_args
+
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError, Place, visible
+from orchestrator.trace.reading import LONGEST
+from orchestrator.trace.selected import Form, read_selected, selected_text
+from orchestrator.values.selected import Selected, changes_of, merge_selected
+
+NAME = "select"
+HELP = """\
+Shows, merges and compares files of selected operators: locks of ours, PyTorch's selected-operators
+YAML (both forms), ExecuTorch's selected_operators.yaml. `show` prints one as PyTorch's
+SelectiveBuilder reads it, or `--as` another form; `merge` does so with the union of several, which
+keeps who asked (debug_info); `diff` prints what the second has more (+) and less (-) than the
+first. The order of files, and files that are named twice, change nothing."""
+EXAMPLE = """\
+./orchestrate select show apps/camera/traces/classifier.yaml
+./orchestrate select merge apps/camera/traces/*.yaml upstream.yaml
+./orchestrate select diff old.yaml new.yaml"""
+
+
+class SelectionMissingError(OrchestratorError):
+    """A file of selected operators cannot be read."""
+
+
+class FilesMiscountedError(OrchestratorError):
+    """An action takes another number of files."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the action, the files and --as."""
+    parser.add_argument("action", choices=["show", "merge", "diff"], help="what to do")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of selected operators")
+    parser.add_argument(
+        "--as", choices=get_args(Form), default="pytorch", dest="form", help="the form to write"
+    )
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Read the files and print."""
+    wanted = {"show": 1, "diff": 2}.get(arguments.action, len(arguments.files))
+    if len(arguments.files) != wanted:
+        raise FilesMiscountedError(
+            f"`select {arguments.action}` takes {'one file' if wanted == 1 else 'two files'}",
+            seen=f"{len(arguments.files)}",
+            hint="write `select diff OLD NEW`" if wanted == 2 else "`select merge` takes several",
+        )
+    files = [_read(Path(name)) for name in arguments.files]
+    if arguments.action == "diff":
+        for one in changes_of(*files):
+            print(visible(f"{'+' if one.added else '-'} {one.part} {one.name}"))
+    else:
+        print(selected_text(merge_selected(files), arguments.form), end="")
+    return ExitCode.OK
+
+
+def _read(path: Path) -> Selected:
+    try:
+        with path.open("rb") as file:
+            text = file.read(4 * LONGEST + 4).decode("utf-8", "replace")
+    except OSError as error:
+        raise SelectionMissingError(
+            "this file cannot be read",
+            place=Place(str(path)),
+            expected="a file of selected operators",
+            seen=error.strerror or type(error).__name__,
+            hint="check the path, and the file's permissions",
+        ) from None
+    return read_selected(text, str(path))

@@ -1,0 +1,71 @@
+"""Which runtimes have a model's operators: told where the app's own does not. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from orchestrator.values.operators import OperatorName
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A supported PyTorch version.
+
+    names      as WORKSPACE pins it, sorted; none where it does not
+    operators  that a model may name
+    """
+
+    version: str
+    names: tuple[str, ...]
+    operators: frozenset[OperatorName] = field(repr=False)
+
+    def newer_than(self, version: str) -> bool:
+        """Whether this is a later release than `version`."""
+        return _order(self.version) > _order(version)
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def sorted_offers(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Offers in the order in which they are told: of the versions, oldest first."""
+    return tuple(sorted(offers, key=lambda offer: _order(offer.version)))
+
+
+def offering(operators: Collection[OperatorName], offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Those that have all of these operators."""
+    return tuple(offer for offer in offers if offer.operators.issuperset(operators))
+
+
+def all_newer(
+    missing: Iterable[OperatorName], runtime_version: str, offers: Collection[Offer]
+) -> bool:
+    """Whether each operator, which a runtime is without, is in a later release."""
+    later = [offer for offer in offers if offer.newer_than(runtime_version)]
+    return all(any(operator in offer.operators for offer in later) for operator in missing)
+
+
+def advice(missing: Collection[OperatorName], offers: Iterable[Offer], declared: str) -> str | None:
+    """What to do where another runtime has all that is missing; None where none has.
+
+    A runtime that the workspace pins comes before one that it could pin.
+    declared: the app's app.yaml
+    """
+    able = offering(missing, offers)
+    has = "has it" if len(missing) == 1 else "has them"
+    named = [name for offer in able for name in offer.names]
+    if named:
+        return f"{named[0]} {has}: `runtime: {named[0]}` in {declared}"
+    if able:
+        return f"PyTorch {able[0].version} {has}: pin it under `runtimes:` in WORKSPACE"
+    return None
+
+
+def owners(operator: OperatorName, offers: Iterable[Offer]) -> str:
+    """The versions that have an operator, as text; empty where none has."""
+    return " and ".join(
+        f"PyTorch {offer.version}" for offer in offers if operator in offer.operators
+    )

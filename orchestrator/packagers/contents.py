@@ -1,0 +1,472 @@
+"""Packages read again: what a folder, a tarball, a Debian package, an AAR or an XCFramework says of
+the libraries in it.
+
+Contract: `read_packages` returns the manifest of every variant that a package holds, or raises one
+of the errors here: whatever the bytes are, for a package may come from anywhere. What it is, its
+content says, not its name. Memory and time are bounded by the limits below, not by what the file
+claims; nothing is unpacked, but for one library that `take_library` is asked for.
+
+Each library was compared with the digest in its manifest, so that what is said of the manifest is
+true of the library beside it; of a universal one (`binary/macho_universal.py`), each of its parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, BinaryIO, Final, cast
+
+import zstandard
+from pydantic import ValidationError
+
+from orchestrator.binary.macho_universal import split_universal
+from orchestrator.deliver.manifest import MANIFEST, Manifest
+from orchestrator.errors import OrchestratorError, Place
+
+# Of a manifest: the largest of ours has a hundredth of this.
+MAX_MANIFEST: Final = 16 * 2**20
+# Of all that a package unpacks to, and of one library.
+MAX_UNPACKED: Final = 4 * 2**30
+MAX_LIBRARY: Final = 2**30
+MAX_MEMBERS: Final = 100_000
+_CHUNK: Final = 2**20
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_AR: Final = b"!<arch>\n"
+_ZIP: Final = b"PK\x03\x04"
+# What can be read, for messages.
+_PACKAGES: Final = "a delivered folder, a .tar.zst, a .deb, an .aar or an .xcframework.zip"
+# tar(5): blocks, at the end two of nothing; kinds of entries
+_BLOCK: Final = 512
+_REGULAR: Final = (b"0", b"\0")
+_LONG_NAME: Final = b"L"
+_LONGEST_NAME: Final = 2**16
+# a header of `ar`: name, time, owner, group, mode, size, end
+_MEMBER: Final = struct.Struct("16s12s6s6s8s10s2s")
+# The magic number and the number of parts of a universal file: it has one for each processor.
+_UNIVERSAL: Final = struct.Struct(">II")
+_UNIVERSAL_MAGIC: Final = 0xCAFEBABE
+_MOST_PARTS: Final = 4
+# What the readers of the standard library raise for damaged bytes.
+_DAMAGE: Final = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zstandard.ZstdError,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+
+
+class NotAPackageError(OrchestratorError):
+    """A file or folder that is none of the packages that we write."""
+
+
+class DamagedPackageError(OrchestratorError):
+    """A package of ours that is truncated, damaged or was changed."""
+
+
+class NoLibraryError(OrchestratorError):
+    """A package of ours that goes with a library, and holds none: symbols, or headers."""
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """A variant in a package.
+
+    path     the package
+    inside   the library's path in it; of a folder, in the folder
+    """
+
+    path: Path
+    manifest: Manifest
+    inside: str
+
+
+@dataclass
+class _Members:
+    """What was met in a package: manifests with their paths, and the libraries' digests.
+
+    libraries  base name -> path inside -> the digests of the file, and of its parts
+    """
+
+    place: Place
+    manifests: list[tuple[str, Manifest]] = field(default_factory=list)
+    libraries: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
+    left: int = field(default_factory=lambda: MAX_UNPACKED)
+    count: int = 0
+
+    def counted(self, size: int) -> None:
+        """Counts a member against the limits."""
+        self.count += 1
+        self.left -= size
+        if self.count > MAX_MEMBERS or self.left < 0:
+            raise _too_large(self.place)
+
+    def wants(self, path: str) -> bool:
+        """Whether a member is to be looked at: a manifest, or a library that apps link."""
+        name = path.rpartition("/")[2]
+        parts = ("_core.a", "_registrations.a")
+        return name == MANIFEST or (name.endswith((".so", ".a")) and not name.endswith(parts))
+
+    def meet(self, path: str, size: int, content: IO[bytes]) -> None:
+        """Looks at a member that it wants."""
+        name = PurePosixPath(path).name
+        if name == MANIFEST:
+            self._manifests_in(path, _bounded(content, size, MAX_MANIFEST, path, self.place))
+        else:
+            self.libraries.setdefault(name, {})[path] = _digests(content, size, path, self.place)
+
+    def _manifests_in(self, path: str, data: bytes) -> None:
+        for text in _texts_in(data, path, self.place):
+            try:
+                self.manifests.append((path, Manifest.parse(text)))
+            except ValidationError as cause:
+                raise _damaged(
+                    Place(f"{self.place}!{path}"),
+                    "the manifest of a variant, of this version of the orchestrator or an older",
+                    _fault(cause),
+                ) from None
+
+    def packaged(self, path: Path) -> tuple[Packaged, ...]:
+        """The variants that were met, each with its library, by ABI."""
+        if not self.manifests:
+            raise _not_ours(self.place, "an archive without a manifest.json of ours")
+        found: dict[str, Packaged] = {}
+        for inside, manifest in self.manifests:
+            library = self._library_of(manifest, inside)
+            found.setdefault(manifest.abi, Packaged(path, manifest, library))
+        return tuple(found[abi] for abi in sorted(found))
+
+    def _library_of(self, manifest: Manifest, inside: str) -> str:
+        """The path of the very library that a manifest is of."""
+        wanted = manifest.files.get(manifest.library.file)
+        name = PurePosixPath(manifest.library.file).name
+        here = self.libraries.get(name, {})
+        if wanted is None:
+            raise _damaged(
+                Place(f"{self.place}!{inside}"), f"the digest of {manifest.library.file}", "none"
+            )
+        for path in sorted(here):
+            if wanted.sha256 in here[path]:
+                return path
+        if not here:
+            raise NoLibraryError(
+                "this package holds no library",
+                place=self.place,
+                expected=f"{name} of {manifest.package_name}",
+                seen=f"the manifest of {manifest.app} for {manifest.abi} alone",
+                hint="name the library's own package: not that of its symbols, headers or sources",
+            )
+        raise _damaged(
+            Place(f"{self.place}!{min(here)}"),
+            f"the library that its manifest is of, sha256 {wanted.sha256}",
+            "another one",
+        )
+
+
+def read_packages(path: Path) -> tuple[Packaged, ...]:
+    """The variants in a package, sorted by ABI.
+
+    A folder is a delivered one (`dist/<app>/<abi>`), or one of such (`dist/<app>`). Raises
+    NotAPackageError, DamagedPackageError, NoLibraryError.
+    """
+    place = Place(str(path))
+    try:
+        if path.is_dir():
+            return _folders(path, place)
+        members = _Members(place)
+        _meet_all(path, members)
+        return members.packaged(path)
+    except OSError as cause:
+        raise NotAPackageError(
+            "this package cannot be read",
+            place=place,
+            expected=_PACKAGES,
+            seen=cause.strerror or type(cause).__name__,
+            hint="check the path",
+        ) from cause
+
+
+def take_library(one: Packaged, into: Path) -> None:
+    """Writes a variant's shared library to a file. Raises what `read_packages` raises."""
+    if one.path.is_dir():
+        into.write_bytes((one.path / one.inside).read_bytes())
+        return
+    members = _Taking(Place(str(one.path)), one.inside, into)
+    _meet_all(one.path, members)
+    digest = hashlib.sha256(into.read_bytes()).hexdigest() if into.is_file() else ""
+    wanted = one.manifest.files[one.manifest.library.file].sha256
+    if digest != wanted:
+        raise _damaged(members.place, f"sha256 {wanted}", "the package has changed since")
+
+
+def _meet_all(path: Path, members: _Members) -> None:
+    """Shows the members of a package to `members`, which takes what it wants."""
+    with path.open("rb") as file, _readable(members.place):
+        head = file.read(8)
+        file.seek(0)
+        _reader(head, members.place)(file, members)
+
+
+class _Taking(_Members):
+    """Writes one member to a file, and ignores all others."""
+
+    def __init__(self, place: Place, inside: str, into: Path) -> None:
+        super().__init__(place)
+        self._inside, self._into = inside, into
+
+    def wants(self, path: str) -> bool:
+        return path == self._inside
+
+    def meet(self, path: str, size: int, content: IO[bytes]) -> None:
+        data = _bounded(content, size, MAX_LIBRARY, path, self.place)
+        self._into.write_bytes(data)
+
+
+def _folders(path: Path, place: Place) -> tuple[Packaged, ...]:
+    inside = [path] if (path / MANIFEST).is_file() else []
+    if not inside and any(path.glob("*.xcframework")):
+        inside = sorted(path.glob("*.xcframework"))
+    inside = inside or sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
+    if not inside:
+        raise _not_ours(place, "a folder without manifest.json")
+    found: list[Packaged] = []
+    for folder in inside:
+        members = _Members(Place(str(folder)))
+        for file in sorted(folder.rglob("*")):
+            name = file.relative_to(folder).as_posix()
+            if not members.wants(name) or file.is_symlink() or not file.is_file():
+                continue
+            size = file.stat().st_size
+            members.counted(0)
+            with file.open("rb") as content, _readable(members.place):
+                members.meet(name, size, content)
+        found += members.packaged(folder)
+    return tuple(found)
+
+
+def _reader(head: bytes, place: Place) -> Callable[[BinaryIO, _Members], None]:
+    if head.startswith(_ZSTD):
+        return _tar_zst
+    if head.startswith(_AR):
+        return _deb
+    if head.startswith(_ZIP):
+        return _zip
+    raise _not_ours(place, "an empty file" if not head else f"a file of {head[:4].hex(' ')}...")
+
+
+def _tar_zst(file: IO[bytes], members: _Members) -> None:
+    """The entries of a tar in a zstd frame, as far as our own need: its headers are many, and the
+    standard library takes longer for them than for all the rest."""
+    stream = _Inflating(file, members)
+    long_name = ""
+    while any(header := stream.take(_BLOCK)):
+        name, size, kind = _entry(header)
+        path, long_name = (long_name or name).removeprefix("./"), ""
+        members.counted(0)
+        part = _Part(stream, size)
+        if kind == _LONG_NAME:
+            data = _bounded(cast(IO[bytes], part), size, _LONGEST_NAME, "a name", members.place)
+            long_name = data.rstrip(b"\0").decode("utf-8", "replace")
+        elif kind in _REGULAR and members.wants(path):
+            _check(header)
+            members.meet(path, size, cast(IO[bytes], part))
+        part.skip(-size % _BLOCK)
+    stream.finish()
+
+
+def _entry(header: bytes) -> tuple[str, int, bytes]:
+    """Name, size and kind of an entry (tar(5)); raises ValueError for a header that is none."""
+    name = header[:100].partition(b"\0")[0]
+    if header[257:263] == b"ustar\0" and (prefix := header[345:500].partition(b"\0")[0]):
+        name = prefix + b"/" + name
+    size = int(header[124:136].rstrip(b"\0 ") or b"0", 8)
+    if size < 0:
+        raise ValueError("an entry of less than no bytes")
+    return name.decode("utf-8", "replace"), size, header[156:157]
+
+
+def _check(header: bytes) -> None:
+    said = int(header[148:156].rstrip(b"\0 "), 8)
+    if said != sum(header) - sum(header[148:156]) + 8 * ord(" "):
+        raise ValueError("a header that does not match its checksum")
+
+
+class _Part:
+    """The content of an entry: the next bytes of a stream."""
+
+    def __init__(self, stream: _Inflating, left: int) -> None:
+        self._stream, self._left = stream, left
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.take(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+    def skip(self, more: int) -> None:
+        """Leaves out the rest, and what fills its last block."""
+        self._left += more
+        while self._left:
+            self.read(_CHUNK)
+
+
+class _Inflating:
+    """A zstd frame as a stream, a bounded part of it at a time: a few bytes may hold gigabytes."""
+
+    def __init__(self, file: IO[bytes], members: _Members) -> None:
+        self._members = members
+        inflater = zstandard.ZstdDecompressor(max_window_size=2**27)
+        self._stream = inflater.stream_reader(file, closefd=False)
+        self._data, self._at = b"", 0
+
+    def take(self, size: int) -> bytes:
+        """So many bytes. Raises EOFError where there are fewer."""
+        while len(self._data) - self._at < size:
+            more = self._stream.read(max(size, _CHUNK))
+            if not more:
+                raise EOFError("it ends too early")
+            self._members.left -= len(more)
+            if self._members.left < 0:
+                raise _too_large(self._members.place)
+            self._data, self._at = self._data[self._at :] + more, 0
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def finish(self) -> None:
+        """Reads what fills the last blocks: there is one more of nothing at least, so that a frame
+        that is cut off is found, which zstd does not tell."""
+        if any(self.take(_BLOCK)):
+            raise ValueError("something behind its end")
+
+
+def _deb(file: BinaryIO, members: _Members) -> None:
+    """Of the members of an `ar` archive (deb(5)), the one with the data."""
+    file.seek(len(_AR))
+    found = False
+    while header := file.read(_MEMBER.size):
+        name, *_, size, _ = _MEMBER.unpack(header)
+        length = int(size)
+        if length < 0:
+            raise ValueError("a member of less than no bytes")
+        end = file.tell() + length + length % 2
+        if name.rstrip() in (b"data.tar.zst", b"data.tar.zst/"):
+            found = True
+            _tar_zst(cast(BinaryIO, _Slice(file, length)), members)
+        if file.seek(0, 2) < end - length % 2:
+            raise EOFError("it ends too early")
+        file.seek(end)
+    if not found:
+        raise _not_ours(members.place, "an ar archive without data.tar.zst")
+
+
+class _Slice:
+    """The next bytes of a file, and no more."""
+
+    def __init__(self, file: IO[bytes], left: int) -> None:
+        self._file, self._left = file, left
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _zip(file: BinaryIO, members: _Members) -> None:
+    with zipfile.ZipFile(file) as archive:
+        for entry in archive.infolist():
+            members.counted(entry.file_size)
+            if not entry.is_dir() and members.wants(entry.filename):
+                with archive.open(entry) as content:
+                    members.meet(entry.filename, entry.file_size, content)
+
+
+def _bounded(content: IO[bytes], size: int, limit: int, path: str, place: Place) -> bytes:
+    data = content.read(min(size, limit) + 1)
+    if len(data) != size:
+        expected = f"{path} of at most {limit:,} bytes" if size > limit else f"{size:,} bytes"
+        raise _damaged(place, expected, f"{size:,}" if size > limit else f"{len(data):,}")
+    return data
+
+
+def _digests(content: IO[bytes], size: int, path: str, place: Place) -> frozenset[str]:
+    """sha256 of a library, and of each part of a universal one."""
+    head = content.read(_UNIVERSAL.size)
+    magic, count = _UNIVERSAL.unpack(head) if len(head) == _UNIVERSAL.size else (0, 0)
+    if magic == _UNIVERSAL_MAGIC and count <= _MOST_PARTS:
+        data = head + _bounded(content, size - len(head), MAX_LIBRARY, path, place)
+        parts = split_universal(data).values()
+        return frozenset(hashlib.sha256(one).hexdigest() for one in (data, *parts))
+    digest, length = hashlib.sha256(head), len(head)
+    while piece := content.read(_CHUNK):
+        digest.update(piece)
+        length += len(piece)
+        if length > MAX_LIBRARY:
+            raise _damaged(place, f"libraries of at most {MAX_LIBRARY:,} bytes", path)
+    return frozenset({digest.hexdigest()})
+
+
+def _texts_in(data: bytes, path: str, place: Place) -> Iterator[str]:
+    """The manifests in a file: one, or those of an XCFramework by ABI."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as cause:
+        raise _damaged(Place(f"{place}!{path}"), "JSON", str(cause)) from None
+    match value:
+        case {"format": 1, "variants": dict(variants)} if "app" not in value:
+            yield from (json.dumps(variants[abi]) for abi in sorted(variants))
+        case {"format": int()}:
+            yield data.decode("utf-8")
+        # some other program's
+
+
+def _fault(error: ValidationError) -> str:
+    """The first fault of a manifest, as one line."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, first["loc"]))[:200]
+    return f"{where}: {first['msg']}"[:400]
+
+
+@contextmanager
+def _readable(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as cause:
+        raise _damaged(
+            place, "a whole package", str(cause)[:200] or type(cause).__name__
+        ) from cause
+
+
+def _damaged(place: Place, expected: str, seen: str) -> DamagedPackageError:
+    return DamagedPackageError(
+        "this package is truncated or damaged",
+        place=place,
+        expected=expected,
+        seen=seen,
+        hint="get it again from where it was published",
+    )
+
+
+def _too_large(place: Place) -> DamagedPackageError:
+    most = f"at most {MAX_MEMBERS:,} files of {MAX_UNPACKED // 2**20:,} MiB in all"
+    return _damaged(place, most, "more")
+
+
+def _not_ours(place: Place, seen: str) -> NotAPackageError:
+    return NotAPackageError(
+        "this is none of the packages that `orchestrator build` writes",
+        place=place,
+        expected=_PACKAGES,
+        seen=seen,
+        hint="name a folder of dist/, or a package of dist/<app>/packages/",
+    )

@@ -1,0 +1,143 @@
+"""What an add-on must have itself: the units, entry points and stubs that its operators need and
+the library that it is for does not export. Pure.
+
+The walk is that of `select/closure.py`, but ends where the library has something. A unit whose
+object would be another one in the add-on (its projection differs: more dtypes) is the add-on's own,
+with all that it defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from orchestrator.codegen.requests import RegistrationRequest
+from orchestrator.index.model import Registration, RuntimeIndex, aliases
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.select.closure import GENERATED, Registry, is_function
+
+
+@dataclass
+class AddonNeeds:
+    """What was reached.
+
+    units      numbers of units to compile
+    called     operators whose typed entry points the add-on defines
+    direct     (dispatch key, operator) of kernels that it calls without the dispatcher
+    stubs      functions of cut units that it refers to
+    by_hand    operators that are registered by a unit's own code, with the unit
+    """
+
+    units: set[int] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)
+    direct: set[tuple[str, str]] = field(default_factory=set)
+    stubs: set[str] = field(default_factory=set)
+    by_hand: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AddonRoots:
+    """What an add-on is planned from.
+
+    operators  those that it registers
+    has        whether the library exports a symbol
+    entered    operators whose entry points the library may be asked for: it selected them
+    own        units that are the add-on's own whatever the library has of them
+    cut        units that no tensor of the models can enter
+    """
+
+    operators: tuple[str, ...]
+    has: Callable[[str], bool]
+    entered: Collection[str]
+    own: frozenset[int]
+    cut: frozenset[int]
+
+
+def addon_needs(
+    index: RuntimeIndex, dialect: Dialect, kernels: Registry, roots: AddonRoots
+) -> AddonNeeds:
+    """What operators need that a library does not have."""
+    walk = _Walk(index, dialect, roots)
+    for operator in roots.operators:
+        for one in kernels.kernels(operator):
+            walk.register(operator, one)
+    walk.run()
+    return walk.found
+
+
+class _Walk:
+    def __init__(self, index: RuntimeIndex, dialect: Dialect, roots: AddonRoots) -> None:
+        self.index, self.dialect, self.roots = index, dialect, roots
+        self.found = AddonNeeds()
+        self._seen: set[int] = set()
+        self._waiting: list[int] = []
+
+    def register(self, operator: str, one: Registration) -> None:
+        if self.index.units[one.unit].path.startswith(GENERATED):
+            self._refer(one.targets)
+        else:
+            self.found.by_hand[operator] = self.index.units[one.unit].path
+
+    def run(self) -> None:
+        while self._waiting:
+            self._visit(self._waiting.pop())
+
+    def _visit(self, node: int) -> None:
+        index, owner = self.index, self.index.owners[node]
+        symbol = index.names[node].split("@", 1)[0]
+        operator = index.operator_calls.get(node)
+        taken = operator is None or operator in self.roots.entered
+        if taken and owner not in self.roots.own and any(map(self.roots.has, aliases(symbol))):
+            return
+        if operator is not None:
+            self.found.called.add(operator)
+        if owner in self.roots.cut and is_function(symbol):
+            self.found.stubs.add(symbol)
+            return
+        if owner >= 0:
+            self._enter(owner, node)
+        self._refer(index.targets(node))
+
+    def _enter(self, unit: int, node: int) -> None:
+        path = self.index.units[unit].path
+        if path.startswith(self.dialect.generated.selected):
+            direct = self.index.direct_kernel(node)
+            if direct is not None:
+                self.found.direct.add(direct)
+        elif unit not in self.found.units:
+            self.found.units.add(unit)
+            self._refer(self.index.units[unit].init)
+
+    def _refer(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            if node not in self._seen:
+                self._seen.add(node)
+                self._waiting.append(node)
+
+
+def registration_request(
+    dialect: Dialect, kernels: Registry, operators: Iterable[str], needs: AddonNeeds
+) -> RegistrationRequest:
+    """The registrations of an add-on's operators, without typed entry points."""
+    without_file = {"schema", "catchall", dialect.keys.backend_select}
+    by_key: dict[str, set[str]] = {}
+    names = tuple(sorted(operators))
+    for name in names:
+        for one in kernels.kernels(name):
+            if one.key not in without_file:
+                by_key.setdefault(one.key, set()).add(name)
+    direct: dict[str, set[str]] = {}
+    for key, name in needs.direct:
+        if name not in by_key.get(key, ()):
+            direct.setdefault(key, set()).add(name)
+    return RegistrationRequest(names, (), _pairs(by_key), _pairs(direct))
+
+
+def entry_request(needs: AddonNeeds, operators: Iterable[str]) -> RegistrationRequest:
+    """The typed entry points that an add-on defines; of `operators`, which are registered by it or
+    by the library, through the dispatcher."""
+    return RegistrationRequest(tuple(sorted(operators)), tuple(sorted(needs.called)), ())
+
+
+def _pairs(found: dict[str, set[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((key, tuple(sorted(found[key]))) for key in sorted(found))

@@ -1,0 +1,335 @@
+"""Whether a model fits a library that was cut for others, from its manifest. Pure.
+
+A model fits *by the manifest* where the library's plan would be the same if its app had this model
+too: then it is the library that a build for both would deliver. So what the model's trace selects,
+with the static closure of the operators that its inputs never ran (`policy.py`, guarded), must be
+in the library's selection; and what its root operators decide besides (backends, units that are cut
+or compiled with less) must be decided already. Without a trace the static closure of all its
+operators must be there: that is more than it runs, and rarely is.
+
+Nothing lesser is a yes. What a kernel calls for other inputs or dtypes than the traced ones is told
+by neither trace nor manifest, here as in the app that a library was cut for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.select.backends import (
+    cut_units,
+    lean_units,
+    reachable_backends,
+    tensor_kinds,
+)
+from orchestrator.select.closure import Registry, registry
+from orchestrator.select.needs import added_bytes, needed
+from orchestrator.select.policy import static_selection, traced_selection
+from orchestrator.select.tag_code import size_of_tag
+from orchestrator.values.fits import Judgement, Lack, Need
+from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, Selection
+from orchestrator.values.trace import Trace
+
+_MODEL = "the model"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a library has, by its manifest; see `deliver.manifest.SelectionFact`.
+
+    roots, resolved  None where the manifest is from before these were told
+    models           digests of those that it was cut for
+    """
+
+    pytorch: str
+    tree: str
+    operators: frozenset[str]
+    kernel_dtypes: Mapping[str, frozenset[str]]
+    classes: frozenset[str]
+    features: frozenset[str]
+    roots: frozenset[str] | None
+    resolved: frozenset[str] | None
+    backends: tuple[str, ...]
+    bytecode: tuple[int, int] | None
+    archive: tuple[int, int] | None
+    models: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is known of a model.
+
+    classes   custom classes of the objects that it holds, without their namespaces
+    trace     what it used when it ran; None where there is none that still holds
+    no_trace  why there is none
+    faults    why the runtime would not run it, whatever the library has: from static checks
+    unchecked what those checks could not look at
+    """
+
+    sha256: str
+    bytecode: int
+    archive: int
+    roots: frozenset[str]
+    classes: frozenset[str]
+    trace: Trace | None
+    no_trace: str = ""
+    faults: tuple[str, ...] = ()
+    unchecked: str = ""
+
+
+@dataclass(frozen=True)
+class KnownRuntime:
+    """A runtime whose index is at hand; `entry`: nodes that our own native code refers to."""
+
+    dialect: Dialect
+    index: RuntimeIndex
+    entry: tuple[int, ...]
+    _kept: dict[object, Registry] = field(default_factory=dict, compare=False, repr=False)
+    _reached: dict[tuple[int, str], tuple[frozenset[str], frozenset[str]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    _units: dict[object, frozenset[int]] = field(default_factory=dict, compare=False, repr=False)
+    _sizes: dict[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def promoted(self) -> frozenset[str]:
+        """The operators that every library registers."""
+        always = self._always
+        return frozenset(name for number in always for name, _ in self.index.units[number].promoted)
+
+    @cached_property
+    def _always(self) -> tuple[int, ...]:
+        paths = {one.unit for one in self.dialect.facts.always if not one.tracer_only}
+        return tuple(n for n, unit in enumerate(self.index.units) if unit.path in paths)
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """All that the runtime has, under any backend."""
+        return frozenset(one.operator for one in self.index.registrations)
+
+    def kernels(self, backends: Iterable[str], roots: Collection[str]) -> Registry:
+        """The registrations that models with these root operators can reach."""
+        wanted = reachable_backends(backends, roots)
+        if wanted not in self._kept:
+            self._kept[wanted] = registry(self.index, wanted, self.dialect.keys)
+        return self._kept[wanted]
+
+    def decided(self, roots: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
+        """What root operators decide besides what is selected: which kinds of tensors there are,
+        and the units that are compiled with less."""
+        return tensor_kinds(roots), lean_units(self.dialect.facts, roots)
+
+    def static(self, operators: Iterable[str], offer: Offer, roots: Collection[str]) -> Selection:
+        """The static closure of operators, for the backends that models with the roots enter."""
+        kernels = self.kernels(offer.backends, roots)
+        return static_selection(self.index, kernels, operators, _MODEL)
+
+    def _cut(self, roots: Collection[str]) -> tuple[int, ...]:
+        cuts = cut_units(self.dialect.facts, roots)
+        return tuple(n for n, unit in enumerate(self.index.units) if unit.path in cuts)
+
+    def added(
+        self, more: Collection[str], offer: Offer, roots: Collection[str]
+    ) -> tuple[Mapping[str, int], int]:
+        """About how many bytes each operator adds to a library, and all of them."""
+        return added_bytes(
+            self.index,
+            self.kernels(offer.backends, roots),
+            entry=self.entry,
+            operators=sorted(offer.operators),
+            units=self._always,
+            cut=self._cut(roots),
+            more=sorted(more),
+        )
+
+    def callers(self, lack: Lack, roots: Collection[str], offer: Offer) -> tuple[str, ...]:
+        """The root operators whose static closure has an operator or a kernel tag."""
+        kernels = self.kernels(offer.backends, roots)
+        found = []
+        for root in sorted(roots):
+            key = (id(kernels), root)
+            if key not in self._reached:
+                walk = needed(self.index, kernels, entry=(), operators=(root,), follow_calls=True)
+                self._reached[key] = (walk.operators, walk.tags)
+            operators, tags = self._reached[key]
+            if lack.name in (tags if lack.kind == "kernel tag" else operators):
+                found.append(root)
+        return tuple(found)
+
+    def tag_bytes(self, tag: str, offer: Offer, roots: Collection[str]) -> int:
+        """At most how many bytes the code of a kernel tag has in a library."""
+        key = (offer.backends, offer.operators)
+        if key not in self._units:
+            self._units[key] = needed(
+                self.index,
+                self.kernels(offer.backends, roots),
+                entry=self.entry,
+                operators=sorted(offer.operators),
+                units=self._always,
+                cut=self._cut(roots),
+                follow_calls=False,
+            ).units
+        return sum(
+            self._size_of_tag(tag, number)
+            for number in sorted(self._units[key])
+            if tag in self.index.units[number].tags
+        )
+
+    def _size_of_tag(self, tag: str, unit: int) -> int:
+        if (tag, unit) not in self._sizes:
+            self._sizes[tag, unit] = size_of_tag(self.index, tag, unit)
+        return self._sizes[tag, unit]
+
+
+def judge(model: Wanted, offer: Offer, runtime: Callable[[], KnownRuntime | None]) -> Judgement:
+    """What a library's manifest says of a model.
+
+    runtime: gives the library's own; None where it is none that we ship an index of
+    """
+    trace = model.trace if model.trace and model.trace.identity.runtime == offer.tree else None
+    lacks = tuple(_lacks(model, offer, trace, runtime))
+    if lacks:
+        return Judgement("does not fit", "the library lacks what it needs", lacks)
+    if model.sha256 in offer.models:
+        return Judgement("by manifest", "the library was cut for this very model")
+    if offer.roots is None or offer.resolved is None or not offer.backends:
+        return _unknown("its manifest is older than what this takes")
+    selected = None if trace is None else traced_selection(trace)
+    rest = trace.unrun_operators if trace else tuple(sorted(model.roots))
+    if rest or not model.roots <= offer.roots:
+        return _by_index(model, offer, trace, selected, rest, runtime())
+    assert trace is not None
+    other = _other_backends(trace, offer, model.roots)
+    if other:
+        return _unknown(other)
+    return Judgement("by manifest", "it has all that the model's trace names")
+
+
+def _by_index(
+    model: Wanted,
+    offer: Offer,
+    trace: Trace | None,
+    selected: Selection | None,
+    rest: tuple[str, ...],
+    runtime: KnownRuntime | None,
+) -> Judgement:
+    """The same, where the trace alone does not tell."""
+    why = model.no_trace if model.trace is None else "its trace was made with another runtime"
+    if runtime is None:
+        known = "its trace is not enough" if trace else why
+        return _unknown(f"{known}, and no index of the library's PyTorch is at hand")
+    assert offer.roots is not None
+    if runtime.decided(offer.roots | model.roots) != runtime.decided(offer.roots):
+        return _unknown("the library leaves out code that only models with other operators enter")
+    if trace is not None and (other := _other_backends(trace, offer, model.roots)):
+        return _unknown(other)
+    if selected is None and model.unchecked:
+        return _unknown(f"{why}, and {model.unchecked}")
+    closure = runtime.static(rest, offer, offer.roots | model.roots) if rest else Selection()
+    lacks = tuple(_uncovered(closure, offer, runtime, "possible"))
+    if trace is None:
+        if not lacks:
+            return Judgement("by manifest", "it has all that the model's operators may call")
+        return _unknown(f"{why}, and static analysis alone cannot tell", lacks)
+    if not lacks:
+        return Judgement("by manifest", "it has all that the model's trace names")
+    named = ", ".join(rest[:3]) + (f" and {len(rest) - 3} more" if len(rest) > 3 else "")
+    return _unknown(f"no input of its trace ran {named}", lacks)
+
+
+def _unknown(reason: str, unknown: tuple[Lack, ...] = ()) -> Judgement:
+    return Judgement("unknown", reason, unknown=unknown)
+
+
+def _other_backends(trace: Trace, offer: Offer, roots: Collection[str]) -> str:
+    """Why a trace says nothing of a library with other backends."""
+    traced = reachable_backends(trace.identity.backends, roots)
+    has = reachable_backends(offer.backends, offer.roots or ())
+    missing = [name for name in traced if name not in has]
+    return f"its trace is of the backend {', '.join(missing)} too" if missing else ""
+
+
+def _lacks(
+    model: Wanted,
+    offer: Offer,
+    trace: Trace | None,
+    runtime: Callable[[], KnownRuntime | None],
+) -> Iterator[Lack]:
+    """What is certain: what keeps it from being loaded, and what it used when it was traced."""
+    yield from (Lack("model", fault, "named") for fault in model.faults)
+    for what, version, has in (
+        ("bytecode", model.bytecode, offer.bytecode),
+        ("archive", model.archive, offer.archive),
+    ):
+        if has is not None and not has[0] <= version <= has[1]:
+            note = f"the library loads {has[0]} to {has[1]}"
+            yield Lack("runtime", f"{what} version {version}", "named", note=note)
+    named = model.roots - (offer.operators - (offer.resolved or frozenset()))
+    known = runtime() if named else None
+    promoted = known.promoted if known else frozenset[str]()
+    for name in sorted(named - promoted):
+        yield Lack("operator", name, "named", note=_note(name, offer, known))
+    if ALL_CLASSES not in offer.classes:
+        for name in sorted(model.classes - offer.classes):
+            yield Lack("custom class", name, "named")
+    if trace is not None:
+        traced = _uncovered(traced_selection(trace), offer, known, "called")
+        yield from (
+            one
+            for one in traced
+            # told already
+            if not (one.kind == "operator" and one.name in model.roots)
+            and not (one.kind == "custom class" and one.name in model.classes)
+        )
+
+
+def _note(name: str, offer: Offer, runtime: KnownRuntime | None) -> str:
+    if name in (offer.resolved or ()):
+        return "only code calls it there: a model cannot name it"
+    if runtime is not None and name not in runtime.operators:
+        return f"PyTorch {offer.pytorch} does not have it"
+    return ""
+
+
+def _uncovered(
+    wanted: Selection, offer: Offer, runtime: KnownRuntime | None, reason: Need
+) -> Iterator[Lack]:
+    """What of a selection a library does not have."""
+    promoted = runtime.promoted if runtime else frozenset[str]()
+    for name in sorted(wanted.operators.keys() - offer.operators - promoted):
+        yield Lack("operator", name, reason)
+    for tag in sorted(wanted.kernel_dtypes):
+        has = offer.kernel_dtypes.get(tag, frozenset())
+        missing = () if ALL_DTYPES in has else sorted(wanted.kernel_dtypes[tag].keys() - has)
+        if missing:
+            yield Lack("kernel tag", tag, reason, dtypes=tuple(missing), has=tuple(sorted(has)))
+    if ALL_CLASSES not in offer.classes:
+        for name in sorted(wanted.custom_classes.keys() - offer.classes):
+            yield Lack("custom class", name, reason)
+    for name in sorted(wanted.build_features.keys() - offer.features):
+        yield Lack("build feature", name, reason)
+
+
+def added(
+    model: Wanted, offer: Offer, lacks: Collection[Lack], runtime: KnownRuntime
+) -> tuple[Mapping[Lack, tuple[int, bool]], int | None]:
+    """About what each lack would add to a library, and whether that is only a bound; and all of
+    them together. Operators that the runtime does not have cannot be added: then there is no sum.
+    """
+    roots = (offer.roots or offer.operators) | model.roots
+    names = {one.name for one in lacks if one.kind == "operator" and one.name in runtime.operators}
+    each, total = runtime.added(names, offer, roots)
+    found: dict[Lack, tuple[int, bool]] = {}
+    for one in lacks:
+        if one.kind == "operator" and one.name in each:
+            found[one] = (each[one.name], False)
+        # the code of a tag that is all new comes with its operators
+        elif one.kind == "kernel tag" and one.has:
+            size = runtime.tag_bytes(one.name, offer, roots)
+            found[one] = (size, True)
+            total += size
+    addable = all(one in found or one.kind not in ("operator", "model", "runtime") for one in lacks)
+    return found, total if addable else None

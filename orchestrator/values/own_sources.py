@@ -1,0 +1,61 @@
+"""An app's own C++ sources, as a value: texts, flags, and where they lie when they are compiled.
+
+They are compiled from a copy in the user's cache that is named by its content, so that a file that
+is changed meanwhile, or another checkout, is another copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from orchestrator.values.fingerprint import fingerprint
+
+
+@dataclass(frozen=True)
+class OwnSources:
+    """See the module docstring; paths are relative to the app's folder.
+
+    texts    path -> text, of the C++ files and of all headers that they may read
+    files    the C++ files among them, sorted
+    include  folders of headers
+    flags    as `app.yaml` has them
+    """
+
+    app: str
+    texts: Mapping[str, str]
+    files: tuple[str, ...]
+    include: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) of all of it but the app's name."""
+        parts = {
+            "texts": dict(self.texts),
+            "files": self.files,
+            "include": self.include,
+            "flags": self.flags,
+        }
+        return fingerprint(parts)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the copy."""
+        return f"$cache/sources/{self.digest}"
+
+    @property
+    def copies(self) -> dict[str, str]:
+        """file (`$cache/...`) -> text."""
+        return {f"{self.folder}/{path}": text for path, text in self.texts.items()}
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """What stands behind the flags of the runtime's units."""
+        return (*self.flags, *(f"-I{self.folder}/{folder}" for folder in self.include))
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Name of each unit in plans -> its file."""
+        return {f"apps/{self.app}/{path}": f"{self.folder}/{path}" for path in self.files}

@@ -1,0 +1,2 @@
+namespace c10 { struct Dispatcher { int findSchema(int); }; }
+int work() { return c10::Dispatcher().findSchema(3); }

@@ -1,0 +1,171 @@
+"""An add-on for a library that has shipped: made, loaded, refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from guide import rough, shown
+from real import ROOT, orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+TARGET = "//apps/camera:linux-x86_64"
+# In a process of its own: what an add-on has added stays until a process ends.
+LOADING = """
+import ctypes, json, sys, threading
+library, classifier, pages, *addons = sys.argv[1:]
+lta = ctypes.CDLL(library)
+lta.lta_last_error.restype = ctypes.c_void_p
+lta.lta_value_free.argtypes = [ctypes.c_void_p]
+lta.lta_module_run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t,
+                               ctypes.c_void_p]
+told = []
+def say(what, status):
+    error = ctypes.string_at(lta.lta_last_error()).decode() if status else ""
+    told.append([what, status, error])
+def load(path):
+    module = ctypes.c_void_p()
+    return lta.lta_module_load(path.encode(), ctypes.byref(module)), module
+status, running = load(classifier)
+say("classifier", status)
+stop, runs, failed = False, 0, 0
+def run():
+    global runs, failed
+    while not stop:
+        result = ctypes.c_void_p()
+        # bundled inputs: a method that needs no argument
+        failed += lta.lta_module_run(running, b"get_all_bundled_inputs", None, 0,
+                                     ctypes.byref(result)) != 0
+        lta.lta_value_free(result)
+        runs += 1
+thread = threading.Thread(target=run)
+thread.start()
+say("pages", load(pages)[0])
+for path in addons:
+    say(path.rpartition("/")[2], lta.lta_library_extend(path.encode()))
+say("pages", load(pages)[0])
+before = runs
+while runs < before + 3 and not failed:
+    pass
+stop = True
+thread.join()
+told.append(["runs that failed", failed, ""])
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with an extensible camera, built, and the add-on for scanner's model."""
+    root = workspace_copy(tmp_path_factory.mktemp("addon"), "camera", "scanner")
+    with (root / "apps/camera/app.yaml").open("a") as file:
+        file.write("extensible: true\n")
+    ran = orchestrator("build", TARGET, cwd=root)
+    assert ran.code == 0, ran.err
+    assert "is extensible: " in ran.err
+    ran = orchestrator(
+        *("addon", "--for", "dist/camera/linux-x86_64", "apps/scanner/models/pages.ptl"), cwd=root
+    )
+    assert ran.code == 0, ran.err
+    assert rough(ran.out) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons"))
+    return root
+
+
+def test_it_is_small_and_tells_what_it_is_for(shipped: Path) -> None:
+    folder = shipped / "dist/camera/addons/linux-x86_64/pages"
+    facts = json.loads((folder / "addon.json").read_text())
+    assert facts["operators"] == ["aten::hardswish"]
+    assert facts["bytes"] < 40_000
+    manifest = json.loads((shipped / "dist/camera/linux-x86_64/manifest.json").read_text())
+    assert facts["library"]["build_id"] == manifest["library"]["build_id"]
+    (archive,) = (shipped / "dist/camera/addons").glob("*.tar.zst")
+    assert archive.name == "camera-libtorch-0.1.0-pages-linux-x86_64.tar.zst"
+
+
+def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
+    shipped: Path, tmp_path: Path
+) -> None:
+    """While another thread runs a model; the second copy of it throws when it registers itself."""
+    good = shipped / "dist/camera/addons/linux-x86_64/pages/lib/libcamera_torch_pages.so"
+    data = good.read_bytes()
+    at = data.index(b"camera 0.1.0 for linux-x86_64") - 20
+    (tmp_path / "empty.so").touch()
+    (tmp_path / "cut.so").write_bytes(data[:9000])
+    (tmp_path / "other.so").write_bytes(data[:at] + b"\1" * 20 + data[at + 20 :])
+    shutil.copy(good, tmp_path / "again.so")
+    library = shipped / "dist/camera/linux-x86_64/lib/libcamera_torch.so"
+    names = ["gone.so", "empty.so", "cut.so", "other.so"]
+    addons = [*(tmp_path / name for name in names), library, good, good, tmp_path / "again.so"]
+    models = (
+        ROOT / "apps/camera/models/classifier.ptl",
+        ROOT / "apps/scanner/models/pages.ptl",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, *map(str, (library, *models, *addons))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    build_id = json.loads((shipped / "dist/camera/linux-x86_64/manifest.json").read_text())
+    own = build_id["library"]["build_id"]
+    damaged = "not an add-on for this processor, or damaged: "
+    assert told[0] == ["classifier", 0, ""]
+    assert told[1][:2] == ["pages", 5]
+    assert told[2:6] == [
+        ["gone.so", 3, f"the add-on cannot be read: {tmp_path}/gone.so"],
+        ["empty.so", 3, f"the add-on cannot be read: {tmp_path}/empty.so"],
+        ["cut.so", 3, f"{damaged}{tmp_path}/cut.so"],
+        [
+            "other.so",
+            3,
+            "this add-on is for another library: for camera 0.1.0 for linux-x86_64,"
+            f" build id {20 * '01'}; this library's build id is {own}",
+        ],
+    ]
+    assert told[6] == ["libcamera_torch.so", 3, f"{damaged}{library}"]
+    assert told[7] == told[8] == ["libcamera_torch_pages.so", 0, ""]
+    assert told[9][:2] == ["again.so", 3]
+    assert told[9][2].startswith("the add-on cannot be registered: ")
+    assert told[10:] == [["pages", 0, ""], ["runs that failed", 0, ""]]
+
+
+def test_a_model_that_needs_nothing_more_fits(shipped: Path) -> None:
+    words = ("addon", "--for", "dist/camera/linux-x86_64", "apps/camera/models/classifier.ptl")
+    ran = orchestrator(*words, cwd=shipped)
+    assert (ran.code, ran.out) == (
+        0,
+        "camera 0.1.0 for linux-x86_64 needs no add-on: the library was cut for this very model\n",
+    )
+
+
+def test_packages_that_no_add_on_can_be_for_are_refused(shipped: Path, tmp_path: Path) -> None:
+    def said(package: Path) -> str:
+        ran = orchestrator(
+            *("addon", "--for", str(package), "apps/scanner/models/pages.ptl"), cwd=shipped
+        )
+        assert ran.code == 1, ran.out
+        return next(line for line in ran.err.splitlines() if "error: " in line)
+
+    foreign = tmp_path / "foreign.tar.zst"
+    foreign.write_bytes(b"\x28\xb5\x2f\xfdnothing of ours")
+    assert said(foreign)
+    damaged = tmp_path / "damaged"
+    shutil.copytree(shipped / "dist/camera/linux-x86_64", damaged)
+    (damaged / "lib/libcamera_torch.so").write_bytes(b"\x7fELF")
+    assert "damaged" in said(damaged) or "changed" in said(damaged)
+    other = tmp_path / "other"
+    shutil.copytree(shipped / "dist/camera/linux-x86_64", other)
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["toolchain"]["identity"] = 64 * "0"
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    assert said(other).endswith(
+        "error: the library was made by another toolchain than the one for linux-x86_64 here"
+    )

@@ -1,0 +1,244 @@
+"""Canonical models by real torch: a corpus of small models, and the apps' own.
+
+The corpus is in `canonical/corpus.py`; it says of each model what came out, on inputs that the
+conversion did not have. Operators are counted here, from the files.
+
+Part of `./check --campaigns`: torch is a download of 200 MB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+from real import ROOT, Ran, orchestrator, workspace_copy
+from torch_python import torch_python
+
+from orchestrator.canonical.convert import WORKER
+from orchestrator.models.info import read_model
+from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.report.canonical import in_place
+
+pytestmark = pytest.mark.full_only
+
+CORPUS = Path(__file__).parent / "canonical" / "corpus.py"
+# torch has no operators of an app's own
+APPS = sorted(
+    path.parent.name
+    for path in ROOT.glob("apps/*/app.yaml")
+    if "sources:" not in path.read_text(encoding="utf-8")
+)
+# Of the corpus, what the operators after are of those before, at most: of each model's, summed,
+# and of the names that any model has.
+SUMMED, ANYWHERE = 0.55, 0.73
+# What writes in place afterwards, and must: somebody else sees it, or it draws random numbers.
+KEPT_IN_PLACE = {
+    "counter": {"aten::add_.Scalar"},
+    # what is of that dtype already is not copied
+    "half_precision": {"aten::add_.Scalar"},
+    "last_round": {"aten::mul_.Scalar"},
+    "list_of_tensors": {"aten::exp_"},
+    "sampling": {"aten::normal_"},
+    "shared_aliases": {"aten::add_.Scalar", "aten::relu_"},
+    "slices": {"aten::add_.Scalar", "aten::copy_"},
+    "writes_its_input": {"aten::add_.Scalar", "aten::relu_"},
+}
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    return torch_python()
+
+
+def run(*argv: str, cwd: Path = ROOT) -> str:
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def corpus(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The converted corpus, and what was said of each model."""
+    folder = tmp_path_factory.mktemp("corpus")
+    said = run(python, "-W", "ignore", str(CORPUS), str(WORKER), str(folder))
+    (folder / "said.json").write_text(json.dumps([json.loads(one) for one in said.splitlines()]))
+    return folder
+
+
+def roots(path: Path) -> frozenset[str]:
+    return frozenset(map(str, read_model(path, DIALECT.models).root_operators))
+
+
+def pairs(folder: Path) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Model -> root operators before and after."""
+    return {
+        made.name.removesuffix(".canonical.ptl"): (
+            roots(made.with_name(made.name.replace(".canonical", ""))),
+            roots(made),
+        )
+        for made in sorted(folder.glob("*.canonical.ptl"))
+    }
+
+
+def test_every_model_of_the_corpus_computes_the_same(corpus: Path) -> None:
+    said = json.loads((corpus / "said.json").read_text())
+    assert len(said) >= 40
+    assert {one["name"]: one["error"] for one in said if "error" in one} == {}
+    assert all(one["calls"] >= 5 and one["compared"] >= 1 for one in said)
+    # rounding alone, where norms and factors are folded into weights
+    assert max(one["largest"] for one in said) < 1e-5
+
+
+def test_operators_of_the_corpus(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counts = pairs(corpus)
+    summed = [sum(len(pair[n]) for pair in counts.values()) for n in (0, 1)]
+    anywhere = [len(frozenset().union(*(pair[n] for pair in counts.values()))) for n in (0, 1)]
+    with capsys.disabled():
+        print(
+            f"\n{len(counts)} models: root operators of each, summed {summed[0]} -> {summed[1]},"
+            f" distinct in all {anywhere[0]} -> {anywhere[1]}"
+        )
+    assert summed[1] <= SUMMED * summed[0]
+    assert anywhere[1] <= ANYWHERE * anywhere[0]
+    assert {name for name, (before, after) in counts.items() if len(after) > len(before)} == set()
+
+
+def test_what_is_left_in_place(corpus: Path) -> None:
+    left = {
+        name: {one for one in after if in_place([one])}
+        for name, (_, after) in pairs(corpus).items()
+    }
+    assert {name: kept for name, kept in left.items() if kept} == KEPT_IN_PLACE
+
+
+@pytest.fixture(scope="session")
+def exported(python: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The models of an app as PyTorch writes them: the committed ones have no TorchScript."""
+    folder = tmp_path_factory.mktemp("exported")
+
+    def models(app: str) -> Path:
+        if not (folder / app).exists():
+            script = [python, "-W", "ignore", f"apps/{app}/export.py"]
+            run(*script, "--with-code", "--out", str(folder / app))
+        return folder / app
+
+    return models
+
+
+def canonical_workspace(
+    tmp_path: Path, exported: Callable[[str], Path], apps: Iterable[str]
+) -> Path:
+    root = workspace_copy(tmp_path, *apps)
+    for app in apps:
+        for model in exported(app).glob("*.ptl"):
+            (root / "apps" / app / "models" / model.name).write_bytes(model.read_bytes())
+        declared = root / "apps" / app / "app.yaml"
+        declared.write_text(f"{declared.read_text()}canonical: static\n")
+    return root
+
+
+def canonical(root: Path, python: str, *words: str) -> Ran:
+    return orchestrator("canonical", "--quiet", "--python", python, *words, cwd=root)
+
+
+@pytest.mark.real
+def test_the_apps(python: str, exported: Callable[[str], Path], tmp_path: Path) -> None:
+    root = canonical_workspace(tmp_path, exported, APPS)
+    ran = canonical(root, python, "--write", "--json")
+    assert ran.code == 0, ran.err
+    models = json.loads(ran.out)["models"]
+    assert [one["app"] for one in models] == [*APPS[:4], "reader", "reader", "scanner"]
+    for one in models:
+        assert one["state"] == "written"
+        assert len(one["operators_after"]) < len(one["operators_before"])
+        assert one["in_place_after"] == 0
+        assert one["library_saved_estimate"] > 0
+        assert one["calls_compared"] >= 8
+        assert one["largest_difference"] < 1e-5
+    # in another process, without --write: the same bytes, and nothing to do
+    files = {path: digest(path) for path in root.glob("apps/*/models/*.canonical.*")}
+    assert len(files) == 3 * len(models)
+    again = canonical(root, python, "//apps/reader", "--write", "--json")
+    assert {one["state"] for one in json.loads(again.out)["models"]} == {"current"}
+    assert {path: digest(path) for path in files} == files
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_committed_model_has_no_torchscript(python: str, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    ran = canonical(root, python, "//apps/camera")
+    assert ran.code == 1
+    assert ran.err.startswith(
+        "apps/camera/models/classifier.ptl: error: this model was saved without its TorchScript"
+    )
+
+
+WRONG = """
+import sys, torch
+from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+class Learns(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3)
+    def forward(self, x):
+        return self.norm(x).relu()
+model = torch.jit.script(Learns().train())
+x = InflatableArg(torch.randn(4, 3) * 5 + 2, "{}")
+bundle_inputs(model, [(x,)])._save_for_lite_interpreter(sys.argv[1])
+"""
+
+
+def test_another_result_is_told_and_nothing_is_written(python: str, tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    script = tmp_path / "wrong.py"
+    script.write_text(WRONG)
+    run(python, "-W", "ignore", str(script), str(root / "apps/camera/models/classifier.ptl"))
+    declared = root / "apps/camera/app.yaml"
+    declared.write_text(f"{declared.read_text()}canonical: static\n")
+    ran = canonical(root, python, "//apps/camera", "--write")
+    assert ran.code == 1
+    assert "error: the canonical model gives other results than this one" in ran.err
+    assert re.search(r"seen: +forward\[0\] with float32\[4, 3\]: output\[\d, \d\]: ", ran.err)
+    assert "exported for training (module.eval() was not called)" in ran.err
+    assert list(root.glob("apps/camera/models/*canonical*")) == []
+
+
+@pytest.mark.real
+def test_a_build_uses_it(python: str, exported: Callable[[str], Path], tmp_path: Path) -> None:
+    """Traced, built and verified in the pinned PyTorch; then each file is spoilt."""
+    root = canonical_workspace(tmp_path, exported, ["listener"])
+    declared = root / "apps/listener/app.yaml"
+    declared.write_text(declared.read_text().replace("  - linux-arm64\n", ""))
+    missing = orchestrator("build", "//apps/listener", "--quiet", cwd=root)
+    assert "has no canonical model" in missing.err
+    assert canonical(root, python, "//apps/listener", "--write").code == 0
+    stale = orchestrator("build", "//apps/listener", "--quiet", cwd=root)
+    assert "the trace of words is stale: model, inputs changed since" in stale.err
+    for verb in ("trace", "build"):
+        ran = orchestrator(verb, "//apps/listener", "--quiet", cwd=root)
+        assert ran.code == 0, ran.err
+    lock = yaml.safe_load((root / "apps/listener/models/words.canonical.yaml").read_text())
+    trace = yaml.safe_load((root / "apps/listener/traces/words.yaml").read_text())
+    assert trace["identity"]["model"] == lock["canonical"]
+    assert trace["identity"]["inputs"] == lock["inputs"]
+    operators = trace["selected_operators"]["operators"]
+    named = {name for name, one in operators.items() if one["is_root_operator"]}
+    assert named == set(lock["operators"]["after"])
+    for name in ("words.ptl", "words.canonical.ptl"):
+        file = root / "apps/listener/models" / name
+        data = file.read_bytes()
+        file.write_bytes(data + b"!")
+        spoilt = orchestrator("build", "//apps/listener", "--quiet", cwd=root)
+        assert spoilt.code == 1
+        assert "apps/listener/models/words.canonical." in spoilt.err.splitlines()[0]
+        file.write_bytes(data)
+    assert orchestrator("build", "//apps/listener", "--quiet", cwd=root).code == 0

@@ -1,0 +1,30 @@
+"""A Python with torch, for tests that convert models.
+
+$ORCHESTRATOR_EXPORT_PYTHON where it is set; else a venv in the user's cache folder, made once: the
+wheel has 200 MB.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TORCH = "2.13.0"
+
+
+def torch_python() -> str:
+    """The program; it fails where the wheel cannot be installed."""
+    named = os.environ.get("ORCHESTRATOR_EXPORT_PYTHON")
+    if named:
+        return named
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "libtorch-orchestrator-tests" / f"torch-{TORCH}"
+    done = folder / "installed"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = [str(folder / "bin/pip"), "install", "--quiet", f"torch=={TORCH}"]
+        subprocess.run(install, check=True)
+        done.touch()
+    return str(folder / "bin/python")

@@ -1,0 +1,56 @@
+"""What the documents say that commands print, for the tests that compare it with what they print.
+
+In README.md and docs/guide, a fence with `sh` holds commands, one with `text` a listing that no
+command prints, and one without a language an output, unless all of its lines begin with `./`. Each
+output is asked for by a test, by `shown(page, start)`; that all are asked for is a test as well
+(`test_guide_outputs.py`).
+
+How they are compared: values that a machine or a version decides are masked by `rough`, and `...`
+in a line of a document stands for anything. All else is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An output that a page shows, its path relative to the repository."""
+
+    page: str
+    output: str
+
+
+def outputs() -> Iterator[Shown]:
+    """Every output in README.md and the guides."""
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))):
+        for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
+            lines = fence["body"].splitlines()
+            if not fence["info"] and not all(line.startswith("./") for line in lines):
+                yield Shown(page.relative_to(ROOT).as_posix(), fence["body"])
+
+
+def shown(page: str, start: str) -> str:
+    """The output of a page that begins with `start`."""
+    (found,) = (
+        one.output for one in outputs() if one.page == page and one.output.startswith(start)
+    )
+    return found
+
+
+def rough(output: str) -> str:
+    """An output without its numbers (sizes, times, counts) and the widths of its columns."""
+    return re.sub(r"[ -]{2,}", "  ", re.sub(r"[0-9][0-9,.]*", "0", output))
+
+
+def agrees(said: str, printed: str) -> bool:
+    """Whether a command printed what a document says, in which `...` stands for anything."""
+    pattern = r"[^\n]*".join(map(re.escape, said.split("...")))
+    return re.fullmatch(pattern, printed) is not None

@@ -1,0 +1,173 @@
+"""`orchestrator addon`: what it refuses before anything is compiled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import package_toy as toy
+import pytest
+from shipped_fits import offer_of, plan_of
+from shipped_index import ROOT, app_traces, shipped
+
+from orchestrator import cli
+from orchestrator.build.addon import NoAddonError, _as_fragment, _name, _require_addable
+from orchestrator.build.fits import Held
+from orchestrator.codegen.units import unit_of
+from orchestrator.deliver.manifest import RuntimeFact
+from orchestrator.deliver.variant import deliver
+from orchestrator.packagers.contents import Packaged
+from orchestrator.values.fits import Judgement, Lack
+
+MODEL = ROOT / "apps/scanner/models/pages.ptl"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packages")
+    runtime = RuntimeFact(pytorch="1.13.1", tree=shipped().tree)
+    return deliver(replace(toy.quick_inputs(folder / "parts"), runtime=runtime), folder).folder
+
+
+def refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], package: Path, *words: str
+) -> list[str]:
+    env = {"ORCHESTRATOR_CACHE": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    (tmp_path / "state").mkdir(exist_ok=True)
+    code = cli.main(["addon", "--for", str(package), str(MODEL), *words], env=env, cwd=ROOT)
+    assert code == 1
+    return [line.rpartition("error: ")[2] for line in capsys.readouterr().err.splitlines()]
+
+
+def test_what_is_no_package_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "some.zip").write_bytes(b"PK\3\4")
+    assert "damaged" in refused(tmp_path, capsys, tmp_path / "some.zip")[0]
+    assert refused(tmp_path, capsys, tmp_path / "gone")[0] == "this package cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (
+            {"system": "ios", "processor": "arm64"},
+            "apps for ios load no code that was not in them when they were reviewed",
+        ),
+        (
+            {"system": "android", "processor": "arm64"},
+            "there are no add-ons yet for linux-x86_64",
+        ),
+        ({"processor": "arm64"}, "there are no add-ons yet for linux-x86_64"),
+        ({"abi": "linux-mine"}, "there is no toolchain for linux-mine here"),
+        ({}, "the library was made by another toolchain than the one for linux-x86_64 here"),
+    ],
+)
+def test_libraries_that_no_add_on_is_made_for(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    package: Path,
+    change: Mapping[str, str],
+    error: str,
+) -> None:
+    manifest = json.loads((package / "manifest.json").read_text())
+    kept = (package / "manifest.json").read_text()
+    try:
+        (package / "manifest.json").write_text(json.dumps({**manifest, **change}))
+        assert refused(tmp_path, capsys, package)[0] == error
+    finally:
+        (package / "manifest.json").write_text(kept)
+
+
+def held(*lacks: Lack, traced: bool = True) -> Held:
+    offer = offer_of(plan_of(app_traces("camera")))
+    some: Any = SimpleNamespace()
+    known: Any = SimpleNamespace(
+        operators=frozenset({"aten::hardswish", "aten::zero_"}),
+        decided=lambda roots: "aten::quantize_per_tensor" in roots,
+    )
+    return Held(
+        info=cast(Any, SimpleNamespace(root_operators=("aten::hardswish",))),
+        app=some if traced else None,
+        config=some if traced else None,
+        trace=some if traced else None,
+        why_not="" if traced else "it has no trace",
+        offer=offer,
+        judged=Judgement("does not fit", "the library lacks what it needs", lacks),
+        runtime=known,
+    )
+
+
+PACKAGED = cast(Packaged, SimpleNamespace(path=Path("camera.tar.zst")))
+HARDSWISH = Lack("operator", "aten::hardswish", "named")
+NEW_TAG = Lack("kernel tag", "hardswish_cpu", "called", dtypes=("Float",))
+
+
+def test_operators_and_kernels_that_are_all_new_can_be_brought() -> None:
+    _require_addable(PACKAGED, held(HARDSWISH, NEW_TAG))
+
+
+@pytest.mark.parametrize(
+    ("lack", "seen"),
+    [
+        (
+            Lack("kernel tag", "mul_cpu", "called", dtypes=("Double",), has=("Float",)),
+            "dtype Double of mul_cpu, which it has for other dtypes",
+        ),
+        (Lack("custom class", "Prepacked", "named"), "custom class Prepacked"),
+        (Lack("build feature", "FEATURE", "called"), "build feature FEATURE"),
+        (Lack("operator", "aten::of_2_6", "named", note="no"), "operator aten::of_2_6 (no)"),
+        (Lack("runtime", "bytecode version 12", "named"), "runtime bytecode version 12"),
+    ],
+)
+def test_what_cannot_be_brought_is_refused_by_name(lack: Lack, seen: str) -> None:
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, held(HARDSWISH, lack))
+    assert caught.value.seen == seen
+
+
+def test_an_operator_that_the_library_calls_without_a_table_is_refused() -> None:
+    resolved = sorted(held().offer.resolved or ())[0]
+    one = held(Lack("operator", resolved, "named"))
+    one = replace(one, runtime=cast(Any, SimpleNamespace(operators={resolved})))
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, one)
+    assert caught.value.seen == f"operator {resolved}"
+
+
+def test_a_model_without_a_trace_is_refused() -> None:
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, held(HARDSWISH, traced=False))
+    assert caught.value.seen == "it has no trace"
+
+
+@pytest.mark.parametrize("name", ["", "win/ter", "../x", "a b", "-x"])
+def test_names_are_those_of_apps(name: str) -> None:
+    with pytest.raises(NoAddonError):
+        _name(name)
+
+
+def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) -> None:
+    (tmp_path / "registrations").mkdir()
+    unit = unit_of("registrations", "", tmp_path / "registrations")
+    unit.path.write_text('#include "RegisterSchema.cpp"\n#undef X\n')
+    (unit.path.parent / "RegisterSchema.cpp").write_text(
+        "TORCH_LIBRARY(aten, m) {\n"
+        '  m.def("hardswish(Tensor self) -> Tensor", {});;\n'
+        '  m.def("get_gradients(int context_id) -> Dict(Tensor, Tensor)");\n'
+        '  m.impl(TORCH_SELECTIVE_NAME("aten::is_pinned"), TORCH_FN(is_pinned));\n'
+        "}\n"
+    )
+    assert _as_fragment(unit, ("aten::hardswish",), tmp_path).text == (
+        "// Registrations of an add-on: the library has the namespaces.\n"
+        "#include <torch/library.h>\n"
+        "#undef TORCH_LIBRARY\n"
+        "#define TORCH_LIBRARY TORCH_LIBRARY_FRAGMENT\n"
+        "TORCH_LIBRARY(aten, m) {\n"
+        '  m.def("hardswish(Tensor self) -> Tensor", {});;\n'
+        "}\n"
+        "#undef X\n"
+    )

@@ -1,0 +1,206 @@
+"""An app's own sources before a plan: read, compiled, refused with their places; made once.
+
+The compiler is real, PyTorch a stand-in of a few names (golden/core/registering/library.h). A
+folder of tests/failing/sources is an app's sources with something wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from core_toy import CORE, FACTS, GOLDEN, HOST_TARGET, NODES, make_index
+from golden_files import Golden
+
+from orchestrator.build.own_sources import OwnLayer, own_layer
+from orchestrator.build.prepare import NATIVE
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.errors import OrchestratorError
+from orchestrator.load.sources import MissingSourceError, SourceUnfitError, read_sources
+from orchestrator.load.workspace import load_workspace
+from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.system.process import LOCAL, Command, Finished
+
+ROOT = Path(__file__).parents[3]
+CASES = ROOT / "tests/failing/sources"
+# What the stand-in calls of PyTorch.
+REGISTERING = (
+    "_ZNR5torch7Library5_implEPKcONS_11CppFunctionE",
+    "_ZNR5torch7Library4_defEON3c1014FunctionSchemaE",
+    "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEONS_11CppFunctionE",
+    "_ZN5torch16TorchLibraryInitC1ENS_7Library4KindEPFvRS1_EPKcS7_",
+)
+INDEX = make_index({**NODES, **dict.fromkeys(REGISTERING, (CORE, 8, ()))})
+APP = """\
+models: [{file: small.ptl}]
+targets: [linux-x86_64]
+sources: {files: ["src/*.cpp"], include: [include]}
+"""
+OPERATOR = """\
+#include "library.h"
+void work() {}
+BLOCK(, DEF, "ink", nullptr, ink) { m.def("smooth(Tensor x) -> Tensor", &work); }
+"""
+
+
+@dataclass
+class Zig:
+    """Runs zig in place of a toolchain's wrapper, and counts."""
+
+    ran: int = field(default=0, compare=False)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def run(self, command: Command) -> Finished:
+        self.ran += 1
+        zig = (sys.executable, "-m", "ziglang", "c++", "-target", HOST_TARGET)
+        env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+        return LOCAL.run(Command([*zig, *command.argv[1:]], env, timeout=command.timeout))
+
+    def stream(self, command: Command, feed: Callable[[bytes], None]) -> int:
+        raise AssertionError("nothing is streamed")
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A workspace with one app, and what reads its sources."""
+
+    root: Path
+    runner: Zig
+
+    @property
+    def app(self) -> Path:
+        return self.root / "apps/inker"
+
+    def layer(self, **changes: object) -> OwnLayer:
+        workspace = load_workspace(self.root, {"HOME": str(self.root)})
+        for faults in workspace.broken.values():
+            raise faults[0]
+        sources = read_sources(workspace.apps["inker"])
+        assert sources is not None
+        folders = {
+            "cache": str(self.root / "cache"),
+            "native": str(NATIVE),
+            "tree": str(self.root / "tree"),
+        }
+
+        def fill(text: str) -> str:
+            for name, folder in folders.items():
+                text = text.replace(f"${name}", folder)
+            return text
+
+        values: dict[str, Any] = {
+            "runtime": SimpleNamespace(
+                facts=FACTS,
+                native="n" * 64,
+                folders=folders,
+                dialect=DIALECT,
+                index=INDEX,
+            ),
+            "toolchain": SimpleNamespace(
+                abi="linux-x86_64",
+                identity="t" * 64,
+                compile_flags=(),
+                config=SimpleNamespace(system="linux"),
+                cxx=Path("/toy/cxx"),
+            ),
+            "context": SimpleNamespace(
+                cache=self.root / "cache", state=self.root / "state", env={}, runner=self.runner
+            ),
+        }
+        return own_layer(sources, fill=fill, say=lambda line: None, **(values | changes))
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    made = Toy(tmp_path, Zig())
+    write(
+        made,
+        {
+            "WORKSPACE": "version: 1\nruntime:\n  pytorch: 1.13.1\n"
+            f'  tree: "{"0" * 64}"\n  sources: [path: here]\n',
+            "apps/inker/app.yaml": APP,
+            "apps/inker/small.ptl": "",
+            "apps/inker/src/ops.cpp": OPERATOR,
+            # what the header reads that tells a unit of a selection
+            "tree/c10/core/ScalarType.h": "namespace at { enum class ScalarType {}; }",
+            "tree/c10/macros/Macros.h": "#define C10_UNUSED",
+            "tree/c10/util/string_view.h": "",
+            "tree/ATen/Dispatch.h": "",
+        },
+    )
+    for folder in ("state", "cache", "apps/inker/include"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(GOLDEN / "registering/library.h", made.app / "include")
+    return made
+
+
+def write(toy: Toy, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (toy.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (toy.root / name).write_text(text)
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+def test_bad_sources(case: str, toy: Toy, golden: Golden) -> None:
+    shutil.rmtree(toy.app / "src")
+    shutil.copytree(CASES / case, toy.app / "src", ignore=shutil.ignore_patterns("*.txt"))
+    with pytest.raises(OrchestratorError) as caught:
+        toy.layer()
+    text = re.sub(r"/\S*/libcxx/include", "<C++ library>", caught.value.render())
+    assert str(toy.root) not in text
+    golden(CASES / case / "expected.txt", text + "\n")
+
+
+def test_they_are_read_once(toy: Toy) -> None:
+    first = toy.layer()
+    assert [one.registrations for one in first.units] == [(("ink::smooth", "catchall"),)]
+    assert toy.runner.ran == 2
+    assert toy.layer() == first
+    assert toy.runner.ran == 2
+    (kept,) = (toy.root / "cache/layers").iterdir()
+    # half written, or touched: made again
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert toy.layer() == first
+    assert toy.runner.ran == 4
+    # a header that a source may read counts, and another app's file does not
+    header = toy.app / "include/library.h"
+    header.write_text(header.read_text() + "// more\n")
+    write(toy, {"apps/other/src/ops.cpp": OPERATOR})
+    assert toy.layer().sources.digest != first.sources.digest
+    assert toy.runner.ran == 6
+
+
+def test_a_link_is_refused(toy: Toy, tmp_path: Path) -> None:
+    (toy.app / "include/secret.h").symlink_to("/etc/passwd")
+    with pytest.raises(SourceUnfitError, match="a link") as caught:
+        toy.layer()
+    assert caught.value.seen == "include/secret.h"
+    (toy.app / "include/secret.h").unlink()
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(toy.app / "src", elsewhere)
+    (toy.app / "src").symlink_to(elsewhere)
+    with pytest.raises(SourceUnfitError, match="a link"):
+        toy.layer()
+
+
+def test_what_is_no_text_is_refused(toy: Toy) -> None:
+    (toy.app / "src/ops.cpp").write_bytes(b"int a;\n\xff\n")
+    with pytest.raises(SourceUnfitError) as caught:
+        toy.layer()
+    assert caught.value.render().startswith("apps/inker/src/ops.cpp: error:")
+
+
+def test_a_source_that_is_gone(toy: Toy) -> None:
+    (toy.app / "src/ops.cpp").unlink()
+    with pytest.raises(MissingSourceError):
+        toy.layer()

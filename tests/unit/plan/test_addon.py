@@ -1,0 +1,96 @@
+"""What an add-on has itself, and what it takes from the library."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from core_toy import CONVOLUTION, CORE, LINEAR, MINIZ, make_index
+
+from orchestrator.plan.addon import (
+    AddonNeeds,
+    AddonRoots,
+    addon_needs,
+    entry_request,
+    registration_request,
+)
+from orchestrator.plan.extension import exports_file, extension_symbols, version_script
+from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.select.closure import registry
+
+INDEX = make_index()
+KERNELS = registry(INDEX, ("CPU",), DIALECT.keys)
+NUMBERS = {unit.path: number for number, unit in enumerate(INDEX.units)}
+ADD = "_ZN2at4_ops10add_Tensor4callEv"
+
+
+def needs(
+    *operators: str,
+    has: Collection[str] = (),
+    entered: Collection[str] = (),
+    own: Collection[str] = (),
+    cut: Collection[str] = (),
+) -> AddonNeeds:
+    roots = AddonRoots(
+        operators=operators,
+        has=has.__contains__,
+        entered=entered,
+        own=frozenset(NUMBERS[path] for path in own),
+        cut=frozenset(NUMBERS[path] for path in cut),
+    )
+    return addon_needs(INDEX, DIALECT, KERNELS, roots)
+
+
+def paths(found: AddonNeeds) -> set[str]:
+    return {INDEX.units[number].path for number in found.units}
+
+
+def test_of_a_library_that_exports_nothing_all_is_brought() -> None:
+    found = needs("aten::linear")
+    assert paths(found) == {LINEAR, CORE}
+    assert found.called == {"aten::add.Tensor"}
+
+
+def test_the_walk_ends_where_the_library_has_something() -> None:
+    found = needs("aten::linear", has=("tensor_new", ADD), entered=("aten::add.Tensor",))
+    assert paths(found) == {LINEAR}
+    assert found.called == set()
+
+
+def test_an_entry_point_of_an_operator_that_the_library_lacks_is_not_taken_from_it() -> None:
+    """What it exports under that name raises an error at once."""
+    assert needs("aten::linear", has=("tensor_new", ADD)).called == {"aten::add.Tensor"}
+
+
+def test_a_unit_of_its_own_is_brought_whatever_the_library_has_of_it() -> None:
+    has = ("linear_kernel", "tensor_new", ADD)
+    entered = ("aten::add.Tensor",)
+    assert paths(needs("aten::linear", has=has, entered=entered)) == set()
+    assert paths(needs("aten::linear", has=has, entered=entered, own=(LINEAR,))) == {LINEAR}
+
+
+def test_an_operator_that_is_registered_by_hand_is_named() -> None:
+    assert needs("toy::conv").by_hand == {"toy::conv": CONVOLUTION}
+
+
+def test_registrations_are_of_its_operators_and_entry_points_of_what_it_calls() -> None:
+    found = needs("aten::linear")
+    request = registration_request(DIALECT, KERNELS, ("aten::linear",), found)
+    assert (request.operators, request.calls) == (("aten::linear",), ())
+    assert request.kernels == (("CPU", ("aten::linear",)),)
+    entries = entry_request(found, ("aten::linear", "aten::add.Tensor"))
+    assert (entries.calls, entries.kernels) == (("aten::add.Tensor",), ())
+
+
+def test_a_library_exports_what_other_units_refer_to() -> None:
+    symbols = extension_symbols(INDEX)
+    # referred to by its own unit and by an inline function; by registrations; by another unit
+    assert {"tensor_new", "linear_kernel", "inflate", ADD} <= set(symbols)
+    # of inline functions each unit has its own copy
+    assert not {"template_copy", "never_defined_elsewhere"} & set(symbols)
+    assert MINIZ in NUMBERS
+
+
+def test_the_version_script_names_the_app_and_the_symbols() -> None:
+    text = version_script("toy", ("one", "two"))
+    assert text == ("/* extensible: toy */\n/*\none\ntwo\n*/\n{ global: lta_*; l_*; local: *; };\n")
+    assert exports_file(text).startswith("$cache/exports/")

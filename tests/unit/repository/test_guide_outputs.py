@@ -1,0 +1,267 @@
+"""The outputs in README.md and the guides are what commands print.
+
+Here are those that take no build: some by the command itself, others by the code that prints them,
+from the values that the page speaks of. What takes a build is compared in the tests that build
+(`shown` in tests/integration), and a whole page by tests/first_hour.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from guide import ROOT, Shown, agrees, outputs, rough, shown
+from rich.console import Console
+from test_explanation import NEW, OLD, log
+from test_load import good_workspace
+
+from orchestrator import cli
+from orchestrator.build.trace import TracedApp, TracedModel
+from orchestrator.commands import trace, verify
+from orchestrator.errors import Place
+from orchestrator.execute.action_log import BuildLogs
+from orchestrator.report import coverage
+from orchestrator.report.canonical import CanonicalRow, RewriteLine
+from orchestrator.report.canonical import plain as canonical_text
+from orchestrator.report.explanation import explanation
+from orchestrator.report.fits import FitRow, FitsReport
+from orchestrator.report.packages import MissingAbi, PackageReport
+from orchestrator.trace.difference import Change
+from orchestrator.values.coverage import CoverageSum, MethodCoverage
+from orchestrator.values.fits import Lack
+from orchestrator.values.labels import Label
+from orchestrator.values.trace import Trace, TraceIdentity
+from orchestrator.verify.verdict import VerifyResult
+
+# every output of it is compared by tests/first_hour
+WHOLE = {"docs/guide/your-own-repository.md"}
+
+
+def asked_for() -> Iterator[tuple[str, str]]:
+    """(page, start) of each call of `shown` in the tests."""
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "shown(" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "shown":
+                words = [one.value for one in node.args if isinstance(one, ast.Constant)]
+                if len(words) == 2:
+                    yield str(words[0]), str(words[1])
+
+
+def test_every_output_is_compared() -> None:
+    asked = {*asked_for()}
+    left = [
+        one
+        for one in outputs()
+        if one.page not in WHOLE
+        and not any(one.page == page and one.output.startswith(start) for page, start in asked)
+    ]
+    assert left == []
+    assert len(asked) == len([one for one in outputs() if one.page not in WHOLE])
+
+
+def test_the_rules() -> None:
+    assert Shown("docs/guide/trace.md", shown("docs/guide/trace.md", "  next_word:")) in outputs()
+    assert rough("app   size\nx    1.5 MB  88.3 %\n") == rough("app  size\nx  1 MB  7 %\n")
+    assert rough("ok") != rough("failed")
+    assert agrees("one of a, ..., z\n", "one of a, b, z\n")
+    assert not agrees("one of a, ..., z\n", "one of a,\nb, z\n")
+    assert not agrees("a.b\n", "a+b\n")
+
+
+def test_coverage() -> None:
+    missing = ("net.py:41-43, 57", "if at net.py:40 never true")
+    methods = (
+        MethodCoverage("forward", CoverageSum(386, 12, 29, 3), missing),
+        MethodCoverage("suggest", CoverageSum(270, 0, 15, 0), ()),
+    )
+    table = coverage.plain([coverage.ModelCoverage("keyboard", "next_word", methods)])
+    assert shown("docs/guide/trace.md", "model               method") == table
+
+
+def test_readme_has_a_row_for_each_library() -> None:
+    """That it is what a build prints is compared where everything is built."""
+    header, *rows = shown("README.md", "app         ABI").splitlines()
+    assert header.split("  ")[0] == "app"
+    declared = {
+        (file.parent.name, abi)
+        for file in ROOT.glob("apps/*/app.yaml")
+        for abi in yaml.safe_load(file.read_text())["targets"]
+    }
+    assert [tuple(row.split()[:2]) for row in rows] == sorted(declared)
+
+
+def test_an_error_in_a_declaration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = good_workspace(tmp_path)
+    (root / "apps/camera/app.yaml").write_text(
+        "models:\n  - file: models/small.ptl\ntargets:\n- linux-x86_46\n"
+    )
+    assert cli.main(["plan", "//apps/camera"], env={"HOME": "/home/me"}, cwd=root) == 1
+    said = shown("docs/guide/troubleshooting.md", "apps/camera/app.yaml:4:3")
+    assert agrees(said, capsys.readouterr().err)
+
+
+def traced(model: str, operators: int, tags: int, unrun: tuple[str, ...], *changes: Change) -> str:
+    """What `trace` prints of a model."""
+    one = Trace(
+        app="camera",
+        model=model,
+        identity=TraceIdentity("m", "r", "i", ("CPU",), "t"),
+        root_operators=unrun,
+        called_operators={f"aten::o{number}": 1 for number in range(operators)},
+        kernel_tags={f"t{number}": {"Float": 1} for number in range(tags)},
+    )
+    app: Any = SimpleNamespace(name="camera")
+    return printed(TracedApp(app, (TracedModel(one, changes, (), ()),), 1, 0))
+
+
+def printed(app: TracedApp) -> str:
+    """Without the line on the tracer itself."""
+    target = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", target)
+        trace._print(app)
+    return target.getvalue().partition("\n")[2]
+
+
+def test_what_changed_in_a_lock() -> None:
+    changes = (
+        Change("operators", ("aten::gelu",), ("aten::relu",)),
+        Change("hot tags", ("GeluKernelImpl",)),
+        Change("outputs"),
+        Change("calls"),
+    )
+    said = shown("docs/guide/trace.md", "  next_word:")
+    assert said == traced("next_word", 63, 18, ("aten::len.t",), *changes)
+
+
+def test_what_changed_with_the_runtime() -> None:
+    detail = "within the tolerance: forward[0] output[0, 3]: 0.25 -> 0.25000003, at most"
+    changes = (
+        Change("operators", ("aten::_fused_sdp_choice",), ("aten::_reshape_alias",)),
+        Change("outputs", detail=f"{detail} 2.98e-08 apart, and 2 more"),
+        Change("calls"),
+        Change(
+            "runtime",
+            detail="pytorch_1_13 -> pytorch_2_6; a library of this model alone, with all dtypes,"
+            " by the index: 1.71 MB -> 1.93 MB",
+        ),
+    )
+    said = shown("docs/guide/trace.md", "    changed in the lock: operators +aten::_fused")
+    assert said == traced("m", 1, 1, (), *changes).partition("\n")[2]
+
+
+def test_a_model_with_random_numbers() -> None:
+    target = io.StringIO()
+    result = VerifyResult("speaker", "ok in part", 1, uncompared=("forward[0] output[1]",))
+    verify._print(Label("voices", "linux-x86_64"), (result,), Console(file=target))
+    assert shown("docs/guide/trace.md", "//apps/voices") == target.getvalue()
+
+
+def test_a_canonical_model() -> None:
+    before = (*(f"aten::o{number}" for number in range(12)), "aten::hardtanh")
+    row = CanonicalRow(
+        app="camera",
+        model="classifier",
+        file="apps/camera/models/classifier.canonical.ptl",
+        state="differs",
+        torch="2.13.0",
+        before=before,
+        after=before[:10],
+        bytes_before=445_000,
+        bytes_after=172_000,
+        library_before=1_400_000,
+        library_after=1_298_000,
+        largest=3e-07,
+        compared=18,
+        not_taken=0,
+        unsteady=0,
+        rewrites=(
+            RewriteLine(
+                "clamp", "aten::hardtanh", ("aten::clamp",), 17, "clamp is what computes it"
+            ),
+            RewriteLine(
+                "freeze",
+                "aten::batch_norm",
+                (),
+                25,
+                "folded into constants, or not reached in a model that does not learn",
+            ),
+        ),
+    )
+    assert shown("docs/guide/canonical-models.md", "app     model") == canonical_text([row])
+
+
+def test_a_package_that_lacks_an_abi() -> None:
+    report = PackageReport(
+        "camera",
+        "aar",
+        ("android-arm64-v8a",),
+        missing=(MissingAbi("android-x86_64", "is not built"),),
+    )
+    assert shown("docs/guide/packages.md", "//apps/camera: no aar") == report.why_not() + "\n"
+
+
+def test_why_a_unit_is_compiled_again() -> None:
+    unit = "aten/src/ATen/native/Linear.cpp"
+    old = log(
+        "1",
+        {OLD: {"version": "0.16.0"}, "c": {"kernel dtypes": ()}},
+        toolchain=OLD,
+        projection="c",
+    )
+    new = log(
+        "2",
+        {NEW: {"version": "0.17.0"}, "d": {"kernel dtypes": ("addmm_impl_cpu_ Long",)}},
+        toolchain=NEW,
+        projection="d",
+    )
+    told = explanation(
+        "//apps/camera:linux-x86_64", "a.cpp", new, BuildLogs(old), made=False, is_link=False
+    )
+    said = shown("docs/guide/why-is-it-compiled-again.md", "aten/src/ATen/native/Linear.cpp of")
+    assert said == told.text().replace("a.cpp", unit, 1)
+
+
+def test_a_model_that_does_not_fit() -> None:
+    row = FitRow(
+        package="camera-libtorch_1.1.0_amd64.deb",
+        app="camera",
+        abi="linux-x86_64",
+        version="1.1.0",
+        pytorch="1.13.1",
+        verdict="does not fit",
+        reason="the library lacks what it needs",
+        lacks=(
+            Lack(
+                "operator",
+                "aten::erfinv",
+                "named",
+                methods=("forward",),
+                places=(Place("model.py", 13),),
+                bytes=7100,
+            ),
+            Lack(
+                "kernel tag",
+                "mul_cpu",
+                "called",
+                dtypes=("Double",),
+                has=("Float", "Long"),
+                asked_by=("aten::mul.Tensor",),
+                places=(Place("model.py", 14),),
+                bytes=12_000,
+                at_most=True,
+            ),
+        ),
+        added_bytes=19_300,
+    )
+    report = FitsReport("new.ptl", "0" * 64, 1, None, "", (row,))
+    assert shown("docs/guide/will-it-fit.md", "camera-libtorch_1.1.0_amd64.deb") == report.text()
