@@ -82,6 +82,11 @@ class Global:
         return self.is_model_class or self.name in _KNOWN.get(self.module, ())
 
     @property
+    def is_storage(self) -> bool:
+        """Whether this looks like the storage of a tensor, of whatever dtype."""
+        return self.module == "torch" and self.name.endswith("Storage") and self.name.isidentifier()
+
+    @property
     def can_be_called(self) -> bool:
         """Whether it makes something; dtypes and quantisation schemes are only numbers."""
         return self.module != "torch" or self.name == "device"
