@@ -24,6 +24,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
 from orchestrator.models.calls import called
 from orchestrator.models.inert import (
+    IN_ITSELF,
     STORAGE_SIZES,
     Call,
     Fault,
@@ -140,7 +141,7 @@ class _Machine:
             if handler is None:
                 raise self._unsafe(f"the pickle opcode 0x{opcode:02x}")
             handler(self)
-        raise self._unsafe(f"pickles of more than {MAX_STEPS} steps")
+        raise self._too_much(f"pickles of more than {MAX_STEPS} steps")
 
     def damaged(self, why: str) -> DamagedModelError:
         return DamagedModelError(
@@ -160,6 +161,18 @@ class _Machine:
             hint="do not load this file anywhere; get the model from its author again",
         )
 
+    def _too_much(self, seen: str) -> UnsafePickleError:
+        """Of what honest models have less, but for large vocabularies and very deep modules."""
+        return UnsafePickleError(
+            "this model's pickle exceeds the limits for a model",
+            place=self._place,
+            expected=f"a {self._record} that is read within bounds of time and memory",
+            seen=seen,
+            hint="keep large tables, such as a vocabulary of more than 250,000 words, in a file of"
+            " the app's own, and nest modules less deep; where the file is not your own export, do"
+            " not trust it",
+        )
+
     def _unknown_dtype(self, storage: Global) -> UnknownDtypeError:
         known = (name.removesuffix("Storage") for name in STORAGE_SIZES)
         return UnknownDtypeError(
@@ -177,7 +190,7 @@ class _Machine:
         # No opcode drops a container: all values are reachable from this one.
         fault = nesting_fault(self._stack[0])
         if fault:
-            raise self._unsafe(fault)
+            raise self._unsafe(fault) if fault == IN_ITSELF else self._too_much(fault)
         return self._stack[0]
 
     def _take(self, count: int) -> bytes:
@@ -239,7 +252,7 @@ class _Machine:
         if not found.is_known:
             raise self._unsafe(f"the Python object {found.qualified[:120]!r}")
         if len(self.globals) >= MAX_CLASSES:
-            raise self._unsafe(f"more than {MAX_CLASSES} classes")
+            raise self._too_much(f"more than {MAX_CLASSES} classes")
         return found
 
     def put(self, layout: struct.Struct) -> None:
@@ -325,7 +338,7 @@ class _Machine:
     def _count_tensor(self) -> None:
         self._tensors_left -= 1
         if self._tensors_left < 0:
-            raise self._unsafe(f"more than {MAX_TENSORS} tensors and storages")
+            raise self._too_much(f"more than {MAX_TENSORS} tensors and storages")
 
 
 _U1, _U2, _U4 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
