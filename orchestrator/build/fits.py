@@ -27,7 +27,9 @@ from orchestrator.models.checks import (
     check_lapack,
     check_packings,
     misfits,
+    require_no_enums,
     require_no_named_tuples,
+    require_types,
 )
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
 from orchestrator.models.source_lines import operator_places
@@ -333,7 +335,9 @@ class _Fitting:
             return (), f"PyTorch {offer.pytorch} is none that we know"
         version = dialect.facts
         checks: tuple[Callable[[], None], ...] = (
+            lambda: require_no_enums(self.info),
             lambda: require_no_named_tuples(self.info),
+            lambda: require_types(self.info),
             lambda: check_lapack(self.info, version.lapack, version.version),
             lambda: check_classes(self.info, version.custom_classes, version.version),
             lambda: check_packings(self.info, version.packings, version.version),

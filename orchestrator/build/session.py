@@ -45,7 +45,9 @@ from orchestrator.models.checks import (
     misfits,
     require_allowed,
     require_inputs,
+    require_no_enums,
     require_no_named_tuples,
+    require_types,
 )
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.models.listing import Listing, read_listings
@@ -485,7 +487,9 @@ def require_loadable(
     others, declared: as in `check_operators`
     own_classes: as in `check_own_classes`
     """
+    require_no_enums(info)
     require_no_named_tuples(info)
+    require_types(info)
     known = {OperatorName.parse(name) for name in kernels.by_operator}
     check_operators(info, known, version.version, others, declared)
     check_lapack(info, version.lapack, version.version)

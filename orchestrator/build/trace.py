@@ -320,7 +320,7 @@ def _checked(
         place,
         session.runtime.version.version,
     )
-    _refuse_errors(model, place, result, fill)
+    _refuse_errors(model, place, result, fill, session.runtime.version.version)
     return result
 
 
@@ -330,7 +330,7 @@ def _raised_in(operators: Sequence[str]) -> str:
 
 
 def _refuse_errors(
-    model: ModelConfig, place: Place, result: Mapping[str, Any], fill: int | None
+    model: ModelConfig, place: Place, result: Mapping[str, Any], fill: int | None, version: str
 ) -> None:
     runs = result.get("runs", [])
     errors = [result.get("error"), *(one.get("error") for one in runs)]
@@ -350,6 +350,11 @@ def _refuse_errors(
             hint = (
                 "it ran with fresh memory as it is, and not with bytes in it: look for a"
                 " torch.empty, or the like, whose values the model uses"
+            )
+        elif error["code"] == "RUN_FAILED":
+            hint += (
+                f"; where a newer PyTorch runs it, PyTorch {version} may lack a kernel for a dtype,"
+                " such as float16: compute that part in float32"
             )
         raise ModelFailedError(
             f"the model {model.name} does not run on its inputs",

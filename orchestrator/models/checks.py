@@ -6,8 +6,10 @@ Contract: each check returns nothing, or raises the one error that it is about.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
@@ -39,6 +41,10 @@ _NAMESPACE_ADVICE: Final = dict.fromkeys(
     "runtime is built without these libraries: save the scripted model as it is, or give "
     'optimize_for_mobile no backend but "CPU"',
 )
+# What pack_padded_sequence makes.
+_SEQUENCE: Final = "__torch__.torch.nn.utils.rnn.PackedSequence"
+_EMPTY: Final = "()"
+_NO_TYPE: Final = re.compile(rf"\bUnion\b|{re.escape(_EMPTY)}")
 # Namespaces of the classes that hold weights packed for a quantised engine.
 _PACKED: Final = frozenset({"quantized", "rnn", "sparse"})
 _CLASSES: Final = "__torch__.torch.classes."
@@ -55,6 +61,14 @@ class NoInputsError(OrchestratorError):
 
 class NamedTupleError(OrchestratorError):
     """A model that takes, makes or returns a NamedTuple, which crashes PyTorch's lite runtime."""
+
+
+class EnumError(OrchestratorError):
+    """A model that holds a member of an enum, which PyTorch's lite runtime cannot load."""
+
+
+class UnsupportedTypeError(OrchestratorError):
+    """A model whose types PyTorch's lite runtime cannot read."""
 
 
 class UnknownOperatorError(OrchestratorError):
@@ -110,12 +124,65 @@ def require_no_named_tuples(info: ModelInfo) -> None:
         return
     functions = sorted({function for function, _ in found})
     classes = sorted({name for _, name in found})
+    hint = "return a plain tuple (Tuple[Tensor, Tensor]) and export the model again"
+    if _SEQUENCE in classes:
+        hint = (
+            "torch.jit.trace the part that packs sequences in place of scripting it: what it"
+            " writes passes plain tensors; or run the layer on the padded tensor"
+        )
     raise NamedTupleError(
         "this model uses a NamedTuple, which crashes the lite runtime",
         place=info.place,
         expected="tensors, and tuples, lists and dictionaries of them",
         seen=f"{_some(classes)} in {_some(functions)}",
-        hint="return a plain tuple (Tuple[Tensor, Tensor]) and export the model again",
+        hint=hint,
+    )
+
+
+def require_no_enums(info: ModelInfo) -> None:
+    """Raises `EnumError`: the lite runtime's loader takes any object for a module, and fails
+    (torch/csrc/jit/mobile/import.cpp, `obj_loader`)."""
+    if not info.enums:
+        return
+    raise EnumError(
+        "this model holds a member of an enum, which the lite runtime cannot load",
+        place=info.place,
+        expected="tensors, numbers, texts, and tuples, lists and dictionaries of them",
+        seen=_some(info.enums),
+        hint="hold, compare and return the member's value, a number or a text, and export the model"
+        " again",
+    )
+
+
+def require_types(info: ModelInfo) -> None:
+    """Raises `UnsupportedTypeError` where the runtime cannot read the text of a type.
+
+    `Union` is taken alone, for an argument or a result, and not inside of another type; nor is the
+    empty tuple (torch/csrc/jit/mobile/type_parser.cpp, `TypeParser::parse`).
+    """
+    signatures = (
+        text
+        for function in info.functions
+        for text in (*function.returns, *(argument.type for argument in function.arguments))
+    )
+    held = chain(info.list_types, *(function.types for function in info.functions))
+    wrong = sorted(
+        {text for text in signatures if _NO_TYPE.search(text, 1)}
+        | {text for text in held if _NO_TYPE.search(text)}
+    )
+    if not wrong:
+        return
+    empty = any(_EMPTY in text for text in wrong)
+    raise UnsupportedTypeError(
+        "this model has a type that the lite runtime cannot read",
+        place=info.place,
+        expected="types without Union and without Tuple[()]",
+        seen=_some(wrong),
+        hint="a method without arguments needs no bundled inputs: save the model without them, and"
+        " declare in app.yaml `inputs: [{args: []}]`; return None in place of an empty tuple"
+        if empty
+        else "pass and return one type for each value, such as Tensor alone, or Optional; in place"
+        " of a Dict of several types return a tuple, or one Dict for each type",
     )
 
 

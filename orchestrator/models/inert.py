@@ -82,6 +82,11 @@ class Global:
         return self.is_model_class or self.name in _KNOWN.get(self.module, ())
 
     @property
+    def is_storage(self) -> bool:
+        """Whether this looks like the storage of a tensor, of whatever dtype."""
+        return self.module == "torch" and self.name.endswith("Storage") and self.name.isidentifier()
+
+    @property
     def can_be_called(self) -> bool:
         """Whether it makes something; dtypes and quantisation schemes are only numbers."""
         return self.module != "torch" or self.name == "device"
@@ -116,6 +121,7 @@ Value: TypeAlias = (
 
 # Modules in modules, tuples in lists: a few dozen.
 MAX_DEPTH = 200
+IN_ITSELF: Final = "a value that contains itself"
 # Three for each instruction of a function.
 MAX_HOLDERS = 250_000
 _HOLDERS: Final = frozenset({tuple, list, Call, Pairs})
@@ -135,7 +141,7 @@ def nesting_fault(root: Value) -> str | None:
             if len(heights) > MAX_HOLDERS:
                 return f"more than {MAX_HOLDERS} nested containers"
             if any(heights.get(id(one)) == 0 for one in inside):
-                return "a value that contains itself"
+                return IN_ITSELF
             if inside:
                 todo += [one for one in inside if id(one) not in heights]
                 continue

@@ -67,6 +67,8 @@ class ModelInfo:
     `__torch__.torch.classes.quantized.LinearPackedParamsBase`. All tuples are sorted, but
     `functions` and `own_methods`, which are in file order.
 
+    enums         classes of enums that the model holds a member of
+    list_types    type texts of the lists and dictionaries that it holds
     packings      (custom class, version) of the formats in which weights are packed, as far as the
                   objects say it
     own_methods   what an app can call, without the methods that bundling of inputs added
@@ -81,6 +83,8 @@ class ModelInfo:
     functions: tuple[Function, ...]
     bundled_inputs: tuple[BundledInputs, ...]
     custom_classes: tuple[str, ...]
+    enums: tuple[str, ...]
+    list_types: tuple[str, ...]
     packings: tuple[tuple[str, str], ...]
     own_methods: tuple[Method, ...]
     bundled_call: MethodCall | None
@@ -106,7 +110,7 @@ class ModelInfo:
         """(function, class) where a function takes, makes or returns a NamedTuple; sorted.
 
         A model class may only be the type of `self`: the exporter refuses every other use of one,
-        so any that is left names a NamedTuple.
+        so any that is left names a NamedTuple, or an enum.
         """
         texts = {f.qualified: set(_types(f, skipped=1)) for f in self.functions}
         named = _found(_MODEL_CLASS, chain.from_iterable(texts.values()))
@@ -114,7 +118,7 @@ class ModelInfo:
             sorted(
                 (function, name)
                 for function, types in texts.items()
-                for name in {name for text in types for name in named[text]}
+                for name in {name for text in types for name in named[text]}.difference(self.enums)
             )
         )
 
@@ -166,6 +170,8 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         functions=functions,
         bundled_inputs=bundled,
         custom_classes=_custom_classes(functions, (*code.classes, *data.classes)),
+        enums=tuple(sorted(code.enums | data.enums)),
+        list_types=tuple(sorted(code.types | data.types)),
         packings=_packings(code.versions | data.versions),
         own_methods=methods_of(functions, _class_of(data.value)),
         bundled_call=_first_call(bundled, functions, data.value),

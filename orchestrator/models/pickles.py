@@ -23,7 +23,16 @@ from typing import Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
 from orchestrator.models.calls import called
-from orchestrator.models.inert import Call, Fault, Global, Pairs, Value, nesting_fault
+from orchestrator.models.inert import (
+    IN_ITSELF,
+    STORAGE_SIZES,
+    Call,
+    Fault,
+    Global,
+    Pairs,
+    Value,
+    nesting_fault,
+)
 from orchestrator.models.tensors import STORAGE, TENSORS, Tensors
 
 # A large scripted detector takes about 200,000 opcodes, a vocabulary four for each word.
@@ -38,6 +47,10 @@ class UnsafePickleError(OrchestratorError):
     """A pickle in the model references an object or an opcode that no model needs."""
 
 
+class UnknownDtypeError(OrchestratorError):
+    """A model holds a tensor of a dtype that the runtimes' readers do not know."""
+
+
 @dataclass
 class Steps:
     """How many opcodes the pickles of one model may still take, all together."""
@@ -49,12 +62,18 @@ class Steps:
 class Pickle:
     """A pickle's value, every model or custom class that it names (`__torch__....`), sorted, the
     most attributes that any of its objects has, and (class, version) where an object's state begins
-    with a number or a text: what packs weights says so in which format they are."""
+    with a number or a text: what packs weights says so in which format they are.
+
+    enums  the classes of enums that it holds a member of
+    types  the type texts of its lists and dictionaries
+    """
 
     value: Value
     classes: tuple[str, ...]
     attributes: int
     versions: frozenset[tuple[str, str]]
+    enums: frozenset[str]
+    types: frozenset[str]
 
 
 def read_pickle(
@@ -77,8 +96,14 @@ def read_pickle(
     except Fault as fault:
         raise machine.damaged(str(fault)) from fault
     classes = {known.qualified for known in machine.globals.values() if known.is_model_class}
-    versions = frozenset(machine.versions)
-    return Pickle(value, tuple(sorted(classes)), machine.attributes, versions)
+    return Pickle(
+        value,
+        tuple(sorted(classes)),
+        machine.attributes,
+        frozenset(machine.versions),
+        frozenset(machine.enums),
+        frozenset(machine.types.values()),
+    )
 
 
 class _Machine:
@@ -97,10 +122,11 @@ class _Machine:
         self._marks: list[int] = []
         self._memo: dict[int, Value] = {}
         self.globals: dict[bytes, Global] = {}
-        self._types: dict[int, str] = {}
+        self.types: dict[int, str] = {}
         self._tensors_left = MAX_TENSORS
         self.attributes = 0
         self.versions: set[tuple[str, str]] = set()
+        self.enums: set[str] = set()
 
     def run(self, steps: Steps) -> Value:
         if self._take(2) != b"\x80\x02":
@@ -115,7 +141,7 @@ class _Machine:
             if handler is None:
                 raise self._unsafe(f"the pickle opcode 0x{opcode:02x}")
             handler(self)
-        raise self._unsafe(f"pickles of more than {MAX_STEPS} steps")
+        raise self._too_much(f"pickles of more than {MAX_STEPS} steps")
 
     def damaged(self, why: str) -> DamagedModelError:
         return DamagedModelError(
@@ -135,13 +161,36 @@ class _Machine:
             hint="do not load this file anywhere; get the model from its author again",
         )
 
+    def _too_much(self, seen: str) -> UnsafePickleError:
+        """Of what honest models have less, but for large vocabularies and very deep modules."""
+        return UnsafePickleError(
+            "this model's pickle exceeds the limits for a model",
+            place=self._place,
+            expected=f"a {self._record} that is read within bounds of time and memory",
+            seen=seen,
+            hint="keep large tables, such as a vocabulary of more than 250,000 words, in a file of"
+            " the app's own, and nest modules less deep; where the file is not your own export, do"
+            " not trust it",
+        )
+
+    def _unknown_dtype(self, storage: Global) -> UnknownDtypeError:
+        known = (name.removesuffix("Storage") for name in STORAGE_SIZES)
+        return UnknownDtypeError(
+            "this model holds a tensor of a dtype that its runtime does not read",
+            place=self._place,
+            expected=f"one of {', '.join(sorted(known))}",
+            seen=f"{storage.name.removesuffix('Storage')[:120]} in {self._record}",
+            hint="convert the weight, buffer or bundled input to a wider dtype before the export,"
+            " such as torch.int32 for torch.uint16 or torch.bfloat16 for an 8-bit float",
+        )
+
     def _only_value(self) -> Value:
         if len(self._stack) != 1:
             raise self.damaged(f"it leaves {len(self._stack)} values on the stack instead of one")
         # No opcode drops a container: all values are reachable from this one.
         fault = nesting_fault(self._stack[0])
         if fault:
-            raise self._unsafe(fault)
+            raise self._unsafe(fault) if fault == IN_ITSELF else self._too_much(fault)
         return self._stack[0]
 
     def _take(self, count: int) -> bytes:
@@ -198,10 +247,12 @@ class _Machine:
     def _global(self, lines: bytes) -> Global:
         module, _, name = lines.decode("utf-8", "backslashreplace").partition("\n")
         found = Global(module, name)
+        if not found.is_known and found.is_storage:
+            raise self._unknown_dtype(found)
         if not found.is_known:
             raise self._unsafe(f"the Python object {found.qualified[:120]!r}")
         if len(self.globals) >= MAX_CLASSES:
-            raise self._unsafe(f"more than {MAX_CLASSES} classes")
+            raise self._too_much(f"more than {MAX_CLASSES} classes")
         return found
 
     def put(self, layout: struct.Struct) -> None:
@@ -256,6 +307,14 @@ class _Machine:
         if self._stack.pop() != ():
             raise self.damaged("an object made with arguments")
 
+    def reduce(self) -> None:
+        # Only a member of an enum is its class called with a value; objects are made and built
+        # (torch/csrc/jit/serialization/pickler.cpp, Pickler::pushIValueImpl).
+        function = self._stack[-2]
+        if isinstance(function, Global) and function.is_model_class:
+            self.enums.add(function.qualified)
+        self.call()
+
     def call(self) -> None:
         argument, function = self._stack.pop(), self._stack.pop()
         if not isinstance(function, Global) or not function.can_be_called:
@@ -268,7 +327,7 @@ class _Machine:
                     self.versions.add((function.qualified, str(version)))
         if function.module == TENSORS:
             self._count_tensor()
-        self._stack.append(called(function, argument, self._types))
+        self._stack.append(called(function, argument, self.types))
 
     def persistent(self) -> None:
         self._count_tensor()
@@ -279,7 +338,7 @@ class _Machine:
     def _count_tensor(self) -> None:
         self._tensors_left -= 1
         if self._tensors_left < 0:
-            raise self._unsafe(f"more than {MAX_TENSORS} tensors and storages")
+            raise self._too_much(f"more than {MAX_TENSORS} tensors and storages")
 
 
 _U1, _U2, _U4 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
@@ -315,6 +374,6 @@ _HANDLERS: Final[dict[int, Callable[[_Machine], None]]] = {
     ord("u"): _Machine.set_since_mark,
     0x81: _Machine.new_object,
     ord("b"): _Machine.call,
-    ord("R"): _Machine.call,
+    ord("R"): _Machine.reduce,
     ord("Q"): _Machine.persistent,
 }

@@ -32,7 +32,9 @@ from orchestrator.models.checks import (
     misfits,
     require_arguments,
     require_inputs,
+    require_no_enums,
     require_no_named_tuples,
+    require_types,
 )
 from orchestrator.models.inert import Call, Global, Pairs, Value
 from orchestrator.models.info import read_model
@@ -64,7 +66,9 @@ def examine(path: Path) -> None:
     assert info.methods == tuple(sorted(info.methods))
     checks: Sequence[Callable[[], None]] = (
         lambda: require_inputs(info, declared=False),
+        lambda: require_no_enums(info),
         lambda: require_no_named_tuples(info),
+        lambda: require_types(info),
         lambda: check_operators(info, KNOWN, "1"),
         lambda: require_arguments(misfits(info, TAKEN), TAKEN.keys(), info.place, "1"),
         lambda: check_classes(info, ["quantized.P"], "1"),

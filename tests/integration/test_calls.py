@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crafted import archive, argument, method, model, module, pickled, tensor
+from crafted import archive, argument, method, model, module, pickled, row, tensor, text
 from real import orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
@@ -301,6 +301,8 @@ SCRIPT = archive(
         "version": b"3\n",
     }
 )
+PACKED = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
+WITHOUT = f"the model holds an object of class {PACKED}, which is not in this library"
 NO_MODEL = "not a lite-interpreter model: "
 FILES = {
     "torch.jit.save": (
@@ -315,6 +317,21 @@ FILES = {
     "another zip": (zipped("META-INF/MANIFEST.MF"), f"{NO_MODEL}the archive has no bytecode.pkl"),
     "no zip": (b"\x80\x02}q\x00.", f"{NO_MODEL}it is not a zip archive"),
     "no file": (b"", f"{NO_MODEL}it is not a zip archive"),
+    "weights that were packed for another library": (
+        model(module(b"c" + "\n".join(PACKED.rsplit(".", 1)).encode() + b"\n)\x81(tb")),
+        WITHOUT,
+    ),
+    # its type would be none, which the loader does not ask
+    "a list of them": (
+        model(
+            module(
+                b"ctorch.jit._pickle\nrestore_type_tag\n"
+                + row(b"]", text(f"List[{PACKED}]"))
+                + b"R"
+            )
+        ),
+        WITHOUT,
+    ),
     # cut off: nobody knows what it was
     "half of torch.jit.save": (
         SCRIPT[:-40],

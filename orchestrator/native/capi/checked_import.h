@@ -25,6 +25,7 @@
 #include <torch/csrc/jit/serialization/import_read.h>
 #include <torch/custom_class.h>
 
+#include "checked_types.h"
 #include "model_checks.h"
 
 namespace lta {

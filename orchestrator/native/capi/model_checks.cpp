@@ -20,4 +20,11 @@ void damaged(const char* what) {
   throw c10::Error({__func__, "model", 0}, std::move(text));
 }
 
+void missing_class(const std::string& name) {
+  std::string text("the model holds an object of class ");
+  text += name;
+  text += ", which is not in this library";
+  throw c10::Error({__func__, "model", 0}, std::move(text));
+}
+
 } // namespace lta

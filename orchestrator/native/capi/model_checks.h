@@ -12,12 +12,16 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace lta {
 
 // Raises c10::Error: "the model is damaged: " and the text. Defined in model_checks.cpp, which every
 // variant links.
 [[noreturn]] void damaged(const char* what);
+
+// Raises c10::Error: the class's name, and that this library has none of that name.
+[[noreturn]] void missing_class(const std::string& name);
 
 inline void expect(bool holds, const char* what) {
   if (__builtin_expect(!holds, 0)) {

@@ -256,6 +256,37 @@ def packed_as(version: str) -> bytes:
     return ptl.model(ptl.bytecode(*functions), data)
 
 
+def by_hand() -> dict[str, bytes]:
+    """What no damage makes of the others: opcode by opcode, as torch 2.13 writes them."""
+    names = (f"{ptl.MODULE}.forward", f"{ptl.MODULE}.get_all_bundled_inputs_for_forward")
+    inputs = {"_bundled_inputs_deflated_forward": ptl.list_of(ptl.tuple_of(ptl.number(1)))}
+
+    def model(result: str = "Tensor", types: bytes = ptl.EMPTY, **data: bytes) -> bytes:
+        signature = ptl.schema(returns=ptl.tuple_of(ptl.argument("", result)))
+        forward = ptl.function(names[0], ptl.code(types=types), signature)
+        return ptl.model(
+            ptl.bytecode(forward, ptl.function(names[1])), ptl.module(**{**inputs, **data})
+        )
+
+    def tagged(kind: str) -> bytes:
+        held = ptl.list_of(ptl.tuple_of(ptl.number(1)))
+        return ptl.call("torch.jit._pickle", "restore_type_tag", held, ptl.text(kind))
+
+    sequence = "__torch__.torch.nn.utils.rnn.PackedSequence"
+    colour = ptl.named("__torch__.net", "Colour") + ptl.number(1) + b"R"
+    small = ptl.storage(kind="UInt16")
+    return {
+        "enum": model("__torch__.net.Colour", colour=colour),
+        "newer_dtype": model(weight=ptl.tensor(small, ptl.numbers(1), ptl.numbers(1))),
+        "packed_sequence": model(sequence),
+        "type_empty": model(_bundled_inputs_deflated_forward=tagged("List[Tuple[()]]")),
+        "type_union": model(
+            "Union[Tensor, int]",
+            ptl.tuple_of(ptl.text("Dict[str,Union[Tensor, int]]")),
+        ),
+    }
+
+
 def later_cases() -> dict[str, bytes]:
     """Made last: torch numbers the classes that it compiles, and the others keep their numbers."""
     return {
@@ -265,6 +296,7 @@ def later_cases() -> dict[str, bytes]:
             lite(torch.jit.trace(Spread().eval(), torch.ones(2)), [(torch.ones(2),)])
         ),
         "unknown_packing": packed_as("4"),
+        **by_hand(),
         "lapack": pack(lite(Inverts(), [(torch.eye(2),)])),
     }
 

@@ -22,7 +22,9 @@ from orchestrator.models.checks import (
     misfits,
     require_arguments,
     require_inputs,
+    require_no_enums,
     require_no_named_tuples,
+    require_types,
 )
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.dialects import load_version
@@ -42,6 +44,7 @@ CLASSES = {
     "damaged_record": "DamagedModelError",
     "empty_file": "NotAModelError",
     "executorch": "NotAModelError",
+    "enum": "EnumError",
     "exported_program": "NoBytecodeError",
     "extra_arguments": "ExtraArgumentsError",
     "flatbuffer": "FlatbufferModelError",
@@ -52,11 +55,13 @@ CLASSES = {
     "missing_arguments": "MissingArgumentsError",
     "mobile_optimised": "UnknownOperatorError",
     "named_tuple": "NamedTupleError",
+    "newer_dtype": "UnknownDtypeError",
     "no_inputs": "NoInputsError",
     "no_version": "DamagedModelError",
     "not_bytecode": "DamagedModelError",
     "not_zip": "NotAModelError",
     "overlapping_records": "OversizedModelError",
+    "packed_sequence": "NamedTupleError",
     "packed_weights": "UnusableClassError",
     "path_leaves_folder": "OddRecordPathError",
     "pickle_calls_system": "UnsafePickleError",
@@ -65,6 +70,8 @@ CLASSES = {
     "record_twice": "OddRecordPathError",
     "truncated": "DamagedModelError",
     "two_folders": "OddRecordPathError",
+    "type_empty": "UnsupportedTypeError",
+    "type_union": "UnsupportedTypeError",
     "unknown_attention": "UnknownOperatorError",
     "unknown_interpolation": "UnknownOperatorError",
     "unknown_packing": "UnknownPackingError",
@@ -74,7 +81,9 @@ CLASSES = {
 def examine(model: Path) -> None:
     """All that is asked of a model, before it is traced and then."""
     info = read_model(model, DIALECT.models, name="model.ptl")
+    require_no_enums(info)
     require_no_named_tuples(info)
+    require_types(info)
     require_inputs(info, declared=False)
     check_operators(info, KNOWN, "1.13.1")
     # as if the tracer had reached all of it

@@ -15,7 +15,9 @@ from orchestrator.models.checks import (
     UnknownOperatorError,
     check_operators,
     require_inputs,
+    require_no_enums,
     require_no_named_tuples,
+    require_types,
 )
 from orchestrator.models.info import BundledInputs, UnreadableModelError, read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
@@ -51,7 +53,9 @@ def test_a_small_model() -> None:
     assert info.bundled_inputs == (BundledInputs("forward", 1),)
     assert info.custom_classes == ()
     require_inputs(info, declared=False)
+    require_no_enums(info)
     require_no_named_tuples(info)
+    require_types(info)
 
 
 def test_a_function_has_its_operators_and_schema() -> None:

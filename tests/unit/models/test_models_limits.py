@@ -161,6 +161,7 @@ def test_both_pickles_share_their_steps(read: Read) -> None:
     constants = code(constants=half)
     with pytest.raises(UnsafePickleError) as caught:
         read(model(bytecode(function(tables=constants)), pickled(tuple_of(b"]" * 510_000))))
+    assert caught.value.what == "this model's pickle exceeds the limits for a model"
     assert caught.value.seen == "pickles of more than 1000000 steps"
 
 
