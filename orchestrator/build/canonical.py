@@ -22,12 +22,12 @@ from orchestrator.canonical.lock import (
 )
 from orchestrator.canonical.python import ExportPython, find_python
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.load.declared import App
 from orchestrator.models.checks import misfits, require_arguments
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import CanonicalRow, RewriteLine, State
 from orchestrator.values.config import ModelConfig
-from orchestrator.verify.compare import tolerances
 from orchestrator.verify.inputs import inputs_json
 
 
@@ -71,7 +71,7 @@ def _converted(
         shown,
         model.name,
         None if model.inputs == "bundled" else inputs_json(model.inputs),
-        tolerances(),
+        TOLERANCES,
         python,
         context.env,
         context.runner,
