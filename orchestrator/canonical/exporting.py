@@ -165,7 +165,7 @@ def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoR
                 place=place,
                 seen=f"{str(facts.get('call', ''))[:200]}: {lines[-1][:500]}",
                 hint="check their shapes and dtypes",
-                details=text,
+                details=text if len(lines) > 1 else None,
             )
         case "script":
             raise NotScriptableError(

@@ -14,7 +14,7 @@ from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode, visible
+from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.load.inputs import parse_run
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
@@ -35,34 +35,42 @@ EXAMPLE = """\
 models.vad:examples
 ./orchestrate export bazel ~/libtorch-bazel //...
 cd ~/libtorch-bazel && bazel build //apps/camera:linux-x86_64"""
-_WHAT: Final = "what to export: `export model --help`, `export bazel --help`"
+# Options of `model` that have no default.
+_MODELS: Final = (
+    *("module", "name", "weights", "inputs", "input", "trace", "fixed_sizes", "path", "python"),
+)
+
+
+class ExportArgumentsError(OrchestratorError):
+    """Arguments that `export` needs, or that are not for what is exported."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the two formats, with their arguments."""
-    formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT", help=_WHAT)
-    _add_bazel(formats.add_parser("bazel", help="a plan, as a Bazel workspace"))
-    _add_model(formats.add_parser("model", help="a module of torch, as a model of an app"))
-
-
-def _add_bazel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write")
+    """Add the format, its place, patterns, and what `model` takes."""
+    parser.add_argument("format", choices=("bazel", "model"), help="what to export")
+    parser.add_argument(
+        "place",
+        metavar="DIR|APP",
+        help="with `bazel`, the folder to write; with `model`, apps/NAME",
+    )
     add_patterns(parser)
+    _add_model(parser.add_argument_group("with `model`"))
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("app", metavar="APP", help="apps/NAME or //apps/NAME")
+def _add_model(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--module",
-        required=True,
         metavar="PACKAGE:NAME",
         help="a torch.nn.Module, or a class or function that makes one without arguments",
     )
     parser.add_argument("--name", help="the model's name (default: the module's, in lower case)")
     parser.add_argument(
-        "--weights", type=Path, metavar="FILE", help="the module's state_dict(), by torch.save"
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="the module's state_dict(), by torch.save",
     )
-    inputs = parser.add_mutually_exclusive_group(required=True)
+    inputs = parser.add_mutually_exclusive_group()
     inputs.add_argument(
         "--inputs",
         metavar="PACKAGE:NAME",
@@ -111,8 +119,12 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     if arguments.format == "model":
         return _run_model(arguments, session)
+    if given := [f"--{name.replace('_', '-')}" for name in _MODELS if getattr(arguments, name)]:
+        raise ExportArgumentsError(
+            "these arguments are not for `export bazel`", seen=", ".join(given)
+        )
     labels = resolve_patterns(arguments.patterns, session.workspace, say)
-    folder = Path.cwd() / arguments.folder.expanduser()
+    folder = Path.cwd() / Path(arguments.place).expanduser()
     with cache_in_use(context.cache, say):
         session.prepare(label.app for label in labels)
         export_bazel(session, labels, folder)
@@ -122,7 +134,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def _run_model(arguments: argparse.Namespace, session: Session) -> int:
     context = session.context
-    app = app_of(arguments.app)
+    _require_model_arguments(arguments)
+    app = app_of(arguments.place)
     asked = ModelExport(
         module=arguments.module,
         name=arguments.name,
@@ -142,6 +155,18 @@ def _run_model(arguments: argparse.Namespace, session: Session) -> int:
             made = export_model(session, app, asked, Path.cwd())
     print(*map(visible, _told(made)), sep="\n")
     return ExitCode.OK
+
+
+def _require_model_arguments(arguments: argparse.Namespace) -> None:
+    missing = [] if arguments.module else ["--module PACKAGE:NAME"]
+    if not arguments.inputs and not arguments.input:
+        missing.append("--inputs PACKAGE:NAME or --input YAML")
+    if missing:
+        raise ExportArgumentsError("`export model` needs more", expected=" and ".join(missing))
+    if arguments.patterns != ["//..."]:
+        raise ExportArgumentsError(
+            "`export model` takes one app", seen=" ".join(arguments.patterns)
+        )
 
 
 def _told(made: ExportedModel) -> Sequence[str]:
