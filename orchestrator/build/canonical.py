@@ -71,6 +71,7 @@ def _converted(
         shown,
         model.name,
         None if model.inputs == "bundled" else inputs_json(model.inputs),
+        session.runtime.version.version,
         TOLERANCES,
         python,
         context.env,
@@ -114,7 +115,9 @@ def _looked_at(
         shown = canonical_path(app, model).relative_to(session.context.root).as_posix()
         info = read_model(file, session.runtime.dialect.models, name=shown)
     others = session.other_offers(version.version)
-    require_loadable(info, session.kernels, version, others, app.place.file)
+    require_loadable(
+        info, session.kernels, version, others, app.place.file, session.own_classes, canonical=True
+    )
     # calls that the runtime cannot make, and that were not there before
     there = {misfit.operator for misfit in misfits(before, session.arguments)}
     new = {str(operator) for operator in info.root_operators} - there

@@ -78,7 +78,8 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
         _require_name(text)
     workspace, context = session.workspace, session.context
     raise_all(workspace.broken.get(app, ()))
-    there = workspace.apps.get(app)
+    there, config = workspace.apps.get(app), workspace.config
+    runtime = config.default_runtime if there is None else there.runtime
     python = find_python(asked.python, context.env, context.runner)
     session.say(f"exporting {asked.module} by torch {python.torch}")
     request = ModuleRequest(
@@ -90,6 +91,7 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
         compiled="trace" if asked.trace else "script",
         canonical="static" if asked.canonical else "off",
         sizes="fixed" if asked.fixed_sizes else "any",
+        pytorch=config.pins[runtime].pytorch,
         paths=[*(cwd / path for path in asked.paths), cwd, context.root],
     )
     data, result = export_module(request, TOLERANCES, python, context.env, context.runner)

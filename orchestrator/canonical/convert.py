@@ -94,6 +94,7 @@ def convert(
     shown: str,
     name: str,
     declared: Sequence[Mapping[str, Any]] | None,
+    pytorch: str,
     tolerances: Mapping[str, tuple[float, float]],
     python: ExportPython,
     env: Mapping[str, str],
@@ -104,6 +105,7 @@ def convert(
     shown     the model's path in messages
     name      becomes the archive's top folder
     declared  the model runner's inputs; None for those that are bundled
+    pytorch   the version of the app's runtime: operators that it does not have are lowered
     Raises the errors of this module.
     """
     require_torchscript(model, shown)
@@ -115,6 +117,7 @@ def convert(
         "model": str(model.resolve()),
         "name": name,
         "declared": declared,
+        "pytorch": pytorch,
         "without": [],
         "tolerances": tolerances,
     }

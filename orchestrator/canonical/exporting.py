@@ -67,6 +67,7 @@ class ModuleRequest:
     compiled: Literal["script", "trace"]
     canonical: Literal["static", "off"]
     sizes: Literal["any", "fixed"]
+    pytorch: str
     paths: Sequence[Path]
 
 
@@ -107,6 +108,7 @@ def export_module(
         "compiled": asked.compiled,
         "canonical": asked.canonical,
         "sizes": asked.sizes,
+        "pytorch": asked.pytorch,
         "paths": list(map(str, asked.paths)),
         "tolerances": tolerances,
     }

@@ -30,9 +30,9 @@ each library. The folder holds all sources and the compiler, so that it builds o
 with a remote cache. It replaces what an earlier export wrote, and refuses a folder that holds
 anything else."""
 EXAMPLE = """\
-./orchestrate export model apps/vad --module models.vad:Detector --input '[{shape: [1, 160]}]'
-./orchestrate export model apps/vad --module models.vad:Detector --weights vad.pt --inputs \
-models.vad:examples
+./orchestrate export model apps/vad --module models.vad:Detector --inputs models.vad:examples
+./orchestrate export model apps/vad --module models.vad:Detector --input \
+'[{shape: [1, 160], fill: normal}]'
 ./orchestrate export bazel ~/libtorch-bazel //...
 cd ~/libtorch-bazel && bazel build //apps/camera:linux-x86_64"""
 # Options of `model` that have no default.

@@ -7,6 +7,7 @@ weights     a file of torch.save with the module's state, or null
 inputs      `package:attribute`: calls, or what gives them when it is called; null for `declared`
 declared    calls as the model runner's `--inputs`
 name, compiled, canonical, sizes   as `saving.Export` has them
+pytorch     the version of the runtime that the model is for
 paths       folders to import from
 tolerances  dtype -> [relative, absolute]
 
@@ -45,7 +46,13 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         canonical=request["canonical"],
         sizes=request["sizes"],
     )
-    made = export(request["name"], model, tolerances=request["tolerances"], stage=stage)
+    made = export(
+        request["name"],
+        model,
+        pytorch=request["pytorch"],
+        tolerances=request["tolerances"],
+        stage=stage,
+    )
     stage("writing")
     Path(request["folder"], "model.ptl").write_bytes(made.data)
     return {

@@ -82,12 +82,15 @@ def export(
     name: str,
     model: Export,
     *,
+    pytorch: str | None = None,
     with_code: bool = False,
     tolerances: Mapping[str, Sequence[float]] = TOLERANCES,
     stage: Callable[[str], None] = lambda text: None,
 ) -> Exported:
     """The `.ptl` of a model; `name` becomes the archive's top folder.
 
+    pytorch    the version that the app's runtime is cut from, such as 1.13.1: operators that it
+               does not have are lowered, if the model is made canonical
     with_code  as PyTorch writes it, with the TorchScript that `orchestrate canonical` needs; its
                bytes are then not the same each time, and it is not canonical
     Raises Refused where TorchScript cannot compile it, or where it does not compute what the module
@@ -119,15 +122,24 @@ def export(
             def attempt(without: frozenset[str], fold: bool) -> Attempt:
                 stage("converting")
                 applied, again = Applied(), torch.jit.load(io.BytesIO(buffer.getvalue()))
-                return checked(convert(again, without, fold, applied), applied)
+                return checked(convert(again, pytorch, without, fold, applied), applied)
 
             made, folded = settled(attempt, frozenset())
     return Exported(made.made, folded, made.applied.rows(), made.rows)
 
 
-def write(models: Mapping[str, Export], folder: Path, *, with_code: bool = False) -> None:
+def write(
+    models: Mapping[str, Export],
+    folder: Path,
+    *,
+    pytorch: str | None = None,
+    with_code: bool = False,
+) -> None:
     """Write `<folder>/<name>.ptl` of every model, or nothing. Raises what `export` raises."""
-    files = {f"{name}.ptl": export(name, one, with_code=with_code) for name, one in models.items()}
+    files = {
+        f"{name}.ptl": export(name, one, pytorch=pytorch, with_code=with_code)
+        for name, one in models.items()
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for name, made in files.items():
         staged = folder / f".{name}.new"
@@ -135,15 +147,20 @@ def write(models: Mapping[str, Export], folder: Path, *, with_code: bool = False
         staged.replace(folder / name)
 
 
-def run(models: Callable[[], Mapping[str, Export]], folder: Path) -> None:
-    """The `main` of an export script: every model into a folder, or the one given with `--out`."""
+def run(
+    models: Callable[[], Mapping[str, Export]], folder: Path, pytorch: str | None = None
+) -> None:
+    """The `main` of an export script: every model into a folder, or the one given with `--out`.
+
+    pytorch  as for `export`
+    """
     parser = argparse.ArgumentParser(description="Exports this app's models.")
     parser.add_argument("--out", type=Path, default=folder, metavar="DIR")
     parser.add_argument("--with-code", action="store_true", help="keep the TorchScript")
     arguments = parser.parse_args()
     prepare()
     try:
-        write(models(), arguments.out, with_code=arguments.with_code)
+        write(models(), arguments.out, pytorch=pytorch, with_code=arguments.with_code)
     except Refused as error:
         sys.exit(f"error: {told(error)}")
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from orchestrator.export.graphs import Graph, Node, Value, nodes, operator_of
+from orchestrator.export.lowering import lower, operators_of
+from orchestrator.export.lowering_table import LOWERINGS
 from orchestrator.export.refusal import Refused
 
 # What torch/utils/bundled_inputs.py adds to a model; as in models/methods.py.
@@ -25,25 +28,8 @@ _BUNDLING = re.compile(
 # Conversion ends when no rule applies; each makes the graph simpler, so this is never reached.
 _MOST_ROUNDS = 100
 
-Value = Any  # torch._C.Value
-Node = Any  # torch._C.Node
-Graph = Any  # torch._C.Graph
-
 
 # --- graphs ---
-
-
-def _nodes(block: Any) -> Iterator[Node]:
-    for node in list(block.nodes()):
-        for inner in node.blocks():
-            yield from _nodes(inner)
-        yield node
-
-
-def _operator(node: Node) -> str:
-    """`aten::add.Tensor`; of a node without a schema, its kind."""
-    schema: str = node.schema()
-    return str(node.kind()) if schema == "(no schema)" else schema.partition("(")[0]
 
 
 def _is_constant(value: Value) -> bool:
@@ -811,8 +797,13 @@ class Applied:
         ]
 
 
-def convert(loaded: Any, without: frozenset[str], fold: bool, applied: Applied) -> Any:
-    """The frozen module of a TorchScript one that nobody else uses, rewritten."""
+def convert(
+    loaded: Any, pytorch: str | None, without: frozenset[str], fold: bool, applied: Applied
+) -> Any:
+    """The frozen module of a TorchScript one that nobody else uses, rewritten.
+
+    pytorch  the version of the runtime, for which operators are lowered; None: none is
+    """
     module = loaded.eval()
     methods = [m for m in module._c._method_names() if not _BUNDLING.fullmatch(m)]
     if not methods:
@@ -826,6 +817,8 @@ def convert(loaded: Any, without: frozenset[str], fold: bool, applied: Applied) 
         if calls > left.get(operator, 0):
             why = "folded into constants, or not reached in a model that does not learn"
             applied.note("freeze", operator, (), why, calls - left.get(operator, 0))
+    for operator in lower(graphs, pytorch):
+        applied.note("lowering", operator, operators_of(operator), LOWERINGS[operator].why)
     if "mutation" not in without:
         for graph in graphs:
             _remove_mutation(graph, applied)
@@ -862,7 +855,7 @@ def settled(
         if not folded:
             best = again
     if best.wrong is not None:
-        names = sorted({row["name"] for row in best.applied.rows()} - {"freeze"})
+        names = sorted({row["name"] for row in best.applied.rows()} - {"freeze", "lowering"})
         guilty = [name for name in names if attempt(without | {name}, True).wrong is None]
         raise Refused("differs", best.wrong["difference"], **best.wrong, rewrites=guilty)
     return best, folded
@@ -879,9 +872,9 @@ def _calls(graphs: Sequence[Graph]) -> dict[str, int]:
     """Operator -> calls."""
     found: dict[str, int] = {}
     for graph in graphs:
-        for node in _nodes(graph):
+        for node in nodes(graph):
             if node.kind().startswith("aten::"):
-                found[_operator(node)] = found.get(_operator(node), 0) + 1
+                found[operator_of(node)] = found.get(operator_of(node), 0) + 1
     return found
 
 
@@ -914,7 +907,7 @@ def _unseen_write(graph: Graph) -> tuple[str, str] | None:
     """Replaces one call in place that nothing else sees: what it was, and is."""
     blocks = _Blocks(graph)
     aliases = graph.alias_db()
-    for node in _nodes(graph):
+    for node in nodes(graph):
         kind = node.kind()
         if not _in_place(kind) or _KEPT_IN_PLACE.fullmatch(kind) or node.outputsSize() != 1:
             continue
@@ -927,11 +920,11 @@ def _unseen_write(graph: Graph) -> tuple[str, str] | None:
         if new.schema() == "(no schema)":
             new.destroy()
             continue
-        old = _operator(node)
+        old = operator_of(node)
         node.output().replaceAllUsesWith(new.output())
         node.inputsAt(0).replaceAllUsesAfterNodeWith(node, new.output())
         node.destroy()
-        return old, _operator(new)
+        return old, operator_of(new)
     return None
 
 
@@ -1007,7 +1000,7 @@ def _rewrite(graphs: Sequence[Graph], without: frozenset[str], applied: Applied)
         for graph in graphs:
             _tidy(graph)
         present = _calls(graphs)
-        quantised = any("quant" in _kind_text(node) for g in graphs for node in _nodes(g))
+        quantised = any("quant" in _kind_text(node) for g in graphs for node in nodes(g))
         changed = False
         for rule in rules:
             if rule.plain and quantised:
@@ -1029,8 +1022,8 @@ def _apply(
     calls = [
         (graph, node)
         for graph in graphs
-        for node in _nodes(graph)
-        if node.kind().startswith("aten::") and _operator(node) in rule.operators
+        for node in nodes(graph)
+        if node.kind().startswith("aten::") and operator_of(node) in rule.operators
     ]
     fitting = [(graph, node) for graph, node in calls if rule.fits(list(node.inputs()))]
     there = any(operator in present for operator in rule.becomes)
@@ -1039,7 +1032,7 @@ def _apply(
     if rule.pays == "shared" and not there:
         return False
     for graph, node in fitting:
-        old = _operator(node)
+        old = operator_of(node)
         rule.change(_Change(graph, node), list(node.inputs()))
         applied.note(rule.name, old, rule.becomes, rule.why)
     return bool(fitting)

@@ -10,6 +10,7 @@ model      the `.ptl`; it has its TorchScript (`code/`)
 name       the new file's top folder
 declared   the calls to run it with, as the model runner's `--inputs` (native/driver/values.h); null
            for the inputs that are bundled in the file
+pytorch    the version of the runtime that the model is for: operators that it lacks are lowered
 without    names of rewrites that are not to be applied
 tolerances dtype -> [relative, absolute]
 
@@ -79,7 +80,8 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         applied = Applied()
         stage("converting")
         try:
-            made = convert(torch.jit.load(request["model"]), without, fold, applied)
+            loaded = torch.jit.load(request["model"])
+            made = convert(loaded, request["pytorch"], without, fold, applied)
             data = reproducible(made._save_to_buffer_for_lite_interpreter(), request["name"])
         except RuntimeError as error:
             raise Refused("convert", str(error)) from error

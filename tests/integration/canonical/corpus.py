@@ -688,6 +688,7 @@ def converted(worker: Any, name: str, folder: Path) -> dict[str, Any]:
             "name": name,
             "folder": place,
             "declared": None,
+            "pytorch": "1.13.1",
             "without": [],
             "tolerances": TOLERANCES,
         }

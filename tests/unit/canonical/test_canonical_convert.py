@@ -72,7 +72,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Convert:
         monkeypatch.setattr(process, "WORKER", worker)
         python = ExportPython(sys.executable, "2.13.0")
         tolerances = {"float32": (1e-4, 1e-5)}
-        return convert(model, SHOWN, "net", declared, tolerances, python, env, LOCAL)
+        return convert(model, SHOWN, "net", declared, "1.13.1", tolerances, python, env, LOCAL)
 
     return call
 
@@ -104,6 +104,7 @@ Path({str(seen)!r}).write_text(json.dumps([request, dict(os.environ), sys.flags.
     assert request["declared"] == [{"method": "forward", "args": [{"int": 1}]}]
     assert request["tolerances"] == {"float32": [1e-4, 1e-5]}
     assert (request["name"], request["without"]) == ("net", [])
+    assert (request["task"], request["pytorch"]) == ("canonical", "1.13.1")
     assert "TOKEN" not in env
     assert (env["HOME"], env["PYTHONHASHSEED"], safe) == ("/h", "0", True)
 
@@ -221,7 +222,7 @@ def test_a_model_without_torchscript(tmp_path: Path) -> None:
     model = tmp_path / "net.ptl"
     model.write_bytes(ptl_model())
     with pytest.raises(NoTorchScriptError) as caught:
-        convert(model, SHOWN, "net", None, {}, ExportPython("/nowhere", "2"), {}, LOCAL)
+        convert(model, SHOWN, "net", None, "1.13.1", {}, ExportPython("/nowhere", "2"), {}, LOCAL)
     assert caught.value.render() == (
         f"{SHOWN}: error: this model was saved without its TorchScript, which a canonical model is"
         " made of\n"
