@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from orchestrator.export import decompositions
+import orchestrator.export.decompositions as decompositions
 from orchestrator.export.graphs import Graph, Node, nodes, operator_of
 from orchestrator.export.lowering_table import LOWERINGS, lowered_for
 

@@ -817,8 +817,7 @@ def convert(
         if calls > left.get(operator, 0):
             why = "folded into constants, or not reached in a model that does not learn"
             applied.note("freeze", operator, (), why, calls - left.get(operator, 0))
-    for operator in lower(graphs, pytorch):
-        applied.note("lowering", operator, operators_of(operator), LOWERINGS[operator].why)
+    _lower(graphs, pytorch, applied)
     if "mutation" not in without:
         for graph in graphs:
             _remove_mutation(graph, applied)
@@ -827,6 +826,17 @@ def convert(
         _tidy(graph)
         torch._C._jit_pass_lint(graph)
     return frozen
+
+
+def _lower(graphs: Sequence[Graph], pytorch: str | None, applied: Applied) -> None:
+    lowered = list(lower(graphs, pytorch))
+    for graph in graphs if lowered else ():
+        _tidy(graph)
+    # without the branches that a constant argument decides
+    present = _calls(graphs)
+    for operator in lowered:
+        new = tuple(one for one in operators_of(operator) if one in present)
+        applied.note("lowering", operator, new, LOWERINGS[operator].why)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def test_what_both_sides_read_imports_nothing(name: str) -> None:
     text = (EXPORT / f"{name}.py").read_text(encoding="utf-8")
     assert {module.split(".")[0] for module in imported(text)} <= {
         "__future__",
-        *("collections", "typing"),
+        *("collections", "dataclasses", "typing"),
     }
 
 
