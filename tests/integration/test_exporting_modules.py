@@ -104,9 +104,9 @@ def test_a_module_becomes_an_app(root: Path, python: str) -> None:
 @pytest.mark.parametrize(
     ("words", "place", "told"),
     [
-        (("nets:Opens",), "nets.py:17:1: error: TorchScript cannot compile", "with open("),
+        (("nets:Opens",), "nets.py:16:1: error: TorchScript cannot compile", "with open("),
         (("nets:Gate", "--trace"), "nets.py:10:1: error: a trace of this", "if bool((x > 0)"),
-        (("nets:Fixed", "--trace"), "nets.py:22:1: error: a trace of this", "torch.Size("),
+        (("nets:Fixed", "--trace"), "nets.py:21:1: error: a trace of this", "torch.Size("),
         (("nets:None_",), "nets:None_: error: nets:None_ gives no module", "no attribute 'None_'"),
         (("nets:examples",), "nets:examples: error: nets:examples gives", "gives a list"),
     ],
