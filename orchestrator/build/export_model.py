@@ -29,6 +29,10 @@ class ModuleNameError(OrchestratorError):
     """A text names no attribute of a Python module."""
 
 
+class ExportedTwiceError(OrchestratorError):
+    """A model that is to be made canonical of its TorchScript, which an exported one has not."""
+
+
 class ModelNameError(OrchestratorError):
     """A model cannot have this name."""
 
@@ -80,6 +84,8 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
     raise_all(workspace.broken.get(app, ()))
     there, config = workspace.apps.get(app), workspace.config
     runtime = config.default_runtime if there is None else there.runtime
+    if there is not None:
+        _require_off(there, name)
     python = find_python(asked.python, context.env, context.runner)
     session.say(f"exporting {asked.module} by torch {python.torch}")
     request = ModuleRequest(
@@ -116,6 +122,16 @@ def app_of(text: str) -> str:
     if label.abi is not None:
         return Label.parse(f"//apps/{label.app}/{label.abi}").app
     return label.app
+
+
+def _require_off(app: App, name: str) -> None:
+    if any(one.name == name and app.is_canonical(one) for one in app.config.models):
+        raise ExportedTwiceError(
+            f"app.yaml says `canonical: static` for {name}, but what is exported is canonical"
+            " already, without TorchScript",
+            place=Place(app.place.file),
+            hint=f"declare `canonical: off` for {name}",
+        )
 
 
 def _destination(app: App, name: str) -> tuple[Path, bool]:

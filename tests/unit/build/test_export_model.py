@@ -10,6 +10,7 @@ from canonical_toy import workspace
 
 from orchestrator.build import export_model as story
 from orchestrator.build.export_model import (
+    ExportedTwiceError,
     ModelExport,
     ModelNameError,
     ModuleNameError,
@@ -84,6 +85,20 @@ def test_a_name_that_no_model_has(tmp_path: Path, asked: list[ModuleRequest]) ->
     workspace(tmp_path)
     with pytest.raises(ModelNameError):
         export_model(session(tmp_path), "vad", ModelExport("nets:Net", "../net"), tmp_path)
+    assert asked == []
+
+
+def test_a_model_that_is_made_canonical_by_another_command(
+    tmp_path: Path, asked: list[ModuleRequest]
+) -> None:
+    workspace(tmp_path)
+    with pytest.raises(ExportedTwiceError) as caught:
+        export_model(session(tmp_path), "camera", ModelExport("nets:Net"), tmp_path)
+    assert caught.value.render() == (
+        "apps/camera/app.yaml: error: app.yaml says `canonical: static` for net, but what is"
+        " exported is canonical already, without TorchScript\n"
+        "  do:       declare `canonical: off` for net"
+    )
     assert asked == []
 
 
