@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
-from export_support.saving import Export, run, trace
 from torch import nn
+
+from orchestrator.export.saving import Export, run, trace
 
 BANDS = 40
 FRAMES = 100
@@ -38,7 +39,7 @@ def export() -> dict[str, Export]:
     """`spotter`: bands [1, 40, 100] float32 to probabilities [1, 12]."""
     model = Spotter()
     sounds = [(torch.randn(1, BANDS, FRAMES),), (torch.zeros(1, BANDS, FRAMES),)]
-    return {"spotter": Export(model, trace(model, *sounds[0]), {"forward": sounds})}
+    return {"spotter": Export(model, sounds, compiled=trace(model, *sounds[0]), canonical="off")}
 
 
 if __name__ == "__main__":

@@ -9,15 +9,18 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from export_support.mobilenet import MobileNet, sample_images
-from export_support.saving import Export, freeze, run
+
+from orchestrator.export.saving import Export, freeze, run
 
 
 def export() -> dict[str, Export]:
     """`classifier`: images [N, 3, 96, 96] float32 to probabilities [N, 10]."""
     model = MobileNet(classes=10)
-    return {"classifier": Export(model, freeze(model), {"forward": sample_images()})}
+    exported = Export(model, sample_images(), compiled=freeze(model), canonical="off")
+    return {"classifier": exported}
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
-from export_support.saving import Export, run
 from torch import nn
+
+from orchestrator.export.saving import Export, run
 
 SHAPES = 6
 LEAST_POINTS = 3
@@ -50,10 +51,9 @@ def export() -> dict[str, Export]:
     """`strokes`: one method, `forward`."""
     LIBRARY.define("smooth(Tensor points, float strength) -> Tensor")
     LIBRARY.impl("smooth", smooth, "CPU")
-    model = Strokes().eval()
-    compiled = torch.jit.script(model)
+    model = Strokes()
     inputs = [(torch.rand(count, 3),) for count in (12, 2)]
-    return {"strokes": Export(model, compiled, {"forward": inputs})}
+    return {"strokes": Export(model, inputs, canonical="off")}
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
-from export_support.saving import Export, run
 from torch import nn
+
+from orchestrator.export.saving import Export, run
 
 VOCABULARY = 800
 WINDOW = 16
@@ -57,11 +58,11 @@ class NextWord(nn.Module):
 
 def export() -> dict[str, Export]:
     """`next_word`: methods `forward` and `suggest`, both from ids [1, T] int64."""
-    model = NextWord().eval()
+    model = NextWord()
     short = (torch.tensor([[0, 17, 256, 3]]),)
     long = (torch.randint(2, VOCABULARY, (1, WINDOW + 5)),)
     inputs = {"forward": [short, long], "suggest": [short]}
-    return {"next_word": Export(model, torch.jit.script(model), inputs)}
+    return {"next_word": Export(model, inputs, canonical="off")}
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
-from export_support.saving import Export, run
 from torch import nn
 from torch.ao.quantization import (
     DeQuantStub,
@@ -21,6 +20,8 @@ from torch.ao.quantization import (
     get_default_qconfig,
     prepare,
 )
+
+from orchestrator.export.saving import Export, run
 
 WORDS = 12
 FEATURES = 40
@@ -70,7 +71,7 @@ def export() -> dict[str, Export]:
     model = convert(model)
     inputs = [(torch.randn(1, 1, FEATURES, FRAMES),) for _ in range(2)]
     compiled = torch.jit.freeze(torch.jit.script(model))
-    return {"words": Export(model, compiled, {"forward": inputs})}
+    return {"words": Export(model, inputs, compiled=compiled, canonical="off")}
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 import torch.nn.functional as F
-from export_support.saving import Export, run, trace
 from torch import nn
+
+from orchestrator.export.saving import Export, run, trace
 
 MOST_BOXES = 8
 CHARACTERS = 40
@@ -109,13 +110,14 @@ def sample_pages() -> list[tuple[torch.Tensor]]:
 
 def export() -> dict[str, Export]:
     """`detector` is scripted, for its outputs depend on the page; `recogniser` is traced."""
-    detector = Detector().eval()
+    detector = Detector()
     pages = sample_pages()
     recogniser = Recogniser()
     lines = [(torch.rand(1, COLUMNS, 16),), (torch.zeros(1, COLUMNS, 16),)]
+    traced = trace(recogniser, *lines[0])
     return {
-        "detector": Export(detector, torch.jit.script(detector), {"forward": pages}),
-        "recogniser": Export(recogniser, trace(recogniser, *lines[0]), {"forward": lines}),
+        "detector": Export(detector, pages, canonical="off"),
+        "recogniser": Export(recogniser, lines, compiled=traced, canonical="off"),
     }
 
 

@@ -9,16 +9,19 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from export_support.mobilenet import MobileNet, sample_images
-from export_support.saving import Export, freeze, run
 from torch import nn
+
+from orchestrator.export.saving import Export, freeze, run
 
 
 def export() -> dict[str, Export]:
     """`pages`: images [N, 3, 96, 96] float32 to probabilities [N, 4] of a page's orientation."""
     model = MobileNet(classes=4, head=nn.Hardswish())
-    return {"pages": Export(model, freeze(model), {"forward": sample_images()})}
+    exported = Export(model, sample_images(), compiled=freeze(model), canonical="off")
+    return {"pages": exported}
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
-from export_support.saving import Export, run, trace
 from torch import nn
+
+from orchestrator.export.saving import Export, run, trace
 
 VOCABULARY = 320
 LONGEST = 16
@@ -111,7 +112,7 @@ def export() -> dict[str, Export]:
     traced = Translator(trace(encoder, source), trace(decoder, encoded, source[:, :3], ahead))
     sentences = [(torch.randint(2, VOCABULARY, (1, length)),) for length in (6, 1, LONGEST)]
     compiled = torch.jit.script(traced.eval())
-    return {"sentences": Export(eager, compiled, {"forward": sentences})}
+    return {"sentences": Export(eager, sentences, compiled=compiled, canonical="off")}
 
 
 if __name__ == "__main__":

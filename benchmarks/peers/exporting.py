@@ -15,12 +15,13 @@ from types import ModuleType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "apps"))
+sys.path[:0] = [str(ROOT), str(ROOT / "apps")]
 
 import torch  # noqa: E402
 from export_support.mobilenet import InvertedResidual, _conv  # noqa: E402
-from export_support.saving import Export, prepare, to_ptl, trace  # noqa: E402
 from torch import nn  # noqa: E402
+
+from orchestrator.export.saving import Export, export, prepare, trace  # noqa: E402
 
 # Sandler et al. 2018, table 2: expansion, channels, repeats, first stride.
 _STAGES: Final = (
@@ -170,7 +171,8 @@ def as_ptl(name: str, found: Subject) -> bytes:
     """The model's file for our libraries: traced, and frozen as the guide says, which folds batch
     norm."""
     compiled = torch.jit.freeze(trace(found.model, *found.inputs))
-    return bytes(to_ptl(name, Export(found.model, compiled, {"forward": [found.inputs]})))
+    model = Export(found.model, [found.inputs], compiled=compiled, canonical="off")
+    return export(name, model).data
 
 
 def write_onnx(name: str, path: Path) -> None:

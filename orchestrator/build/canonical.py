@@ -22,12 +22,12 @@ from orchestrator.canonical.lock import (
 )
 from orchestrator.canonical.python import ExportPython, find_python
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.load.declared import App
 from orchestrator.models.checks import misfits, require_arguments
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import CanonicalRow, RewriteLine, State
 from orchestrator.values.config import ModelConfig
-from orchestrator.verify.compare import tolerances
 from orchestrator.verify.inputs import inputs_json
 
 
@@ -71,7 +71,8 @@ def _converted(
         shown,
         model.name,
         None if model.inputs == "bundled" else inputs_json(model.inputs),
-        tolerances(),
+        session.runtime.version.version,
+        TOLERANCES,
         python,
         context.env,
         context.runner,
@@ -114,7 +115,9 @@ def _looked_at(
         shown = canonical_path(app, model).relative_to(session.context.root).as_posix()
         info = read_model(file, session.runtime.dialect.models, name=shown)
     others = session.other_offers(version.version)
-    require_loadable(info, session.kernels, version, others, app.place.file)
+    require_loadable(
+        info, session.kernels, version, others, app.place.file, session.own_classes, canonical=True
+    )
     # calls that the runtime cannot make, and that were not there before
     there = {misfit.operator for misfit in misfits(before, session.arguments)}
     new = {str(operator) for operator in info.root_operators} - there

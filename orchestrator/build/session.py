@@ -26,6 +26,7 @@ from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError
+from orchestrator.export.lowering_table import lowered_for
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.libraries.declared import CpuLevelData
 from orchestrator.libraries.features import asked_by_operators, load_entries
@@ -362,7 +363,15 @@ class RuntimeSession(Session):
             require_inputs(info, declared=given)
             version = self.runtime.version
             others = self.other_offers(version.version)
-            require_loadable(info, self.kernels, version, others, app.place.file, self.own_classes)
+            require_loadable(
+                info,
+                self.kernels,
+                version,
+                others,
+                app.place.file,
+                self.own_classes,
+                shipped.is_canonical,
+            )
             found = forbidden_operators(info, app.config.forbid)
             require_allowed(info, found, operator_places(path, found))
             self._models[path] = info
@@ -481,17 +490,20 @@ def require_loadable(
     others: Iterable[Offer],
     declared: str,
     own_classes: frozenset[str] = frozenset(),
+    canonical: bool = False,
 ) -> None:
     """Raises what orchestrator.models raises of a model that the runtime does not load.
 
     others, declared: as in `check_operators`
     own_classes: as in `check_own_classes`
+    canonical: whether it is the canonical model, of which there is none again
     """
     require_no_enums(info)
     require_no_named_tuples(info)
     require_types(info)
     known = {OperatorName.parse(name) for name in kernels.by_operator}
-    check_operators(info, known, version.version, others, declared)
+    lowered = frozenset() if canonical else lowered_for(version.version)
+    check_operators(info, known, version.version, others, declared, lowered)
     check_lapack(info, version.lapack, version.version)
     check_own_classes(info, own_classes, declared)
     check_classes(info, version.custom_classes, version.version)

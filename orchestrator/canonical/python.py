@@ -65,7 +65,7 @@ def find_python(asked: str | None, env: Mapping[str, str], runner: CommandRunner
         raise _does_not_run(program, by, done.reason())
     if said[1] is None:
         raise TorchMissingError(
-            "canonical models need torch, and this Python has none",
+            "canonical models and exports need torch, and this Python has none",
             expected=f"torch {TESTED}",
             seen=f"{program} ({by})",
             hint=_GET,
@@ -73,7 +73,7 @@ def find_python(asked: str | None, env: Mapping[str, str], runner: CommandRunner
     version = tuple(map(int, re.findall(r"\d+", said[1])[:2]))
     if version < LEAST:
         raise TorchTooOldError(
-            "this Python's torch is too old for canonical models",
+            "this Python's torch is too old for canonical models and exports",
             expected=f"torch {'.'.join(map(str, LEAST))} or newer",
             seen=f"torch {said[1]} of {program} ({by})",
             hint=_GET,

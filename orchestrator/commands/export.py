@@ -1,44 +1,195 @@
-"""`orchestrator export`: writes a plan for another build system."""
+"""`orchestrator export`: a module of torch into an app; a plan for another build system."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from orchestrator.build.export import export_bazel
+from orchestrator.build.export_model import ExportedModel, ModelExport, app_of, export_model
 from orchestrator.build.session import Session
+from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode
-from orchestrator.system.workspace_lock import cache_in_use
+from orchestrator.errors import ExitCode, OrchestratorError, visible
+from orchestrator.load.inputs import parse_run
+from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "export"
 HELP = """\
-Writes the plan of the apps and ABIs that the patterns name into a folder, as a Bazel workspace: a
-target for every compilation and link, with its inputs, and `//apps/<app>:<abi>` for each library.
-The folder holds all sources and the compiler, so that it builds on other machines and with a remote
-cache. It replaces what an earlier export wrote, and refuses a folder that holds anything else."""
+export model: makes a module of torch an app's .ptl, canonical and with its example inputs inside,
+in apps/NAME/models/; an app that is not there is created. The module is scripted, so that control
+flow is kept, and what comes out is compared with it, on the inputs, on other sizes and on random
+values. torch runs in a Python of its own.
+export bazel: writes the plan of the apps and ABIs that the patterns name into a folder, as a Bazel
+workspace: a target for every compilation and link, with its inputs, and `//apps/<app>:<abi>` for
+each library. The folder holds all sources and the compiler, so that it builds on other machines and
+with a remote cache. It replaces what an earlier export wrote, and refuses a folder that holds
+anything else."""
 EXAMPLE = """\
+./orchestrate export model apps/vad --module models.vad:Detector --inputs models.vad:examples
+./orchestrate export model apps/vad --module models.vad:Detector --input \
+'[{shape: [1, 160], fill: normal}]'
 ./orchestrate export bazel ~/libtorch-bazel //...
 cd ~/libtorch-bazel && bazel build //apps/camera:linux-x86_64"""
+# Options of `model` that have no default.
+_MODELS: Final = (
+    *("module", "name", "weights", "inputs", "input", "trace", "fixed_sizes", "path", "python"),
+)
+
+
+class ExportArgumentsError(OrchestratorError):
+    """Arguments that `export` needs, or that are not for what is exported."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the format, the folder and patterns."""
-    parser.add_argument("format", choices=("bazel",), help="the build system")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write")
+    """Add the format, its place, patterns, and what `model` takes."""
+    parser.add_argument("format", choices=("bazel", "model"), help="what to export")
+    parser.add_argument(
+        "place",
+        metavar="DIR|APP",
+        help="with `bazel`, the folder to write; with `model`, apps/NAME",
+    )
     add_patterns(parser)
+    _add_model(parser.add_argument_group("with `model`"))
+
+
+def _add_model(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--module",
+        metavar="PACKAGE:NAME",
+        help="a torch.nn.Module, or a class or function that makes one without arguments",
+    )
+    parser.add_argument("--name", help="the model's name (default: the module's, in lower case)")
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="the module's state_dict(), by torch.save",
+    )
+    inputs = parser.add_mutually_exclusive_group()
+    inputs.add_argument(
+        "--inputs",
+        metavar="PACKAGE:NAME",
+        help="a list of calls, each a tuple of arguments, or such lists by method; or a function"
+        " that returns one",
+    )
+    inputs.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="YAML",
+        help="a call, as under `inputs:` in app.yaml, or its list of arguments; repeatable",
+    )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="trace the module: refused where that loses a branch",
+    )
+    parser.add_argument(
+        "--fixed-sizes", action="store_true", help="compare no other batches and sizes"
+    )
+    parser.add_argument(
+        "--canonical",
+        choices=("static", "off"),
+        default="static",
+        help="off: with the operators that torch wrote (default: static)",
+    )
+    parser.add_argument(
+        "--path",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="a folder to import from, before this one and the workspace's root; repeatable",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PROGRAM",
+        help=f"a Python that has torch; default: ${VARIABLE}, else the orchestrator's own",
+    )
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Plan and write."""
+    """Export and print what was written."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
+    if arguments.format == "model":
+        return _run_model(arguments, session)
+    if given := [f"--{name.replace('_', '-')}" for name in _MODELS if getattr(arguments, name)]:
+        raise ExportArgumentsError(
+            "these arguments are not for `export bazel`", seen=", ".join(given)
+        )
     labels = resolve_patterns(arguments.patterns, session.workspace, say)
-    folder = Path.cwd() / arguments.folder.expanduser()
+    folder = Path.cwd() / Path(arguments.place).expanduser()
     with cache_in_use(context.cache, say):
         session.prepare(label.app for label in labels)
         export_bazel(session, labels, folder)
     print(f"{folder}: {len(labels)} variant{'' if len(labels) == 1 else 's'}")
     return ExitCode.OK
+
+
+def _run_model(arguments: argparse.Namespace, session: Session) -> int:
+    context = session.context
+    _require_model_arguments(arguments)
+    app = app_of(arguments.place)
+    asked = ModelExport(
+        module=arguments.module,
+        name=arguments.name,
+        weights=arguments.weights,
+        inputs=arguments.inputs,
+        runs=tuple(parse_run(text, "--input") for text in arguments.input),
+        trace=arguments.trace,
+        fixed_sizes=arguments.fixed_sizes,
+        canonical=arguments.canonical == "static",
+        paths=arguments.path,
+        python=arguments.python,
+    )
+    with cache_in_use(context.cache, session.say):
+        if app in session.workspace.apps:
+            session.prepare([app])
+        with workspace_lock(context.state, True, session.say, "export"):
+            made = export_model(session, app, asked, Path.cwd())
+    print(*map(visible, _told(made)), sep="\n")
+    return ExitCode.OK
+
+
+def _require_model_arguments(arguments: argparse.Namespace) -> None:
+    missing = [] if arguments.module else ["--module PACKAGE:NAME"]
+    if not arguments.inputs and not arguments.input:
+        missing.append("--inputs PACKAGE:NAME or --input YAML")
+    if missing:
+        raise ExportArgumentsError("`export model` needs more", expected=" and ".join(missing))
+    if arguments.patterns != ["//..."]:
+        raise ExportArgumentsError(
+            "`export model` takes one app", seen=" ".join(arguments.patterns)
+        )
+
+
+def _told(made: ExportedModel) -> Sequence[str]:
+    calls = made.result.comparison
+    same = sum(call.result == "same" for call in calls)
+    not_taken = sum(call.result == "not taken" for call in calls)
+    unsteady = sum(call.result == "differs by itself" for call in calls)
+    largest = made.result.largest
+    operators = len(made.info.root_operators)
+    lines = [
+        f"{made.file}: {operators} operators, {made.info.size:,} bytes"
+        + (f"; created //apps/{made.app}" if made.created else ""),
+        f"  {same} calls compared with the module, largest difference"
+        f" {f'{largest:.0e}' if largest else '0'}",
+    ]
+    if not_taken:
+        lines.append(f"  {not_taken} more were not: the module takes no such inputs")
+    if unsteady:
+        lines.append(f"  {unsteady} more were not: the module gives other values each time")
+    declare = f"declare {made.file.rpartition('/')[2]} under `models:` in apps/{made.app}/app.yaml"
+    steps = [
+        *([] if made.declared else [declare]),
+        f"./orchestrate trace //apps/{made.app}",
+        f"./orchestrate build //apps/{made.app}",
+    ]
+    return [*lines, "next:", *(f"  {step}" for step in steps)]

@@ -192,12 +192,14 @@ def check_operators(
     runtime_version: str,
     others: Iterable[Offer] = (),
     declared: str = "app.yaml",
+    lowered: Collection[str] = (),
 ) -> None:
     """Raises `UnknownOperatorError` if the model names an operator that `known` does not hold.
 
     The loader requires every named operator, on branches that never run as well.
     others: other runtimes, which are asked for only where one is missing
     declared: the app's app.yaml
+    lowered: operators that `canonical` replaces for this runtime, in this model
     """
     missing = [operator for operator in info.root_operators if operator not in known]
     if not missing:
@@ -211,7 +213,10 @@ def check_operators(
     if all_newer(missing, runtime_version, offers):
         what = f"this model names {some} newer than PyTorch {runtime_version}"
     elsewhere = advice(missing, offers, declared)
-    otherwise = _advice(missing, namespaces, general=elsewhere is None)
+    if all(str(operator) in lowered for operator in missing):
+        otherwise = _lowering(len(missing), declared)
+    else:
+        otherwise = _advice(missing, namespaces, general=elsewhere is None)
     raise UnknownOperatorError(
         what,
         place=info.place,
@@ -219,6 +224,15 @@ def check_operators(
         seen=_some(str(operator) for operator in missing),
         hint="; or ".join(filter(None, (elsewhere, otherwise))),
         details="\n".join(_whereabouts(info, missing[:_MOST_SHOWN], sorted(known), offers)),
+    )
+
+
+def _lowering(count: int, declared: str) -> str:
+    app = declared.rpartition("/")[0]
+    return (
+        f"`canonical` replaces {'it' if count == 1 else 'them'} by operators that are there: "
+        f"`canonical: static` for the model in {declared}, then ./orchestrate canonical "
+        f"//{app or '...'} --write"
     )
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.export.tolerances import TOLERANCES
 
 
 class MalformedResultError(OrchestratorError):
@@ -42,39 +43,31 @@ class Tolerance:
 # What stands for a value that differs from run to run: see verify/nondeterminism.py.
 UNSTEADY: Final = "unsteady"
 EXACT: Final = Tolerance(0, 0)
-# Sums of a few thousand products in another order differ by about sqrt(n) units in the last place.
-_FLOAT64: Final = Tolerance(1e-9, 1e-12)
-_FLOAT32: Final = Tolerance(1e-4, 1e-5)
-_FLOAT16: Final = Tolerance(1e-2, 1e-3)
-_BFLOAT16: Final = Tolerance(2e-2, 1e-2)
-_ONE_STEP: Final = Tolerance(0, 1)
 # A Python float in a model was computed from tensors, mostly of float32.
-_DOUBLE: Final = _FLOAT32
+_DOUBLE: Final = Tolerance(*TOLERANCES["float32"])
 
-# dtype -> (struct code of one number, numbers an element, tolerance); PyTorch's names.
-_DTYPES: Final[Mapping[str, tuple[str, int, Tolerance]]] = {
-    "uint8": ("B", 1, EXACT),
-    "int8": ("b", 1, EXACT),
-    "int16": ("h", 1, EXACT),
-    "int32": ("i", 1, EXACT),
-    "int64": ("q", 1, EXACT),
-    "bool": ("?", 1, EXACT),
-    "float16": ("e", 1, _FLOAT16),
-    "float32": ("f", 1, _FLOAT32),
-    "float64": ("d", 1, _FLOAT64),
-    "bfloat16": ("H", 1, _BFLOAT16),
-    "complex32": ("e", 2, _FLOAT16),
-    "complex64": ("f", 2, _FLOAT32),
-    "complex128": ("d", 2, _FLOAT64),
-    "qint8": ("b", 1, _ONE_STEP),
-    "quint8": ("B", 1, _ONE_STEP),
-    "qint32": ("i", 1, _ONE_STEP),
+# dtype -> (struct code of one number, numbers an element); PyTorch's names.
+_FORMATS: Final[Mapping[str, tuple[str, int]]] = {
+    "uint8": ("B", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 1),
+    "int32": ("i", 1),
+    "int64": ("q", 1),
+    "bool": ("?", 1),
+    "float16": ("e", 1),
+    "float32": ("f", 1),
+    "float64": ("d", 1),
+    "bfloat16": ("H", 1),
+    "complex32": ("e", 2),
+    "complex64": ("f", 2),
+    "complex128": ("d", 2),
+    "qint8": ("b", 1),
+    "quint8": ("B", 1),
+    "qint32": ("i", 1),
 }
-
-
-def tolerances() -> dict[str, tuple[float, float]]:
-    """dtype -> relative and absolute tolerance, for whoever compares elsewhere."""
-    return {name: (one.rtol, one.atol) for name, (_, _, one) in _DTYPES.items()}
+_DTYPES: Final[Mapping[str, tuple[str, int, Tolerance]]] = {
+    name: (*form, Tolerance(*TOLERANCES[name])) for name, form in _FORMATS.items()
+}
 
 
 @dataclass(frozen=True)
@@ -252,7 +245,7 @@ def _scales(
         if left is None or right is None:
             same = left is right
         elif name == "scale":
-            same = at.tolerance(_FLOAT32).holds(float(left), float(right))
+            same = at.tolerance(_DOUBLE).holds(float(left), float(right))
         elif name in ("scales", "zero_points"):
             same = not list(_values(at, left, right))
         else:

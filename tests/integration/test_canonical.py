@@ -20,7 +20,7 @@ import yaml
 from real import ROOT, Ran, orchestrator, workspace_copy
 from torch_python import torch_python
 
-from orchestrator.canonical.convert import WORKER
+from orchestrator.canonical.process import WORKER
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.report.canonical import in_place

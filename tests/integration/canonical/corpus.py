@@ -1,13 +1,12 @@
 """Small models of many kinds, written, made canonical, and compared on inputs that nothing saw.
 
-Run by a Python that has torch: `python corpus.py <torch_worker.py> <folder>`. For each model it
+Run by a Python that has torch: `python corpus.py <worker.py> <folder>`. For each model it
 writes `<folder>/<name>.ptl` and `<name>.canonical.ptl`, and one line of JSON to stdout:
 {"name", "error"} or {"name", "largest", "calls", "compared", "rewrites"}. Each is converted
 in this process: importing torch takes longer than all that is done here.
 """
 
 import importlib.util
-import io
 import json
 import sys
 import tempfile
@@ -19,7 +18,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.jit.mobile import _load_for_lite_interpreter
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
 TOLERANCES = {"float32": [1e-4, 1e-5], "float16": [1e-2, 1e-3], "quint8": [0, 1], "qint8": [0, 1]}
@@ -662,15 +660,17 @@ def written(name: str, folder: Path) -> Path:
     return path
 
 
-def unseen(worker: Any, name: str, original: bytes, made: bytes) -> tuple[float, int]:
+def unseen(name: str, original: bytes, made: bytes) -> tuple[float, int]:
     """The largest difference on inputs that nobody has seen; raises where it is no rounding."""
     torch.manual_seed(4711)
-    modules = [_load_for_lite_interpreter(io.BytesIO(data)) for data in (original, made)]
-    comparison, largest, calls = worker._Comparison(TOLERANCES), 0.0, 0
+    from orchestrator.export.calls import Call, Comparison, lite, run
+
+    models = [lite(data) for data in (original, made)]
+    comparison, largest, calls = Comparison(TOLERANCES), 0.0, 0
     for method, inputs in CORPUS[name][1].items():
         for _ in range(UNSEEN):
-            call = worker.Call(method, calls, "unseen", inputs())
-            expected, seen = (worker._run(module, call) for module in modules)
+            call = Call(method, calls, "unseen", inputs())
+            expected, seen = (run(model, call) for model in models)
             assert not expected.error, expected.error
             assert not seen.error, seen.error
             difference = comparison.compare(expected.value, seen.value)
@@ -683,19 +683,21 @@ def converted(worker: Any, name: str, folder: Path) -> dict[str, Any]:
     path = written(name, folder)
     with tempfile.TemporaryDirectory() as place:
         request = {
+            "task": "canonical",
             "model": str(path),
             "name": name,
             "folder": place,
             "declared": None,
+            "pytorch": "1.13.1",
             "without": [],
             "tolerances": TOLERANCES,
         }
-        result = worker._result(request, worker._Stage(Path(place, "stage")))
+        result = worker.result(request)
         if "error" in result:
             return {"name": name, "error": result["error"]}
         data = Path(place, "canonical.ptl").read_bytes()
     (folder / f"{name}.canonical.ptl").write_bytes(data)
-    largest, calls = unseen(worker, name, path.read_bytes(), data)
+    largest, calls = unseen(name, path.read_bytes(), data)
     return {
         "name": name,
         "largest": largest,
@@ -708,12 +710,13 @@ def converted(worker: Any, name: str, folder: Path) -> dict[str, Any]:
 def main() -> None:
     script, folder = Path(sys.argv[1]), Path(sys.argv[2])
     warnings.simplefilter("ignore")
-    spec = importlib.util.spec_from_file_location("torch_worker", script)
+    spec = importlib.util.spec_from_file_location("worker", script)
     assert spec is not None
     assert spec.loader is not None
     worker = importlib.util.module_from_spec(spec)
-    sys.modules["torch_worker"] = worker
+    sys.modules["worker"] = worker
     spec.loader.exec_module(worker)
+    worker._find_package()
     torch.set_num_threads(1)
     for name in sys.argv[3:] or CORPUS:
         torch.manual_seed(1131)

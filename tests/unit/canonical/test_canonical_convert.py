@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,18 +16,21 @@ from typing import Any
 import pytest
 
 from orchestrator.canonical import convert as converting
+from orchestrator.canonical import process
 from orchestrator.canonical.convert import (
     CanonicalDiffersError,
-    ConversionDiedError,
     ConversionFailedError,
-    ConversionMemoryError,
-    ConversionSlowError,
     Converted,
     NoTorchScriptError,
     OriginalFailsError,
     UnrecordableInputsError,
     convert,
     worker_digest,
+)
+from orchestrator.canonical.process import (
+    ConversionDiedError,
+    ConversionMemoryError,
+    ConversionSlowError,
 )
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError
@@ -65,10 +69,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Convert:
     def call(script: str, declared: Any = None, env: Any = os.environ) -> Converted:
         worker = tmp_path / "worker.py"
         worker.write_text(HEAD + script)
-        monkeypatch.setattr(converting, "WORKER", worker)
+        monkeypatch.setattr(process, "WORKER", worker)
         python = ExportPython(sys.executable, "2.13.0")
         tolerances = {"float32": (1e-4, 1e-5)}
-        return convert(model, SHOWN, "net", declared, tolerances, python, env, LOCAL)
+        return convert(model, SHOWN, "net", declared, "1.13.1", tolerances, python, env, LOCAL)
 
     return call
 
@@ -100,6 +104,7 @@ Path({str(seen)!r}).write_text(json.dumps([request, dict(os.environ), sys.flags.
     assert request["declared"] == [{"method": "forward", "args": [{"int": 1}]}]
     assert request["tolerances"] == {"float32": [1e-4, 1e-5]}
     assert (request["name"], request["without"]) == ("net", [])
+    assert (request["task"], request["pytorch"]) == ("canonical", "1.13.1")
     assert "TOKEN" not in env
     assert (env["HOME"], env["PYTHONHASHSEED"], safe) == ("/h", "0", True)
 
@@ -123,13 +128,13 @@ def test_a_crash_before_it_began(run: Convert) -> None:
 
 
 def test_it_takes_too_long(run: Convert, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converting, "TIME_LIMIT", 1)
+    monkeypatch.setattr(process, "TIME_LIMIT", 1)
     text = failure(run, "time.sleep(60)", ConversionSlowError)
     assert "expected: at most 1 s\n  seen:     still comparing\n" in text
 
 
 def test_it_takes_too_much_memory(run: Convert, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converting, "MEMORY_LIMIT", 2**30)
+    monkeypatch.setattr(process, "MEMORY_LIMIT", 2**30)
     text = failure(run, "x = bytearray(2**31)", ConversionMemoryError)
     assert "expected: at most 1 GB\n  seen:     none left while comparing\n" in text
 
@@ -146,7 +151,7 @@ def test_torch_says_that_there_is_no_memory(run: Convert, error: dict[str, str])
 
 
 def test_it_writes_too_much(run: Convert, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converting, "FILE_LIMIT", 2**20)
+    monkeypatch.setattr(process, "FILE_LIMIT", 2**20)
     script = "(folder / 'canonical.ptl').write_bytes(bytes(2**21))"
     text = failure(run, script, ConversionDiedError)
     assert "while comparing" in text
@@ -217,7 +222,7 @@ def test_a_model_without_torchscript(tmp_path: Path) -> None:
     model = tmp_path / "net.ptl"
     model.write_bytes(ptl_model())
     with pytest.raises(NoTorchScriptError) as caught:
-        convert(model, SHOWN, "net", None, {}, ExportPython("/nowhere", "2"), {}, LOCAL)
+        convert(model, SHOWN, "net", None, "1.13.1", {}, ExportPython("/nowhere", "2"), {}, LOCAL)
     assert caught.value.render() == (
         f"{SHOWN}: error: this model was saved without its TorchScript, which a canonical model is"
         " made of\n"
@@ -228,8 +233,14 @@ def test_a_model_without_torchscript(tmp_path: Path) -> None:
     )
 
 
-def test_the_worker_has_a_digest_and_imports_nothing_of_ours() -> None:
-    text = converting.WORKER.read_text()
-    assert len(worker_digest()) == 16
-    assert "import orchestrator" not in text
-    assert "from orchestrator" not in text
+def test_the_digest_is_of_all_that_runs_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = worker_digest()
+    copy = Path(shutil.copytree(process.EXPORT, tmp_path / "export"))
+    monkeypatch.setattr(converting, "EXPORT", copy)
+    assert worker_digest() == before
+    for file in copy.glob("*.py"):
+        file.write_text(file.read_text() + "#")
+        assert worker_digest() != before
+        before = worker_digest()

@@ -55,7 +55,7 @@ def failure(program: str | None, kind: type[OrchestratorError], **env: str) -> s
 def test_none(make: Make) -> None:
     program = make("python", "echo none")
     assert failure(program, TorchMissingError) == (
-        "error: canonical models need torch, and this Python has none\n"
+        "error: canonical models and exports need torch, and this Python has none\n"
         "  expected: torch 2.13.0\n"
         f"  seen:     {program} (--python)\n"
         f"{DO}"

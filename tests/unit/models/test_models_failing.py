@@ -12,6 +12,7 @@ import pytest
 from golden_files import Golden
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.export.lowering_table import lowered_for
 from orchestrator.models.checks import (
     OwnClassError,
     check_classes,
@@ -85,7 +86,7 @@ def examine(model: Path) -> None:
     require_no_named_tuples(info)
     require_types(info)
     require_inputs(info, declared=False)
-    check_operators(info, KNOWN, "1.13.1")
+    check_operators(info, KNOWN, "1.13.1", lowered=lowered_for("1.13.1"))
     # as if the tracer had reached all of it
     reached = {str(operator) for operator in info.root_operators}
     require_arguments(misfits(info, TAKEN), reached, info.place, "1.13.1")

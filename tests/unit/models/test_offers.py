@@ -112,3 +112,25 @@ def test_newer_is_each_operator_for_itself() -> None:
     assert not all_newer(first, "1.13.1", ())
     assert offering(first | second, offers) == ()
     assert offering(second, offers) == offers[1:]
+
+
+def test_what_canonical_replaces_is_told(model: ModelInfo) -> None:
+    known = frozenset(model.root_operators) - names(ATTENTION)
+    command = (
+        "`canonical` replaces it by operators that are there: `canonical: static` for the model in"
+        f" {APP}, then ./orchestrate canonical //apps/translator --write"
+    )
+    with pytest.raises(UnknownOperatorError) as caught:
+        check_operators(model, known, "1.13.1", (), APP, {ATTENTION})
+    assert caught.value.hint == command
+    newer = [Offer("2.6.0", ("next",), names(ATTENTION))]
+    with pytest.raises(UnknownOperatorError) as caught:
+        check_operators(model, known, "1.13.1", newer, APP, {ATTENTION})
+    assert caught.value.hint == f"next has it: `runtime: next` in {APP}; or {command}"
+
+
+def test_where_one_is_not_replaced_there_is_no_such_advice(model: ModelInfo) -> None:
+    known = frozenset(model.root_operators) - names(ATTENTION, "aten::len.t")
+    with pytest.raises(UnknownOperatorError) as caught:
+        check_operators(model, known, "1.13.1", (), APP, {ATTENTION})
+    assert caught.value.hint == MATMUL

@@ -2,7 +2,7 @@
 results. `changing`: a model whose weight is another one in every run. `rows`: softmax, layer norm
 and functions of single numbers, of all sizes, as they lie and of slices, in floats and in others.
 
-Run `PYTHONPATH=apps python tests/integration/apps/layers/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
 """
 
@@ -12,9 +12,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 
 def _normalised(*conv: int, **options: int) -> nn.Sequential:
@@ -162,7 +164,7 @@ def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]
     }
     saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
     path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(canonical(saved, name))
+    path.write_bytes(reproducible(saved, name))
 
 
 def main() -> None:

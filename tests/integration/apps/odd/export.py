@@ -3,7 +3,7 @@
 It returns memory that nothing has written, and names an operator with more arguments than PyTorch
 1.13 knows, on a way that no input takes (torch 2.13 passes `align_to_window` to aten::stft).
 
-Run `PYTHONPATH=apps python tests/integration/apps/odd/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/odd/export.py` with the optional dependency
 group `export`.
 """
 
@@ -12,9 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 
 class Odd(nn.Module):
@@ -49,7 +51,7 @@ def main() -> None:
     methods = {model.forward: [(x,)], model.again: [(x,)], model.spectrum: [(x,)]}
     saved = bundle_inputs(model, methods)._save_to_buffer_for_lite_interpreter()
     path = Path(__file__).resolve().parent / "models" / "odd.ptl"
-    path.write_bytes(canonical(saved, "odd"))
+    path.write_bytes(reproducible(saved, "odd"))
 
 
 if __name__ == "__main__":

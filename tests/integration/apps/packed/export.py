@@ -2,7 +2,7 @@
 `optimize_for_mobile` writes them and once as they are; `late`: a model that packs when it runs;
 and `expected.json`, what stock PyTorch makes of the inputs of `packed`.
 
-`PYTHONPATH=apps python tests/integration/apps/packed/export.py`, with PyTorch 1.13.1 or any other
+`PYTHONPATH=. python tests/integration/apps/packed/export.py`, with PyTorch 1.13.1 or any other
 that is built with XNNPACK: wheels of 2.13 are not.
 """
 
@@ -13,10 +13,12 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from export_support.saving import canonical, freeze, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 from torch.utils.mobile_optimizer import optimize_for_mobile
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import freeze, prepare
 
 HERE = Path(__file__).resolve().parent
 
@@ -107,7 +109,7 @@ class Late(nn.Module):
 def write(model: torch.jit.ScriptModule, name: str, rows: list[tuple[Tensor, ...]]) -> None:
     given = {model.forward: [tuple(InflatableArg(v, "{}") for v in row) for row in rows]}
     saved = bundle_inputs(model, given)._save_to_buffer_for_lite_interpreter()
-    (HERE / "models" / f"{name}.ptl").write_bytes(canonical(saved, name))
+    (HERE / "models" / f"{name}.ptl").write_bytes(reproducible(saved, name))
 
 
 def main() -> None:

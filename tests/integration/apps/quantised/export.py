@@ -4,7 +4,7 @@ inputs are quantised when they run; `chains` has layers that take each other's r
 lies between them. What stock PyTorch computes with the engine that a model was packed for is
 written beside the models: `expected.json`.
 
-Run `PYTHONPATH=apps python tests/integration/apps/quantised/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/quantised/export.py` with the optional dependency
 group `export`.
 """
 
@@ -15,7 +15,6 @@ import warnings
 from pathlib import Path
 
 import torch
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.ao.nn.quantized import FloatFunctional
 from torch.ao.quantization import (
@@ -33,6 +32,9 @@ from torch.ao.quantization import (
     prepare as observe,
 )
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 FOLDER = Path(__file__).resolve().parent / "models"
 
@@ -214,7 +216,7 @@ def write(name: str, model: nn.Module, inputs: list[tuple[Tensor, ...]]) -> list
     compiled = torch.jit.script(model)
     methods = {compiled.forward: [tuple(InflatableArg(v, "{}") for v in row) for row in inputs]}
     saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
-    (FOLDER / f"{name}.ptl").write_bytes(canonical(saved, name))
+    (FOLDER / f"{name}.ptl").write_bytes(reproducible(saved, name))
     return [[[list(y.shape), _rounded(y)] for y in model(*row)] for row in inputs]
 
 

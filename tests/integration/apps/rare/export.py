@@ -4,7 +4,7 @@ Tensors with a dispatch key of their own (conjugate, negative), a kernel tag tha
 sources names (`triu`, `tril`), rows of an embedding that code outside of ATen sums, and questions
 that are autograd's: kernels ask for a forward gradient, models for `x.data`.
 
-Run `PYTHONPATH=apps python tests/integration/apps/rare/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/rare/export.py` with the optional dependency
 group `export`.
 """
 
@@ -14,9 +14,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 
 class Rare(nn.Module):
@@ -64,7 +66,7 @@ def main() -> None:
     }
     saved = bundle_inputs(model, methods)._save_to_buffer_for_lite_interpreter()
     path = Path(__file__).resolve().parent / "models" / "rare.ptl"
-    path.write_bytes(canonical(saved, "rare"))
+    path.write_bytes(reproducible(saved, "rare"))
 
 
 if __name__ == "__main__":

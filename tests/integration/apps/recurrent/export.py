@@ -1,7 +1,7 @@
 """Exports `layers`: LSTMs, GRUs and their cells of all kinds. `left`: what is left to PyTorch's own
 kernels. `changing`: layers whose weights are others in every run.
 
-Run `PYTHONPATH=apps python tests/integration/apps/recurrent/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/recurrent/export.py` with the optional dependency
 group `export`.
 """
 
@@ -11,9 +11,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 
 class Layers(nn.Module):
@@ -155,7 +157,7 @@ def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]
     }
     saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
     path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(canonical(saved, name))
+    path.write_bytes(reproducible(saved, name))
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Exports `sparse`: tensors in coordinates, which a workspace has kernels for by name.
 
-Run `PYTHONPATH=apps python tests/integration/apps/sparse/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/sparse/export.py` with the optional dependency
 group `export`.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 HERE = Path(__file__).resolve().parent
 
@@ -42,7 +44,7 @@ def main() -> None:
         torch.tensor([1.0, 2.0, 3.0, 4.0]),
     )
     saved = bundle_inputs(model, [inputs])._save_to_buffer_for_lite_interpreter()
-    (HERE / "models/sparse.ptl").write_bytes(canonical(saved, "sparse"))
+    (HERE / "models/sparse.ptl").write_bytes(reproducible(saved, "sparse"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Exports `spectra`: Fourier transforms, and in expected.json what torch of today makes of them.
 
-Run `PYTHONPATH=apps python tests/integration/apps/spectra/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/spectra/export.py` with the optional dependency
 group `export`.
 """
 
@@ -10,9 +10,11 @@ import json
 from pathlib import Path
 
 import torch
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = 160
@@ -54,7 +56,7 @@ def main() -> None:
         model.unchecked: [(torch.zeros(4), 0, 6)],
     }
     saved = bundle_inputs(model, inputs)._save_to_buffer_for_lite_interpreter()
-    (HERE / "models/spectra.ptl").write_bytes(canonical(saved, "spectra"))
+    (HERE / "models/spectra.ptl").write_bytes(reproducible(saved, "spectra"))
     told = {
         "given": sound().tolist(),
         "outputs": [one.flatten().tolist() for one in eager(sound())],

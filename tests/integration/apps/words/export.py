@@ -3,7 +3,7 @@
 Text, dictionaries, None and numbers as arguments and results; several methods; branches that no
 bundled input takes; random numbers.
 
-Run `PYTHONPATH=apps python tests/integration/apps/words/export.py` with the optional dependency
+Run `PYTHONPATH=. python tests/integration/apps/words/export.py` with the optional dependency
 group `export`.
 """
 
@@ -12,9 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from export_support.saving import canonical, prepare
 from torch import Tensor, nn
 from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
+
+from orchestrator.export.archive import reproducible
+from orchestrator.export.saving import prepare
 
 
 class Words(nn.Module):
@@ -68,7 +70,7 @@ def main() -> None:
     }
     saved = bundle_inputs(model, methods)._save_to_buffer_for_lite_interpreter()
     path = Path(__file__).resolve().parent / "models" / "words.ptl"
-    path.write_bytes(canonical(saved, "words"))
+    path.write_bytes(reproducible(saved, "words"))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,4 @@
-"""Makes a model canonical with torch's own TorchScript passes, in a process of its own.
-
-Called as `python -P torch_worker.py <request.json>` by a Python that has torch. It must not import
-the orchestrator. The request:
-
-model      the `.ptl`; it has its TorchScript (`code/`)
-name       the new file's top folder
-folder     where to write what comes out: `canonical.ptl`, `inputs.json`, `result.json`
-declared   the calls to run it with, as the model runner's `--inputs` (native/driver/values.h); null
-           for the inputs that are bundled in the file
-without    names of rewrites that are not to be applied
-tolerances dtype -> [relative, absolute]
-
-`stage` in the folder says how far it got, for whoever finds it dead. `result.json` is
-{"error": {"kind", "text"}} or what `_result` writes. What it says of a call's inputs is enough to
-make them again.
+"""The static conversion: torch's own TorchScript passes, and rewrites of ours.
 
 A rewrite replaces a call by what PyTorch itself computes it by (aten/src/ATen/native of 1.13.1), so
 that it gives the same values, whatever they are; `_RULES` has the exceptions beside each. All of
@@ -22,67 +7,29 @@ the rest is compared, not proven.
 
 from __future__ import annotations
 
-import base64
-import ctypes
-import io
-import json
 import math
 import re
-import sys
-import traceback
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch.jit.mobile import _load_for_lite_interpreter
+
+from orchestrator.export.graphs import Graph, Node, Value, nodes, operator_of
+from orchestrator.export.lowering import lower, operators_of
+from orchestrator.export.lowering_table import LOWERINGS
+from orchestrator.export.refusal import Refused
 
 # What torch/utils/bundled_inputs.py adds to a model; as in models/methods.py.
 _BUNDLING = re.compile(
     r"_generate_bundled_inputs(_for_\w+)?|get_all_bundled_inputs(_for_\w+)?"
     r"|get_num_bundled_inputs|get_bundled_inputs_functions_and_info|_inflate_helper_\w+"
 )
-_GETTER = "get_all_bundled_inputs_for_"
-# Calls of a method that further inputs are made of, and how many random ones of each.
-_VARIED = 4
-_RANDOM = 3
-# As PyTorch's own writer places tensors (caffe2/serialize/inline_container.h, kFieldAlignment).
-_ALIGNMENT = 64
-_LOCAL_HEADER_BYTES = 30
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 # Conversion ends when no rule applies; each makes the graph simpler, so this is never reached.
 _MOST_ROUNDS = 100
 
-Value = Any  # torch._C.Value
-Node = Any  # torch._C.Node
-Graph = Any  # torch._C.Graph
-
-
-class Refused(Exception):
-    """Why there is no canonical model."""
-
-    def __init__(self, kind: str, text: str, **facts: Any) -> None:
-        super().__init__(text)
-        self.kind = kind
-        self.facts = facts
-
 
 # --- graphs ---
-
-
-def _nodes(block: Any) -> Iterator[Node]:
-    for node in list(block.nodes()):
-        for inner in node.blocks():
-            yield from _nodes(inner)
-        yield node
-
-
-def _operator(node: Node) -> str:
-    """`aten::add.Tensor`; of a node without a schema, its kind."""
-    schema: str = node.schema()
-    return str(node.kind()) if schema == "(no schema)" else schema.partition("(")[0]
 
 
 def _is_constant(value: Value) -> bool:
@@ -850,9 +797,14 @@ class Applied:
         ]
 
 
-def _convert(model: str, without: frozenset[str], fold: bool, applied: Applied) -> Any:
-    """The frozen module, rewritten."""
-    module = torch.jit.load(model).eval()
+def convert(
+    loaded: Any, pytorch: str | None, without: frozenset[str], fold: bool, applied: Applied
+) -> Any:
+    """The frozen module of a TorchScript one that nobody else uses, rewritten.
+
+    pytorch  the version of the runtime, for which operators are lowered; None: none is
+    """
+    module = loaded.eval()
     methods = [m for m in module._c._method_names() if not _BUNDLING.fullmatch(m)]
     if not methods:
         raise Refused("nothing", "the model has no method of its own")
@@ -865,6 +817,7 @@ def _convert(model: str, without: frozenset[str], fold: bool, applied: Applied) 
         if calls > left.get(operator, 0):
             why = "folded into constants, or not reached in a model that does not learn"
             applied.note("freeze", operator, (), why, calls - left.get(operator, 0))
+    _lower(graphs, pytorch, applied)
     if "mutation" not in without:
         for graph in graphs:
             _remove_mutation(graph, applied)
@@ -873,6 +826,49 @@ def _convert(model: str, without: frozenset[str], fold: bool, applied: Applied) 
         _tidy(graph)
         torch._C._jit_pass_lint(graph)
     return frozen
+
+
+def _lower(graphs: Sequence[Graph], pytorch: str | None, applied: Applied) -> None:
+    lowered = list(lower(graphs, pytorch))
+    for graph in graphs if lowered else ():
+        _tidy(graph)
+    # without the branches that a constant argument decides
+    present = _calls(graphs)
+    for operator in lowered:
+        new = tuple(one for one in operators_of(operator) if one in present)
+        applied.note("lowering", operator, new, LOWERINGS[operator].why)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A conversion: the file, what was applied, what each call gave, the first that is wrong."""
+
+    made: bytes
+    applied: Applied
+    rows: list[dict[str, Any]]
+    wrong: dict[str, Any] | None
+
+
+def settled(
+    attempt: Callable[[frozenset[str], bool], Attempt], without: frozenset[str]
+) -> tuple[Attempt, bool]:
+    """The attempt that computes the same, and whether it is folded.
+
+    attempt  makes one, without these rewrites, with folded weights or not
+    Raises Refused, with the rewrites without which it would be right.
+    """
+    best, folded = attempt(without, True), True
+    if best.wrong is not None:
+        # without what is not exact: batch norms and factors in the weights of convolutions
+        again = attempt(without, False)
+        folded = again.wrong is not None
+        if not folded:
+            best = again
+    if best.wrong is not None:
+        names = sorted({row["name"] for row in best.applied.rows()} - {"freeze", "lowering"})
+        guilty = [name for name in names if attempt(without | {name}, True).wrong is None]
+        raise Refused("differs", best.wrong["difference"], **best.wrong, rewrites=guilty)
+    return best, folded
 
 
 def _inlined(module: Any, methods: Sequence[str]) -> list[Graph]:
@@ -886,9 +882,9 @@ def _calls(graphs: Sequence[Graph]) -> dict[str, int]:
     """Operator -> calls."""
     found: dict[str, int] = {}
     for graph in graphs:
-        for node in _nodes(graph):
+        for node in nodes(graph):
             if node.kind().startswith("aten::"):
-                found[_operator(node)] = found.get(_operator(node), 0) + 1
+                found[operator_of(node)] = found.get(operator_of(node), 0) + 1
     return found
 
 
@@ -921,7 +917,7 @@ def _unseen_write(graph: Graph) -> tuple[str, str] | None:
     """Replaces one call in place that nothing else sees: what it was, and is."""
     blocks = _Blocks(graph)
     aliases = graph.alias_db()
-    for node in _nodes(graph):
+    for node in nodes(graph):
         kind = node.kind()
         if not _in_place(kind) or _KEPT_IN_PLACE.fullmatch(kind) or node.outputsSize() != 1:
             continue
@@ -934,11 +930,11 @@ def _unseen_write(graph: Graph) -> tuple[str, str] | None:
         if new.schema() == "(no schema)":
             new.destroy()
             continue
-        old = _operator(node)
+        old = operator_of(node)
         node.output().replaceAllUsesWith(new.output())
         node.inputsAt(0).replaceAllUsesAfterNodeWith(node, new.output())
         node.destroy()
-        return old, _operator(new)
+        return old, operator_of(new)
     return None
 
 
@@ -1014,7 +1010,7 @@ def _rewrite(graphs: Sequence[Graph], without: frozenset[str], applied: Applied)
         for graph in graphs:
             _tidy(graph)
         present = _calls(graphs)
-        quantised = any("quant" in _kind_text(node) for g in graphs for node in _nodes(g))
+        quantised = any("quant" in _kind_text(node) for g in graphs for node in nodes(g))
         changed = False
         for rule in rules:
             if rule.plain and quantised:
@@ -1036,8 +1032,8 @@ def _apply(
     calls = [
         (graph, node)
         for graph in graphs
-        for node in _nodes(graph)
-        if node.kind().startswith("aten::") and _operator(node) in rule.operators
+        for node in nodes(graph)
+        if node.kind().startswith("aten::") and operator_of(node) in rule.operators
     ]
     fitting = [(graph, node) for graph, node in calls if rule.fits(list(node.inputs()))]
     there = any(operator in present for operator in rule.becomes)
@@ -1046,484 +1042,7 @@ def _apply(
     if rule.pays == "shared" and not there:
         return False
     for graph, node in fitting:
-        old = _operator(node)
+        old = operator_of(node)
         rule.change(_Change(graph, node), list(node.inputs()))
         applied.note(rule.name, old, rule.becomes, rule.why)
     return bool(fitting)
-
-
-# --- files ---
-
-
-def _saved(module: Any, name: str) -> bytes:
-    """The `.ptl`, without what the lite interpreter does not read, and the same bytes each time."""
-    data = module._save_to_buffer_for_lite_interpreter()
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
-        for entry in old.infolist():
-            path = entry.filename.partition("/")[2]
-            if path.startswith("code/") or path == ".data/serialization_id":
-                continue
-            record = zipfile.ZipInfo(f"{name}/{path}", _EPOCH)
-            record.compress_type = entry.compress_type
-            # a field that readers skip moves the record's first byte to the alignment
-            start = out.tell() + _LOCAL_HEADER_BYTES + len(record.filename.encode()) + 4
-            padding = -start % _ALIGNMENT
-            record.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
-            new.writestr(record, old.read(entry))
-    return out.getvalue()
-
-
-# --- values ---
-
-_DTYPES = {
-    name: getattr(torch, name)
-    for name in (
-        *("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8"),
-        *("uint8", "bool", "qint8", "quint8", "qint32", "complex64", "complex128"),
-    )
-}
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-
-
-def _from_json(value: Mapping[str, Any]) -> Any:
-    """A value of the model runner's `--inputs`."""
-    kind, content = next(iter(value.items()))
-    if kind == "none":
-        return None
-    if kind == "double":
-        return float(content)
-    if kind in ("list", "tuple"):
-        items = [_from_json(one) for one in content]
-        return items if kind == "list" else tuple(items)
-    if kind == "tensor":
-        data = bytearray(base64.b64decode(content["data"]))
-        dtype, shape = _DTYPES[content["dtype"]], content["shape"]
-        if not data:
-            return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(data, dtype=dtype).reshape(shape).clone()
-    return content
-
-
-def _to_json(value: Any) -> dict[str, Any]:
-    """The other way round. Raises Refused."""
-    match value:
-        case None:
-            return {"none": True}
-        case bool():
-            return {"bool": value}
-        case int():
-            return {"int": value}
-        case float():
-            return {"double": value if math.isfinite(value) else str(value)}
-        case str():
-            return {"string": value}
-        case list():
-            return {"list": [_to_json(one) for one in value]} | ({} if value else _empty())
-        case tuple():
-            return {"tuple": [_to_json(one) for one in value]}
-        case dict():
-            return {"dict": [[_to_json(k), _to_json(v)] for k, v in value.items()]}
-        case torch.Tensor() if value.layout == torch.strided and value.dtype in _NAMES:
-            return {"tensor": _tensor_json(value)}
-    raise Refused("inputs", f"an input of type {type(value).__name__}")
-
-
-def _empty() -> dict[str, Any]:
-    return {"element": "tensor"}
-
-
-def _tensor_json(tensor: torch.Tensor) -> dict[str, Any]:
-    more: dict[str, Any] = {}
-    if tensor.is_quantized:
-        if tensor.qscheme() != torch.per_tensor_affine:
-            raise Refused("inputs", "an input that is quantised per channel")
-        more = {"scale": tensor.q_scale(), "zero_point": tensor.q_zero_point()}
-    plain = (tensor.int_repr() if tensor.is_quantized else tensor.detach()).contiguous()
-    size = plain.numel() * plain.element_size()
-    data = ctypes.string_at(plain.data_ptr(), size) if size else b""
-    return {
-        "dtype": _NAMES[tensor.dtype],
-        "shape": list(tensor.shape),
-        "data": base64.b64encode(data).decode(),
-        **more,
-    }
-
-
-def _copied(value: Any) -> Any:
-    match value:
-        case torch.Tensor():
-            return value.clone()
-        case list():
-            return [_copied(one) for one in value]
-        case tuple():
-            return tuple(_copied(one) for one in value)
-        case dict():
-            return {key: _copied(one) for key, one in value.items()}
-    return value
-
-
-# --- runs ---
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a method; `kind` says where its inputs come from."""
-
-    method: str
-    index: int
-    kind: str
-    args: tuple[Any, ...]
-
-    @property
-    def name(self) -> str:
-        more = "" if self.kind == "own" else f", {self.kind}"
-        return f"{self.method}[{self.index}]{more}"
-
-
-def _own_calls(module: Any, declared: list[dict[str, Any]] | None) -> list[Call]:
-    if declared is not None:
-        return [
-            Call(one["method"], number, "own", tuple(map(_from_json, one["args"])))
-            for number, one in enumerate(declared)
-        ]
-    names = module._c._method_names()
-    getters = [(name.removeprefix(_GETTER), name) for name in names if name.startswith(_GETTER)]
-    if not getters and "get_all_bundled_inputs" in names:
-        getters = [("forward", "get_all_bundled_inputs")]
-    return [
-        Call(method, number, "own", tuple(args))
-        for method, getter in getters
-        for number, args in enumerate(getattr(module, getter)())
-    ]
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    match value:
-        case torch.Tensor():
-            yield value
-        case list() | tuple():
-            for one in value:
-                yield from _tensors(one)
-        case dict():
-            for one in value.values():
-                yield from _tensors(one)
-
-
-def _changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    match value:
-        case torch.Tensor():
-            return change(value)
-        case list():
-            return [_changed(one, change) for one in value]
-        case tuple():
-            return tuple(_changed(one, change) for one in value)
-        case dict():
-            return {key: _changed(one, change) for key, one in value.items()}
-    return value
-
-
-def _along(dim: int, longer: bool, size: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Other sizes of tensors that have `size` there."""
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() <= (dim if dim >= 0 else -dim - 1) or tensor.shape[dim] != size:
-            return tensor
-        step = max(1, size // 4)
-        if longer:
-            return torch.cat([tensor, tensor.narrow(dim, 0, min(step, size))], dim)
-        return tensor.narrow(dim, 0, size - step).contiguous() if size > 1 else tensor
-
-    return change
-
-
-def _random(generator: torch.Generator, wide: bool) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Other values, in the range of those that are there, or of any size."""
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_quantized or not tensor.numel() or tensor.is_complex():
-            return tensor
-        if tensor.dtype == torch.bool:
-            return torch.rand(tensor.shape, generator=generator) < 0.5
-        if tensor.is_floating_point():
-            if wide:
-                made = torch.randn(tensor.shape, generator=generator)
-                return (made * tensor.float().std(correction=0).nan_to_num(1.0)).to(tensor.dtype)
-            made = torch.rand(tensor.shape, generator=generator)
-            least, most = tensor.float().min(), tensor.float().max()
-            return (made * (most - least) + least).to(tensor.dtype)
-        least, most = int(tensor.min()), int(tensor.max())
-        made = torch.randint(least, most + 1, tensor.shape, generator=generator)
-        return made.to(tensor.dtype)
-
-    return change
-
-
-def _further(calls: Sequence[Call]) -> Iterator[Call]:
-    """Calls with other batches, other sizes and other values."""
-    seen = dict[str, int]()
-    for call in calls:
-        seen[call.method] = seen.get(call.method, 0) + 1
-        if seen[call.method] > _VARIED:
-            continue
-        tensors = [one for one in _tensors(list(call.args)) if one.dim() and not one.is_quantized]
-        if not tensors:
-            continue
-
-        def made(
-            kind: str, change: Callable[[torch.Tensor], torch.Tensor], call: Call = call
-        ) -> Call:
-            args = tuple(_changed(one, change) for one in call.args)
-            return Call(call.method, call.index, kind, args)
-
-        first, last = tensors[0].shape[0], tensors[0].shape[-1]
-        yield made("larger batch", _along(0, True, first))
-        if first > 1:
-            yield made("smaller batch", _along(0, False, first))
-        if any(one.dim() > 1 for one in tensors):
-            yield made("longer", _along(-1, True, last))
-            if last > 1:
-                yield made("shorter", _along(-1, False, last))
-        if tensors[0].dim() > 2:
-            rows = tensors[0].shape[-2]
-            yield made("more rows", _along(-2, True, rows))
-            if rows > 1:
-                yield made("fewer rows", _along(-2, False, rows))
-        for number in range(_RANDOM):
-            generator = torch.Generator().manual_seed(1000 * call.index + number)
-            yield made(f"random {number}", _random(generator, number == 0))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a call gave; its arguments afterwards count too. `error` is set where it raised."""
-
-    value: Any = None
-    error: str = ""
-
-
-def _run(module: Any, call: Call) -> Outcome:
-    args = _copied(call.args)
-    torch.manual_seed(7)
-    try:
-        with torch.no_grad():
-            value = module.run_method(call.method, *args)
-    except Exception as error:
-        return Outcome(error=str(error) or type(error).__name__)
-    # a copy: the model may write to it at its next call
-    return Outcome(_copied([value, list(args)]))
-
-
-@dataclass
-class Difference:
-    """The largest difference, and the worst place that is not tolerated."""
-
-    largest: float = 0.0
-    bad: str = ""
-
-    def note(self, path: str, what: str) -> None:
-        self.bad = self.bad or f"{path}: {what}"
-
-
-class _Comparison:
-    """Two values, by the tolerances of their dtypes.
-
-    An element may differ by the absolute tolerance and the relative one of the largest number in
-    its tensor: in sums of positive and negative numbers an error is as large as they are.
-    """
-
-    def __init__(self, tolerances: Mapping[str, Sequence[float]]) -> None:
-        self.tolerances = tolerances
-
-    def compare(self, expected: Any, seen: Any) -> Difference:
-        found = Difference()
-        self._value(expected[0], seen[0], "output", found)
-        self._value(expected[1], seen[1], "arguments afterwards", found)
-        return found
-
-    def _value(self, left: Any, right: Any, path: str, found: Difference) -> None:
-        if type(left) is not type(right):
-            found.note(path, f"{type(left).__name__}, and now {type(right).__name__}")
-        elif isinstance(left, torch.Tensor):
-            self._tensor(left, right, path, found)
-        elif isinstance(left, list | tuple):
-            if len(left) != len(right):
-                found.note(path, f"{len(left)} items, and now {len(right)}")
-            for number, (one, other) in enumerate(zip(left, right, strict=False)):
-                self._value(one, other, f"{path}[{number}]", found)
-        elif isinstance(left, dict):
-            if list(left) != list(right):
-                found.note(path, "other keys")
-            else:
-                for key in left:
-                    self._value(left[key], right[key], f"{path}[{key!r}]", found)
-        elif isinstance(left, float):
-            self._tensor(torch.tensor(left), torch.tensor(right), path, found)
-        elif left != right:
-            found.note(path, f"{left!r}, and now {right!r}")
-
-    def _tensor(
-        self, left: torch.Tensor, right: torch.Tensor, path: str, found: Difference
-    ) -> None:
-        if left.dtype != right.dtype or left.shape != right.shape:
-            shapes = [
-                f"{_NAMES.get(one.dtype, one.dtype)}{list(one.shape)}" for one in (left, right)
-            ]
-            found.note(path, f"{shapes[0]}, and now {shapes[1]}")
-            return
-        name = _NAMES.get(left.dtype, "")
-        relative, absolute = self.tolerances.get(name, (0.0, 0.0))
-        if left.is_quantized:
-            left, right = left.int_repr(), right.int_repr()
-        if left.is_complex():
-            left, right = torch.view_as_real(left), torch.view_as_real(right)
-        one, other = left.double(), right.double()
-        steady = (one == other) | (one.isnan() & other.isnan())
-        if bool(steady.all()):
-            return
-        apart = (one - other).abs()
-        finite = one[one.isfinite()]
-        scale = float(finite.abs().max()) if finite.numel() else 0.0
-        wrong = ~steady & ~(apart <= absolute + relative * scale)
-        measured = apart[~steady & apart.isfinite()]
-        if measured.numel():
-            found.largest = max(found.largest, float(measured.max()))
-        if bool(wrong.any()):
-            where = tuple(int(n) for n in wrong.nonzero()[0])
-            index = f"[{', '.join(map(str, where))}]" if where else ""
-            found.note(f"{path}{index}", f"{float(one[where])!r}, and now {float(other[where])!r}")
-
-
-def _compared(
-    original: bytes, made: bytes, calls: Sequence[Call], comparison: _Comparison
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """What each call gave in both, and the first one that is wrong."""
-    modules = [_load_for_lite_interpreter(io.BytesIO(data)) for data in (original, original, made)]
-    rows, wrong = [], None
-    for call in calls:
-        expected, again, seen = (_run(module, call) for module in modules)
-        row: dict[str, Any] = {"call": call.name, "inputs": _shapes(call.args)}
-        if expected.error:
-            # the model does not take these inputs; what happens then is nobody's business
-            if call.kind == "own":
-                raise Refused("original", expected.error, call=call.name)
-            rows.append(row | {"result": "not taken"})
-            continue
-        if seen.error:
-            bad, largest = f"it fails: {seen.error.strip().splitlines()[-1]}", 0.0
-        elif comparison.compare(expected.value, again.value).bad:
-            rows.append(row | {"result": "differs by itself"})
-            continue
-        else:
-            difference = comparison.compare(expected.value, seen.value)
-            bad, largest = difference.bad, difference.largest
-        if bad and wrong is None:
-            wrong = {"call": call.name, "inputs": row["inputs"], "difference": bad}
-        rows.append(row | {"result": "wrong" if bad else "same", "largest": largest})
-    return rows, wrong
-
-
-def _shapes(args: Sequence[Any]) -> list[str]:
-    def text(value: Any) -> str:
-        match value:
-            case torch.Tensor():
-                return f"{_NAMES.get(value.dtype, value.dtype)}{list(value.shape)}"
-            case list() | tuple():
-                return f"({', '.join(map(text, value))})"
-            case dict():
-                return f"a dictionary of {len(value)}"
-        return repr(value)[:60]
-
-    return [text(value) for value in args]
-
-
-# --- the program ---
-
-
-class _Stage:
-    """Says how far it got."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __call__(self, text: str) -> None:
-        self.file.write_text(text, encoding="utf-8")
-
-
-def _canonical(request: Mapping[str, Any], stage: _Stage) -> dict[str, Any]:
-    folder, original = Path(request["folder"]), Path(request["model"]).read_bytes()
-    stage("loading the model")
-    try:
-        module = torch.jit.load(request["model"])
-    except RuntimeError as error:
-        raise Refused("load", str(error)) from error
-    stage("making its inputs")
-    own = _own_calls(module, request["declared"])
-    if not own:
-        raise Refused("no inputs", "")
-    inputs = [{"method": one.method, "args": [_to_json(arg) for arg in one.args]} for one in own]
-    calls = [*own, *_further(own)]
-    comparison = _Comparison(request["tolerances"])
-    asked = frozenset(request["without"])
-
-    def attempt(without: frozenset[str], fold: bool) -> tuple[Any, ...]:
-        applied = Applied()
-        stage("converting")
-        try:
-            made = _saved(_convert(request["model"], without, fold, applied), request["name"])
-        except RuntimeError as error:
-            raise Refused("convert", str(error)) from error
-        stage("comparing")
-        return made, applied, *_compared(original, made, calls, comparison)
-
-    made, applied, rows, wrong = attempt(asked, True)
-    folded = True
-    if wrong is not None:
-        # without what is not exact: batch norms and factors in the weights of convolutions
-        again = attempt(asked, False)
-        folded = again[3] is not None
-        if not folded:
-            made, applied, rows, wrong = again
-    if wrong is not None:
-        names = sorted({row["name"] for row in applied.rows()} - {"freeze"})
-        guilty = [name for name in names if attempt(asked | {name}, True)[3] is None]
-        raise Refused("differs", wrong["difference"], **wrong, rewrites=guilty)
-    stage("writing")
-    (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")))
-    (folder / "canonical.ptl").write_bytes(made)
-    return {
-        "torch": torch.__version__,
-        "folded": folded,
-        "rewrites": applied.rows(),
-        "comparison": rows,
-    }
-
-
-def _result(request: Mapping[str, Any], stage: _Stage) -> dict[str, Any]:
-    """{"torch", "folded", "rewrites": [...], "comparison": [...]}, or {"error": ...}."""
-    try:
-        return _canonical(request, stage)
-    except Refused as error:
-        return {"error": {"kind": error.kind, "text": str(error), **error.facts}}
-    except MemoryError:
-        return {"error": {"kind": "memory", "text": ""}}
-    except RuntimeError as error:
-        # how torch says that there is no memory left
-        kind = "memory" if "alloc" in str(error) else "bug"
-        return {"error": {"kind": kind, "text": traceback.format_exc()}}
-    except Exception:
-        return {"error": {"kind": "bug", "text": traceback.format_exc()}}
-
-
-def main(arguments: list[str]) -> int:
-    request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    folder = Path(request["folder"])
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    result = _result(request, _Stage(folder / "stage"))
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,218 @@
+"""Exports a module of torch, in a Python with torch: see `process.py`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from pydantic import ValidationError
+
+from orchestrator.canonical.convert import difference
+from orchestrator.canonical.lock import ComparedCall, Rewrite
+from orchestrator.canonical.process import (
+    FILE_LIMIT,
+    Work,
+    read_made,
+    require_memory,
+    run_worker,
+)
+from orchestrator.canonical.python import ExportPython
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.process import CommandRunner, Finished
+from orchestrator.values.config import Declared, Line, Tuple
+
+_OTHERWISE = "or export it by a script of your own: docs/guide/export.md"
+
+
+class ModuleUnmadeError(OrchestratorError):
+    """What `--module` names cannot be imported, or gives no module."""
+
+
+class WeightsUnfitError(OrchestratorError):
+    """A file of weights cannot be read, or is another module's."""
+
+
+class ExampleInputsError(OrchestratorError):
+    """The example inputs are none, or the module does not run on them."""
+
+
+class NotScriptableError(OrchestratorError):
+    """TorchScript cannot compile a module."""
+
+
+class ControlFlowError(OrchestratorError):
+    """A trace would lose control flow."""
+
+
+class ExportDiffersError(OrchestratorError):
+    """An exported model gives other results than its module."""
+
+
+class ExportFailedError(OrchestratorError):
+    """torch cannot export a module."""
+
+
+@dataclass(frozen=True)
+class ModuleRequest:
+    """What to export: `export_request.py` says what the texts mean."""
+
+    module: str
+    name: str
+    weights: Path | None
+    inputs: str | None
+    declared: Sequence[Mapping[str, Any]]
+    compiled: Literal["script", "trace"]
+    canonical: Literal["static", "off"]
+    sizes: Literal["any", "fixed"]
+    pytorch: str
+    paths: Sequence[Path]
+
+
+class ExportResult(Declared):
+    """What a worker says of an export."""
+
+    torch: Line
+    folded: bool
+    rewrites: Tuple[Rewrite]
+    comparison: Tuple[ComparedCall]
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of all."""
+        return max((call.largest or 0.0 for call in self.comparison), default=0.0)
+
+
+def export_module(
+    asked: ModuleRequest,
+    tolerances: Mapping[str, tuple[float, float]],
+    python: ExportPython,
+    env: Mapping[str, str],
+    runner: CommandRunner,
+) -> tuple[bytes, ExportResult]:
+    """The `.ptl` of a module, and what was done and compared.
+
+    Raises the errors of this module and of `process.py`.
+    """
+    place = Place(asked.module)
+    work = Work("exporting this module", "exported this module", place, otherwise=_OTHERWISE)
+    request = {
+        "task": "export",
+        "module": asked.module,
+        "name": asked.name,
+        "weights": None if asked.weights is None else str(asked.weights),
+        "inputs": asked.inputs,
+        "declared": asked.declared,
+        "compiled": asked.compiled,
+        "canonical": asked.canonical,
+        "sizes": asked.sizes,
+        "pytorch": asked.pytorch,
+        "paths": list(map(str, asked.paths)),
+        "tolerances": tolerances,
+    }
+    with tempfile.TemporaryDirectory(prefix="orchestrator-") as temporary:
+        folder = Path(temporary)
+        result, done = run_worker(request, folder, work, python, env, runner)
+        if "error" in result:
+            _refuse(result["error"], asked, work, done)
+        try:
+            told = ExportResult.model_validate(result)
+            return read_made(folder / "model.ptl", FILE_LIMIT), told
+        except (ValidationError, OSError, ValueError) as error:
+            raise ExportFailedError(
+                "torch's answer on this module cannot be read",
+                place=place,
+                seen=str(error).splitlines()[0][:500],
+                details=done.err[-2000:],
+            ) from None
+
+
+def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoReturn:
+    """Raises what the worker told."""
+    facts: Mapping[str, Any] = error if isinstance(error, dict) else {}
+    kind, text = str(facts.get("kind")), str(facts.get("text"))[:10_000]
+    require_memory(facts, work)
+    place = _place(facts) or work.place
+    lines = text.strip().splitlines() or [""]
+    match kind:
+        case "module":
+            raise ModuleUnmadeError(
+                f"{asked.module} gives no module",
+                place=place,
+                expected="package:attribute, a torch.nn.Module or what makes one without arguments",
+                seen=lines[0][:500],
+                hint="packages are looked for in this folder, the workspace's root and --path",
+                details=text if len(lines) > 1 else None,
+            )
+        case "weights":
+            raise WeightsUnfitError(
+                "these weights are not this module's",
+                place=Place(str(asked.weights)),
+                expected="a state_dict() written by torch.save, with all names of the module",
+                seen=lines[0][:500],
+                details=text if len(lines) > 1 else None,
+            )
+        case "example inputs":
+            raise ExampleInputsError(
+                "the example inputs cannot be used",
+                place=place,
+                expected="a list of calls, each a tuple of arguments; or such a list by method",
+                seen=lines[0][:500],
+            )
+        case "original":
+            raise ExampleInputsError(
+                "this module does not run on its example inputs",
+                place=place,
+                seen=f"{str(facts.get('call', ''))[:200]}: {lines[-1][:500]}",
+                hint="check their shapes and dtypes",
+                details=text if len(lines) > 1 else None,
+            )
+        case "script":
+            raise NotScriptableError(
+                "TorchScript cannot compile this module",
+                place=place,
+                expected="what torch.jit.script compiles: it keeps control flow",
+                seen=_seen(lines[0], facts),
+                hint="write that line otherwise, or pass --trace where no way in the module depends"
+                " on a value; a trace that would lose one is refused",
+                details=done.err[-2000:] or None,
+            )
+        case "control flow":
+            raise ControlFlowError(
+                "a trace of this module would lose control flow: this line depends on a value",
+                place=place,
+                seen=lines[0][:500],
+                hint="leave --trace away, so that the module is scripted; or compute that without"
+                " a Python number",
+            )
+        case "differs":
+            raise ExportDiffersError(
+                "the exported model gives other results than the module, so nothing was written",
+                place=place,
+                seen=difference(facts),
+                hint="a trace keeps sizes that Python computed: script it (leave --trace away), or"
+                " pass --fixed-sizes where the model is for its inputs' sizes alone"
+                if asked.compiled == "trace"
+                else "try `--canonical off`; if it is right then, report it with the module",
+            )
+    raise ExportFailedError(
+        "torch cannot export this module",
+        place=place,
+        seen=lines[-1][:500],
+        hint=_OTHERWISE.removeprefix("or "),
+        details=f"{text}\n{done.err[-2000:]}".strip(),
+    )
+
+
+def _seen(reason: str, facts: Mapping[str, Any]) -> str:
+    code = str(facts.get("code", ""))[:200]
+    return f"{reason[:500]}: {code}" if code else reason[:500]
+
+
+def _place(facts: Mapping[str, Any]) -> Place | None:
+    file, line = facts.get("file"), facts.get("line")
+    if not isinstance(file, str) or not isinstance(line, int):
+        return None
+    return Place(file[:500], line, 1)

@@ -1,0 +1,269 @@
+"""Calls of a model: those that it comes with, further ones made of them, and how two models that
+are called alike compare."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.jit.mobile import _load_for_lite_interpreter
+
+from orchestrator.export.refusal import Refused
+from orchestrator.export.values import DTYPE_NAMES, changed, copied, from_json, shapes, tensors_of
+
+_GETTER = "get_all_bundled_inputs_for_"
+# Calls of a method that further inputs are made of, and how many random ones of each.
+_VARIED = 4
+_RANDOM = 3
+# What calls a method of a model.
+Invoke = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a method; `kind` says where its inputs come from."""
+
+    method: str
+    index: int
+    kind: str
+    args: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        more = "" if self.kind == "own" else f", {self.kind}"
+        return f"{self.method}[{self.index}]{more}"
+
+
+def own_calls(module: Any, declared: list[dict[str, Any]] | None) -> list[Call]:
+    """The declared calls, or those that are bundled in a TorchScript module."""
+    if declared is not None:
+        return [
+            Call(one["method"], number, "own", tuple(map(from_json, one["args"])))
+            for number, one in enumerate(declared)
+        ]
+    names = module._c._method_names()
+    getters = [(name.removeprefix(_GETTER), name) for name in names if name.startswith(_GETTER)]
+    if not getters and "get_all_bundled_inputs" in names:
+        getters = [("forward", "get_all_bundled_inputs")]
+    return [
+        Call(method, number, "own", tuple(args))
+        for method, getter in getters
+        for number, args in enumerate(getattr(module, getter)())
+    ]
+
+
+def _along(dim: int, longer: bool, size: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Other sizes of tensors that have `size` there."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() <= (dim if dim >= 0 else -dim - 1) or tensor.shape[dim] != size:
+            return tensor
+        step = max(1, size // 4)
+        if longer:
+            return torch.cat([tensor, tensor.narrow(dim, 0, min(step, size))], dim)
+        return tensor.narrow(dim, 0, size - step).contiguous() if size > 1 else tensor
+
+    return change
+
+
+def _random(generator: torch.Generator, wide: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Other values, in the range of those that are there, or of any size."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_quantized or not tensor.numel() or tensor.is_complex():
+            return tensor
+        if tensor.dtype == torch.bool:
+            return torch.rand(tensor.shape, generator=generator) < 0.5
+        if tensor.is_floating_point():
+            if wide:
+                made = torch.randn(tensor.shape, generator=generator)
+                return (made * tensor.float().std(correction=0).nan_to_num(1.0)).to(tensor.dtype)
+            made = torch.rand(tensor.shape, generator=generator)
+            least, most = tensor.float().min(), tensor.float().max()
+            return (made * (most - least) + least).to(tensor.dtype)
+        least, most = int(tensor.min()), int(tensor.max())
+        made = torch.randint(least, most + 1, tensor.shape, generator=generator)
+        return made.to(tensor.dtype)
+
+    return change
+
+
+def further(calls: Sequence[Call], sizes: bool = True) -> Iterator[Call]:
+    """Calls with other batches, other sizes and other values; not `sizes`: with other values."""
+    seen = dict[str, int]()
+    for call in calls:
+        seen[call.method] = seen.get(call.method, 0) + 1
+        if seen[call.method] > _VARIED:
+            continue
+        tensors = [one for one in tensors_of(list(call.args)) if one.dim() and not one.is_quantized]
+        if not tensors:
+            continue
+
+        def made(
+            kind: str, change: Callable[[torch.Tensor], torch.Tensor], call: Call = call
+        ) -> Call:
+            args = tuple(changed(one, change) for one in call.args)
+            return Call(call.method, call.index, kind, args)
+
+        if sizes:
+            yield from _resized(tensors, made)
+        for number in range(_RANDOM):
+            generator = torch.Generator().manual_seed(1000 * call.index + number)
+            yield made(f"random {number}", _random(generator, number == 0))
+
+
+def _resized(tensors: Sequence[torch.Tensor], made: Callable[..., Call]) -> Iterator[Call]:
+    first, last = tensors[0].shape[0], tensors[0].shape[-1]
+    yield made("larger batch", _along(0, True, first))
+    if first > 1:
+        yield made("smaller batch", _along(0, False, first))
+    if any(one.dim() > 1 for one in tensors):
+        yield made("longer", _along(-1, True, last))
+        if last > 1:
+            yield made("shorter", _along(-1, False, last))
+    if tensors[0].dim() > 2:
+        rows = tensors[0].shape[-2]
+        yield made("more rows", _along(-2, True, rows))
+        if rows > 1:
+            yield made("fewer rows", _along(-2, False, rows))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave; its arguments afterwards count too. `error` is set where it raised."""
+
+    value: Any = None
+    error: str = ""
+
+
+def run(invoke: Invoke, call: Call) -> Outcome:
+    """What a call gives; each begins with the same random numbers."""
+    args = copied(call.args)
+    torch.manual_seed(7)
+    try:
+        with torch.no_grad():
+            value = invoke(call.method, *args)
+    except Exception as error:
+        return Outcome(error=str(error) or type(error).__name__)
+    # a copy: the model may write to it at its next call
+    return Outcome(copied([value, list(args)]))
+
+
+@dataclass
+class Difference:
+    """The largest difference, and the worst place that is not tolerated."""
+
+    largest: float = 0.0
+    bad: str = ""
+
+    def note(self, path: str, what: str) -> None:
+        self.bad = self.bad or f"{path}: {what}"
+
+
+class Comparison:
+    """Two values, by the tolerances of their dtypes.
+
+    An element may differ by the absolute tolerance and the relative one of the largest number in
+    its tensor: in sums of positive and negative numbers an error is as large as they are.
+    """
+
+    def __init__(self, tolerances: Mapping[str, Sequence[float]]) -> None:
+        self.tolerances = tolerances
+
+    def compare(self, expected: Any, seen: Any) -> Difference:
+        found = Difference()
+        self._value(expected[0], seen[0], "output", found)
+        self._value(expected[1], seen[1], "arguments afterwards", found)
+        return found
+
+    def _value(self, left: Any, right: Any, path: str, found: Difference) -> None:
+        if type(left) is not type(right):
+            found.note(path, f"{type(left).__name__}, and now {type(right).__name__}")
+        elif isinstance(left, torch.Tensor):
+            self._tensor(left, right, path, found)
+        elif isinstance(left, list | tuple):
+            if len(left) != len(right):
+                found.note(path, f"{len(left)} items, and now {len(right)}")
+            for number, (one, other) in enumerate(zip(left, right, strict=False)):
+                self._value(one, other, f"{path}[{number}]", found)
+        elif isinstance(left, dict):
+            if list(left) != list(right):
+                found.note(path, "other keys")
+            else:
+                for key in left:
+                    self._value(left[key], right[key], f"{path}[{key!r}]", found)
+        elif isinstance(left, float):
+            self._tensor(torch.tensor(left), torch.tensor(right), path, found)
+        elif left != right:
+            found.note(path, f"{left!r}, and now {right!r}")
+
+    def _tensor(
+        self, left: torch.Tensor, right: torch.Tensor, path: str, found: Difference
+    ) -> None:
+        if left.dtype != right.dtype or left.shape != right.shape:
+            told = [
+                f"{DTYPE_NAMES.get(one.dtype, one.dtype)}{list(one.shape)}" for one in (left, right)
+            ]
+            found.note(path, f"{told[0]}, and now {told[1]}")
+            return
+        name = DTYPE_NAMES.get(left.dtype, "")
+        relative, absolute = self.tolerances.get(name, (0.0, 0.0))
+        if left.is_quantized:
+            left, right = left.int_repr(), right.int_repr()
+        if left.is_complex():
+            left, right = torch.view_as_real(left), torch.view_as_real(right)
+        one, other = left.double(), right.double()
+        steady = (one == other) | (one.isnan() & other.isnan())
+        if bool(steady.all()):
+            return
+        apart = (one - other).abs()
+        finite = one[one.isfinite()]
+        scale = float(finite.abs().max()) if finite.numel() else 0.0
+        wrong = ~steady & ~(apart <= absolute + relative * scale)
+        measured = apart[~steady & apart.isfinite()]
+        if measured.numel():
+            found.largest = max(found.largest, float(measured.max()))
+        if bool(wrong.any()):
+            where = tuple(int(n) for n in wrong.nonzero()[0])
+            index = f"[{', '.join(map(str, where))}]" if where else ""
+            found.note(f"{path}{index}", f"{float(one[where])!r}, and now {float(other[where])!r}")
+
+
+def lite(data: bytes) -> Invoke:
+    """Calls methods of a `.ptl` file in torch's own lite interpreter."""
+    invoke: Invoke = _load_for_lite_interpreter(io.BytesIO(data)).run_method
+    return invoke
+
+
+def compared(
+    models: tuple[Invoke, Invoke, Invoke], calls: Sequence[Call], comparison: Comparison
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """What each call gave in all, and the first one that is wrong.
+
+    models  what is right, the same once more with a state of its own, and what was made of it
+    """
+    rows, wrong = [], None
+    for call in calls:
+        expected, again, seen = (run(model, call) for model in models)
+        row: dict[str, Any] = {"call": call.name, "inputs": shapes(call.args)}
+        if expected.error:
+            # the model does not take these inputs; what happens then is nobody's business
+            if call.kind == "own":
+                raise Refused("original", expected.error, call=call.name)
+            rows.append(row | {"result": "not taken"})
+            continue
+        if seen.error:
+            bad, largest = f"it fails: {seen.error.strip().splitlines()[-1]}", 0.0
+        elif comparison.compare(expected.value, again.value).bad:
+            rows.append(row | {"result": "differs by itself"})
+            continue
+        else:
+            difference = comparison.compare(expected.value, seen.value)
+            bad, largest = difference.bad, difference.largest
+        if bad and wrong is None:
+            wrong = {"call": call.name, "inputs": row["inputs"], "difference": bad}
+        rows.append(row | {"result": "wrong" if bad else "same", "largest": largest})
+    return rows, wrong

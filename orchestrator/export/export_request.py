@@ -1,0 +1,115 @@
+"""`orchestrate export model`, in torch's Python: makes a module of its name, and exports it.
+
+The request, besides `folder`, to which `model.ptl` goes:
+
+module      `package:attribute`: a module of torch, or what makes one when it is called
+weights     a file of torch.save with the module's state, or null
+inputs      `package:attribute`: calls, or what gives them when it is called; null for `declared`
+declared    calls as the model runner's `--inputs`
+name, compiled, canonical, sizes   as `saving.Export` has them
+pytorch     the version of the runtime that the model is for
+paths       folders to import from
+tolerances  dtype -> [relative, absolute]
+
+The result is {"torch", "folded", "rewrites": [...], "comparison": [...]}.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from orchestrator.export.refusal import Refused
+from orchestrator.export.saving import Export, export, prepare
+from orchestrator.export.values import from_json
+
+
+def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[str, Any]:
+    """Raises Refused."""
+    sys.path[:0] = request["paths"]
+    prepare()
+    stage("making the module")
+    module = _module(request["module"])
+    if request["weights"] is not None:
+        _load(module, request["weights"])
+    stage("making its inputs")
+    model = Export(
+        module,
+        _inputs(request),
+        compiled=request["compiled"],
+        canonical=request["canonical"],
+        sizes=request["sizes"],
+    )
+    made = export(
+        request["name"],
+        model,
+        pytorch=request["pytorch"],
+        tolerances=request["tolerances"],
+        stage=stage,
+    )
+    stage("writing")
+    Path(request["folder"], "model.ptl").write_bytes(made.data)
+    return {
+        "torch": torch.__version__,
+        "folded": made.folded,
+        "rewrites": made.rewrites,
+        "comparison": made.comparison,
+    }
+
+
+def _found(name: str, kind: str) -> Any:
+    """What `package:attribute` names. Raises Refused of this kind."""
+    package, _, attribute = name.partition(":")
+    try:
+        found: Any = importlib.import_module(package)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:
+        raise _refused(kind, error) from error
+    return found
+
+
+def _made(found: Any, kind: str) -> Any:
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise _refused(kind, error) from error
+
+
+def _refused(kind: str, error: BaseException) -> Refused:
+    """With the line of the user's own code, which is the last that is not torch's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if one.filename != __file__ and not one.filename.startswith("<")]
+    place = {"file": own[-1].filename, "line": own[-1].lineno} if own else {}
+    return Refused(kind, f"{type(error).__name__}: {error}", **place)
+
+
+def _module(name: str) -> torch.nn.Module:
+    found = _found(name, "module")
+    module = found if isinstance(found, torch.nn.Module) else _made(found, "module")
+    if not isinstance(module, torch.nn.Module):
+        raise Refused("module", f"{name} gives a {type(module).__name__}, no torch.nn.Module")
+    return module
+
+
+def _load(module: torch.nn.Module, file: str) -> None:
+    try:
+        module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+    except Exception as error:
+        raise Refused("weights", str(error)) from error
+
+
+def _inputs(request: Mapping[str, Any]) -> Any:
+    if request["inputs"] is not None:
+        found = _found(request["inputs"], "example inputs")
+        return _made(found, "example inputs") if callable(found) else found
+    calls: dict[str, list[tuple[Any, ...]]] = {}
+    for one in request["declared"]:
+        calls.setdefault(one["method"], []).append(tuple(map(from_json, one["args"])))
+    return calls

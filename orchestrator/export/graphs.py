@@ -1,0 +1,24 @@
+"""Graphs of TorchScript, as torch._C has them: what is asked of them everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Value = Any  # torch._C.Value
+Node = Any  # torch._C.Node
+Graph = Any  # torch._C.Graph
+
+
+def nodes(block: Any) -> Iterator[Node]:
+    """All nodes of a graph or block; those inside of a node come before it."""
+    for node in list(block.nodes()):
+        for inner in node.blocks():
+            yield from nodes(inner)
+        yield node
+
+
+def operator_of(node: Node) -> str:
+    """`aten::add.Tensor`; of a node without a schema, its kind."""
+    schema: str = node.schema()
+    return str(node.kind()) if schema == "(no schema)" else schema.partition("(")[0]

@@ -1,0 +1,149 @@
+"""What the orchestrator starts in torch's Python: makes a model canonical, or exports a module.
+
+Called as `python -P worker.py <request.json>`. `task` in the request says what to do; `folder` is
+where to write what comes out, `result.json` too: {"error": {"kind", "text", ...}} or what the task
+says. `stage` in the folder says how far it got, for whoever finds it dead.
+
+`canonical`, which makes `canonical.ptl` and `inputs.json`:
+
+model      the `.ptl`; it has its TorchScript (`code/`)
+name       the new file's top folder
+declared   the calls to run it with, as the model runner's `--inputs` (native/driver/values.h); null
+           for the inputs that are bundled in the file
+pytorch    the version of the runtime that the model is for: operators that it lacks are lowered
+without    names of rewrites that are not to be applied
+tolerances dtype -> [relative, absolute]
+
+What the result says of a call's inputs is enough to make them again. The other task is
+`export_request.py`'s.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def _find_package() -> None:
+    """The package `orchestrator` that this file lies in: started as a file, Python does not know
+    it, and what else lies beside it is not for this Python."""
+    place = Path(__file__).resolve().parents[1]
+    spec = importlib.util.spec_from_file_location(
+        "orchestrator", place / "__init__.py", submodule_search_locations=[str(place)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["orchestrator"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["orchestrator"])
+
+
+class Stage:
+    """Says how far it got."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __call__(self, text: str) -> None:
+        self.file.write_text(text, encoding="utf-8")
+
+
+def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+    """{"torch", "folded", "rewrites": [...], "comparison": [...]}."""
+    import torch
+
+    from orchestrator.export.archive import reproducible
+    from orchestrator.export.calls import Comparison, compared, further, lite, own_calls
+    from orchestrator.export.refusal import Refused
+    from orchestrator.export.static import Applied, Attempt, convert, settled
+    from orchestrator.export.values import to_json
+
+    folder, original = Path(request["folder"]), Path(request["model"]).read_bytes()
+    stage("loading the model")
+    try:
+        module = torch.jit.load(request["model"])
+    except RuntimeError as error:
+        raise Refused("load", str(error)) from error
+    stage("making its inputs")
+    own = own_calls(module, request["declared"])
+    if not own:
+        raise Refused("no inputs", "")
+    inputs = [{"method": one.method, "args": [to_json(arg) for arg in one.args]} for one in own]
+    calls = [*own, *further(own)]
+    comparison = Comparison(request["tolerances"])
+
+    def attempt(without: frozenset[str], fold: bool) -> Attempt:
+        applied = Applied()
+        stage("converting")
+        try:
+            loaded = torch.jit.load(request["model"])
+            made = convert(loaded, request["pytorch"], without, fold, applied)
+            data = reproducible(made._save_to_buffer_for_lite_interpreter(), request["name"])
+        except RuntimeError as error:
+            raise Refused("convert", str(error)) from error
+        stage("comparing")
+        models = (lite(original), lite(original), lite(data))
+        return Attempt(data, applied, *compared(models, calls, comparison))
+
+    best, folded = settled(attempt, frozenset(request["without"]))
+    stage("writing")
+    (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")))
+    (folder / "canonical.ptl").write_bytes(best.made)
+    return {
+        "torch": torch.__version__,
+        "folded": folded,
+        "rewrites": best.applied.rows(),
+        "comparison": best.rows,
+    }
+
+
+def _export(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+    from orchestrator.export.export_request import exported
+
+    return exported(request, stage)
+
+
+_TASKS: Mapping[str, Callable[[Mapping[str, Any], Stage], dict[str, Any]]] = {
+    "canonical": _canonical,
+    "export": _export,
+}
+
+
+def result(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a task gives, or {"error": ...}."""
+    from orchestrator.export.refusal import Refused
+
+    stage = Stage(Path(request["folder"], "stage"))
+    try:
+        return _TASKS[request["task"]](request, stage)
+    except Refused as error:
+        return {"error": {"kind": error.kind, "text": str(error), **error.facts}}
+    except MemoryError:
+        return {"error": {"kind": "memory", "text": ""}}
+    except RuntimeError as error:
+        # how torch says that there is no memory left
+        kind = "memory" if "alloc" in str(error) else "bug"
+        return {"error": {"kind": kind, "text": traceback.format_exc()}}
+    except Exception:
+        return {"error": {"kind": "bug", "text": traceback.format_exc()}}
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the request says."""
+    _find_package()
+    import torch
+
+    request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    told = result(request)
+    Path(request["folder"], "result.json").write_text(json.dumps(told), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""Where an exported model goes, and what is refused before torch is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from canonical_toy import workspace
+
+from orchestrator.build import export_model as story
+from orchestrator.build.export_model import (
+    ExportedTwiceError,
+    ModelExport,
+    ModelNameError,
+    ModuleNameError,
+    app_of,
+    export_model,
+)
+from orchestrator.build.session import Session
+from orchestrator.canonical.exporting import ExportResult, ModuleRequest
+from orchestrator.canonical.python import ExportPython
+from orchestrator.context import Context
+from orchestrator.errors import OrchestratorError
+from orchestrator.values.labels import LabelSyntaxError
+from tests import ptl
+
+CALL = ptl.function(f"{ptl.MODULE}.get_all_bundled_inputs_for_forward")
+
+
+def session(root: Path) -> Session:
+    env = {"HOME": str(root)}
+    context = Context(root, root / "cache", root / ".orchestrator", root / "dist", env)
+    return Session(context, lambda text: None)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModuleRequest]:
+    """The requests; each gives a model without operators."""
+    seen: list[ModuleRequest] = []
+
+    def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, ExportResult]:
+        seen.append(request)
+        record = ptl.bytecode(ptl.function(signature=ptl.schema()), CALL)
+        result = ExportResult(torch="2.13.0", folded=False, rewrites=(), comparison=())
+        return ptl.model(record), result
+
+    python = ExportPython("/python", "2.13.0")
+    monkeypatch.setattr(story, "export_module", exported)
+    monkeypatch.setattr(story, "find_python", lambda *_: python)
+    return seen
+
+
+def test_a_new_app(tmp_path: Path, asked: list[ModuleRequest]) -> None:
+    workspace(tmp_path)
+    made = export_model(session(tmp_path), "vad", ModelExport("nets:Vad.Net"), tmp_path / "here")
+    assert (made.app, made.file, made.created) == ("vad", "apps/vad/models/net.ptl", True)
+    assert (tmp_path / made.file).is_file()
+    assert "file: models/net.ptl" in (tmp_path / "apps/vad/app.yaml").read_text()
+    request = asked[0]
+    assert (request.name, request.pytorch, request.compiled) == ("net", "1.13.1", "script")
+    assert request.paths == [tmp_path / "here", tmp_path]
+
+
+@pytest.mark.parametrize(
+    ("module", "changes"),
+    [
+        ("nets", {}),
+        ("nets:", {}),
+        ("../nets:Net", {}),
+        ("nets:Net()", {}),
+        ("nets:Net", {"inputs": "os;system:x"}),
+    ],
+)
+def test_a_name_that_python_cannot_import(
+    tmp_path: Path, asked: list[ModuleRequest], module: str, changes: Any
+) -> None:
+    workspace(tmp_path)
+    with pytest.raises(ModuleNameError):
+        export_model(session(tmp_path), "vad", ModelExport(module, "net", **changes), tmp_path)
+    assert asked == []
+
+
+def test_a_name_that_no_model_has(tmp_path: Path, asked: list[ModuleRequest]) -> None:
+    workspace(tmp_path)
+    with pytest.raises(ModelNameError):
+        export_model(session(tmp_path), "vad", ModelExport("nets:Net", "../net"), tmp_path)
+    assert asked == []
+
+
+def test_a_model_that_is_made_canonical_by_another_command(
+    tmp_path: Path, asked: list[ModuleRequest]
+) -> None:
+    workspace(tmp_path)
+    with pytest.raises(ExportedTwiceError) as caught:
+        export_model(session(tmp_path), "camera", ModelExport("nets:Net"), tmp_path)
+    assert caught.value.render() == (
+        "apps/camera/app.yaml: error: app.yaml says `canonical: static` for net, but what is"
+        " exported is canonical already, without TorchScript\n"
+        "  do:       declare `canonical: off` for net"
+    )
+    assert asked == []
+
+
+def test_nothing_is_written_where_it_is_refused(
+    tmp_path: Path, asked: list[ModuleRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OrchestratorError("no")
+
+    workspace(tmp_path)
+    monkeypatch.setattr(story, "export_module", refuse)
+    with pytest.raises(OrchestratorError):
+        export_model(session(tmp_path), "vad", ModelExport("nets:Net"), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "apps").iterdir()) == ["camera"]
+
+
+@pytest.mark.parametrize("text", ["apps/vad", "//apps/vad", "apps/vad/"])
+def test_how_an_app_is_named(text: str) -> None:
+    assert app_of(text) == "vad"
+
+
+@pytest.mark.parametrize("text", ["vad", "//apps/vad:linux-x86_64", "//...", "apps/../vad"])
+def test_what_names_no_app(text: str) -> None:
+    with pytest.raises(LabelSyntaxError):
+        app_of(text)
