@@ -114,7 +114,8 @@ def _looked_at(
         shown = canonical_path(app, model).relative_to(session.context.root).as_posix()
         info = read_model(file, session.runtime.dialect.models, name=shown)
     others = session.other_offers(version.version)
-    require_loadable(info, session.kernels, version, others, app.place.file)
+    own = session.own_classes
+    require_loadable(info, session.kernels, version, others, app.place.file, own)
     # calls that the runtime cannot make, and that were not there before
     there = {misfit.operator for misfit in misfits(before, session.arguments)}
     new = {str(operator) for operator in info.root_operators} - there

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import get_args
 
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
@@ -47,6 +48,7 @@ from orchestrator.models.checks import (
     require_inputs,
     require_no_named_tuples,
 )
+from orchestrator.models.coverage import unrun_methods
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.models.listing import Listing, read_listings
 from orchestrator.models.offers import Offer
@@ -66,8 +68,8 @@ from orchestrator.values.config import CpuLevel, KernelPart, ModelConfig, Toolch
 from orchestrator.values.methods import Call
 from orchestrator.values.names import did_you_mean
 from orchestrator.values.operators import Arguments, OperatorName
-from orchestrator.values.own_sources import OwnSources
-from orchestrator.values.trace import TraceIdentity
+from orchestrator.values.own_sources import OwnClass, OwnSources
+from orchestrator.values.trace import Trace, TraceIdentity
 
 _VARIABLE = re.compile(r"\$(\w+)")
 
@@ -426,9 +428,14 @@ class RuntimeSession(Session):
         return None
 
     @property
-    def own_classes(self) -> frozenset[str]:
-        """The classes that they register."""
-        return frozenset()
+    def own_classes(self) -> Mapping[str, OwnClass]:
+        """The classes that they register, by name."""
+        return {}
+
+    def unrun_units(self, app: App, traces: Iterable[Trace]) -> Mapping[str, frozenset[str]]:
+        """Model -> own units with a class of which the model calls a method that its inputs never
+        ran, as far as the names of methods tell."""
+        return {}
 
     @property
     def folders(self) -> Mapping[str, str]:
@@ -468,8 +475,21 @@ class AppSession(RuntimeSession):
         return found
 
     @property
-    def own_classes(self) -> frozenset[str]:
+    def own_classes(self) -> Mapping[str, OwnClass]:
         return self._layer.classes
+
+    def unrun_units(self, app: App, traces: Iterable[Trace]) -> Mapping[str, frozenset[str]]:
+        if not self.own_classes:
+            return {}
+        traced = {trace.model: trace for trace in traces}
+        return {
+            one.name: units_of(
+                unrun_methods(self.model(app, one).functions, traced[one.name].coverage),
+                self.own_classes.values(),
+            )
+            for one in app.config.models
+            if one.name in traced
+        }
 
 
 def require_loadable(
@@ -478,7 +498,7 @@ def require_loadable(
     version: VersionData,
     others: Iterable[Offer],
     declared: str,
-    own_classes: frozenset[str] = frozenset(),
+    own_classes: Mapping[str, OwnClass] = MappingProxyType({}),
 ) -> None:
     """Raises what orchestrator.models raises of a model that the runtime does not load.
 
@@ -490,8 +510,17 @@ def require_loadable(
     check_operators(info, known, version.version, others, declared)
     check_lapack(info, version.lapack, version.version)
     check_own_classes(info, own_classes, declared)
-    check_classes(info, version.custom_classes, version.version)
+    check_classes(info, {*version.custom_classes, *own_classes}, version.version)
     check_packings(info, version.packings, version.version)
+
+
+def units_of(methods: Collection[str], classes: Iterable[OwnClass]) -> frozenset[str]:
+    """The own units that register a class which may have one of these methods."""
+    return frozenset(
+        one.place.file
+        for one in classes
+        if one.place is not None and any(map(one.may_have, methods))
+    )
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:

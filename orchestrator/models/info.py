@@ -67,6 +67,7 @@ class ModelInfo:
     `__torch__.torch.classes.quantized.LinearPackedParamsBase`. All tuples are sorted, but
     `functions` and `own_methods`, which are in file order.
 
+    held_classes  custom classes of which the file holds objects
     packings      (custom class, version) of the formats in which weights are packed, as far as the
                   objects say it
     own_methods   what an app can call, without the methods that bundling of inputs added
@@ -81,6 +82,7 @@ class ModelInfo:
     functions: tuple[Function, ...]
     bundled_inputs: tuple[BundledInputs, ...]
     custom_classes: tuple[str, ...]
+    held_classes: tuple[str, ...]
     packings: tuple[tuple[str, str], ...]
     own_methods: tuple[Method, ...]
     bundled_call: MethodCall | None
@@ -166,6 +168,7 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         functions=functions,
         bundled_inputs=bundled,
         custom_classes=_custom_classes(functions, (*code.classes, *data.classes)),
+        held_classes=_held_classes((*code.classes, *data.classes)),
         packings=_packings(code.versions | data.versions),
         own_methods=methods_of(functions, _class_of(data.value)),
         bundled_call=_first_call(bundled, functions, data.value),
@@ -247,6 +250,10 @@ def _custom_classes(functions: Iterable[Function], named: Iterable[str]) -> tupl
     types = chain.from_iterable(_types(function) for function in functions)
     found = _found(_CUSTOM_CLASS, chain(named, types))
     return tuple(sorted(set(chain.from_iterable(found.values()))))
+
+
+def _held_classes(named: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name for name in named if _CUSTOM_CLASS.fullmatch(name)}))
 
 
 def _packings(versions: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
