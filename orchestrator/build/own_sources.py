@@ -350,7 +350,10 @@ def _place_of_class(sources: OwnSources, unit: str, name: str) -> Place:
 
 
 def _place_in(sources: OwnSources, unit: str, pattern: str) -> Place:
-    text = sources.texts[unit.removeprefix(f"apps/{sources.app}/")]
+    path = unit.removeprefix(f"apps/{sources.app}/")
+    if path in sources.generated:
+        return Place(f"apps/{sources.app}/{sources.generated[path]}")
+    text = sources.texts[path]
     found = re.search(pattern, text)
     if found is None:
         return Place(unit)

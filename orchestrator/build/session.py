@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import get_args
 
+from orchestrator.build.elementwise import all_sources
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
 from orchestrator.build.offers import offers
 from orchestrator.build.own_sources import OwnLayer, own_layer
@@ -33,7 +34,6 @@ from orchestrator.libraries.features import asked_by_operators, load_entries
 from orchestrator.libraries.index import LibraryIndex
 from orchestrator.libraries.levels import levels_of, require_levels
 from orchestrator.load.declared import App, Workspace
-from orchestrator.load.sources import read_sources
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
     Misfit,
@@ -469,8 +469,8 @@ class AppSession(RuntimeSession):
 
     @cached_property
     def sources(self) -> OwnSources:
-        """Raises SourceUnfitError, MissingSourceError."""
-        found = read_sources(self.workspace.apps[self.app])
+        """Raises what `all_sources` raises."""
+        found = all_sources(self.workspace.apps[self.app])
         assert found is not None
         return found
 

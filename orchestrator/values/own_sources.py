@@ -38,10 +38,11 @@ class OwnClass:
 class OwnSources:
     """See the module docstring; paths are relative to the app's folder.
 
-    texts    path -> text, of the C++ files and of all headers that they may read
-    files    the C++ files among them, sorted
-    include  folders of headers
-    flags    as `app.yaml` has them
+    texts      path -> text, of the C++ files and of all headers that they may read
+    files      the C++ files among them, sorted
+    include    folders of headers
+    flags      as `app.yaml` has them
+    generated  of C++ files that are generated: path -> the file of the app that it is made of
     """
 
     app: str
@@ -49,6 +50,7 @@ class OwnSources:
     files: tuple[str, ...]
     include: tuple[str, ...]
     flags: tuple[str, ...]
+    generated: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
