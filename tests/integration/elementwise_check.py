@@ -17,8 +17,9 @@ from export_support.extension import load
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATS = (torch.float32, torch.float64)
-# Of results of magnitude 1 and more.
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-12}
+# PyTorch's own series ends earlier
+LOOSER = {("trigamma", torch.float64): 2e-9}
 
 
 def integers(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -62,7 +63,7 @@ def layouts(make: Callable[..., torch.Tensor], dtype: torch.dtype) -> Iterator[t
 
 def compare(got: torch.Tensor, expected: torch.Tensor, what: str) -> None:
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape), (what, got.dtype, got.shape)
-    tolerance = TOLERANCE.get(got.dtype, 0)
+    tolerance = LOOSER.get((what.split()[0], got.dtype), TOLERANCE.get(got.dtype, 0))
     torch.testing.assert_close(
         got,
         expected,
