@@ -1,6 +1,7 @@
-"""Exports `inker`'s models of pen strokes, which use an operator and a class of the app's own.
+"""Exports `inker`'s models of pen strokes, which use operators and a class of the app's own.
 
-TorchScript must know both: the app's C++ is compiled for this machine's torch first.
+TorchScript must know them: the app's C++ is compiled for this machine's torch first. Of what is
+generated, the elementwise operator, the schema is defined here, with the same arithmetic in Python.
 
 Run `python apps/inker/export.py [--out DIR]` with the optional dependency group `export`.
 """
@@ -19,8 +20,17 @@ from torch import nn
 
 APP = Path(__file__).resolve().parent
 SHAPES = 6
+# As long as it lives, its operators are there.
+EASED = torch.library.Library("ink", "FRAGMENT")
 # as in app.yaml
 load(APP, ["src/*.cpp"], ["include"], ["-DINK_LEAST_POINTS=3"])
+
+
+def ease(
+    pressure: torch.Tensor, sharpness: torch.Tensor | float
+) -> torch.Tensor:
+    """What `kernels/ease.elementwise` computes."""
+    return pressure / (pressure + sharpness * (1 - pressure))
 
 
 class Strokes(nn.Module):
@@ -47,6 +57,7 @@ class Outline(nn.Module):
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         line = torch.ops.ink.smooth(points, 0.5)
+        line = torch.cat([line[:, :2], torch.ops.ink.ease(line[:, 2:], 2)], 1)
         core = torch.classes.ink.Brush(self.brush.width / 4, torch.ones(2))
         widths = [core.widths(line), self.brush.scaled(0.5).widths(line)]
         return torch.cat([line[:, :2], torch.stack(widths, 1)], 1)
@@ -54,6 +65,10 @@ class Outline(nn.Module):
 
 def export() -> dict[str, Export]:
     """`strokes` and `outline`: one method each, `forward`."""
+    EASED.define("ease(Tensor x0, Tensor x1) -> Tensor")
+    EASED.define("ease.Scalar(Tensor x0, Scalar x1) -> Tensor")
+    EASED.impl("ease", ease, "CPU")
+    EASED.impl("ease.Scalar", ease, "CPU")
     models = {"strokes": Strokes().eval(), "outline": Outline().eval()}
     inputs = [(torch.rand(count, 3),) for count in (12, 2)]
     return {

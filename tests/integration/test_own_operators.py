@@ -73,7 +73,7 @@ def crafted(
     )
 
 
-DAMAGED = "run LTA_RUN_FAILED the model is damaged: "
+DAMAGED = "run RUN_FAILED the model is damaged: "
 # What an exporter does not write -> how it ends.
 CRAFTED = {
     "as exported": (crafted(*WIDTH), "ran"),
