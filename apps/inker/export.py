@@ -26,9 +26,7 @@ EASED = torch.library.Library("ink", "FRAGMENT")
 load(APP, ["src/*.cpp"], ["include"], ["-DINK_LEAST_POINTS=3"])
 
 
-def ease(
-    pressure: torch.Tensor, sharpness: torch.Tensor | float
-) -> torch.Tensor:
+def ease(pressure: torch.Tensor, sharpness: torch.Tensor | float) -> torch.Tensor:
     """What `kernels/ease.elementwise` computes."""
     return pressure / (pressure + sharpness * (1 - pressure))
 

@@ -34,6 +34,9 @@ def test_it_is_cut_verified_and_delivered(built: Path) -> None:
         assert selection["kernel_dtypes"]["ink_middles"] == ["Float"]
         texts = built / "inker" / abi / "share/doc/inker_libtorch/licences/inker-sources/LICENSE"
         assert texts.read_bytes() == (ROOT / "apps/inker/LICENSE").read_bytes()
+        # the elementwise operator, of whose three dtypes one ran
+        assert "ink::ease.Scalar" in selection["root_operators"]
+        assert selection["kernel_dtypes"]["ink_ease"] == ["Float"]
         # the class, and what its method calls
         assert selection["custom_classes"] == ["Brush"]
         assert "aten::clamp" in {*selection["operators"]} - {*selection["root_operators"]}
@@ -126,6 +129,20 @@ def test_a_source_that_does_not_compile(workspace: Path) -> None:
     line = 1 + text[: text.index("at::lerp(")].count("\n")
     assert f"apps/inker/src/smooth.cpp:{line}:" in ran.err
     assert "no member named 'lerq' in namespace 'at'" in ran.err
+
+
+def test_a_functor_that_does_not_compile(workspace: Path) -> None:
+    """The compiler's first error, at the line and the column of the user's file."""
+    source = workspace / "apps/inker/kernels/ease.elementwise"
+    text = source.read_text()
+    source.write_text(text.replace("+ sharpness", "+ sharp"))
+    ran = orchestrator("plan", "//apps/inker", cwd=workspace)
+    source.write_text(text)
+    assert ran.code == 1
+    before = text[: text.index("+ sharpness") + 2]
+    place = f"{1 + before.count(chr(10))}:{len(before) - before.rfind(chr(10))}"
+    assert f"apps/inker/kernels/ease.elementwise:{place}: error: a source of the app" in ran.err
+    assert "use of undeclared identifier 'sharp'" in ran.err
 
 
 def test_a_changed_source_wants_a_new_trace(workspace: Path) -> None:
