@@ -1,7 +1,7 @@
-"""Exports `inker`'s model of pen strokes, which calls an operator of the app's own.
+"""Exports `inker`'s models of pen strokes, which use operators and a class of the app's own.
 
-TorchScript must know the operator, not its C++: its schema is defined here, with the same
-arithmetic in Python, which is what eager execution computes.
+TorchScript must know them: the app's C++ is compiled for this machine's torch first. Of what is
+generated, the elementwise operator, the schema is defined here, with the same arithmetic in Python.
 
 Run `python apps/inker/export.py [--out DIR]` with the optional dependency group `export`.
 """
@@ -11,26 +11,26 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
+from export_support.extension import load
 from torch import nn
 
 from orchestrator.export.saving import Export, run
 
+APP = Path(__file__).resolve().parent
 SHAPES = 6
-LEAST_POINTS = 3
 # As long as it lives, its operators are there.
-LIBRARY = torch.library.Library("ink", "DEF")
+EASED = torch.library.Library("ink", "FRAGMENT")
+# as in app.yaml
+load(APP, ["src/*.cpp"], ["include"], ["-DINK_LEAST_POINTS=3"])
 
 
-def smooth(points: torch.Tensor, strength: float) -> torch.Tensor:
-    """What `src/smooth.cpp` computes."""
-    out = points.clone()
-    if points.size(0) >= LEAST_POINTS:
-        middles = (points[:-2] + points[2:]) / 2
-        out[1:-1] = torch.lerp(points[1:-1], middles, strength)
-    return out
+def ease(pressure: torch.Tensor, sharpness: torch.Tensor | float) -> torch.Tensor:
+    """What `kernels/ease.elementwise` computes."""
+    return pressure / (pressure + sharpness * (1 - pressure))
 
 
 class Strokes(nn.Module):
@@ -47,14 +47,32 @@ class Strokes(nn.Module):
         return torch.softmax(self.scores(hidden.mean(0, keepdim=True)), 1)
 
 
+class Outline(nn.Module):
+    """A pen's points [N, 3] to its line, smooth, with what it covers: [N, 4] (x, y, width of its
+    core, width). The brush is part of the model; the one of the core is made of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brush = torch.classes.ink.Brush(2.5, torch.tensor([0.2, 0.9, 1.3, 1.5]))
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        line = torch.ops.ink.smooth(points, 0.5)
+        line = torch.cat([line[:, :2], torch.ops.ink.ease(line[:, 2:], 2)], 1)
+        core = torch.classes.ink.Brush(self.brush.width / 4, torch.ones(2))
+        widths = [core.widths(line), self.brush.scaled(0.5).widths(line)]
+        return torch.cat([line[:, :2], torch.stack(widths, 1)], 1)
+
+
 def export() -> dict[str, Export]:
-    """`strokes`: one method, `forward`."""
-    LIBRARY.define("smooth(Tensor points, float strength) -> Tensor")
-    LIBRARY.impl("smooth", smooth, "CPU")
-    model = Strokes()
+    """`strokes` and `outline`: one method each, `forward`."""
+    EASED.define("ease(Tensor x0, Tensor x1) -> Tensor")
+    EASED.define("ease.Scalar(Tensor x0, Scalar x1) -> Tensor")
+    EASED.impl("ease", ease, "CPU")
+    EASED.impl("ease.Scalar", ease, "CPU")
+    models = {"strokes": Strokes(), "outline": Outline()}
     inputs = [(torch.rand(count, 3),) for count in (12, 2)]
-    return {"strokes": Export(model, inputs, canonical="off")}
+    return {name: Export(model, inputs, canonical="off") for name, model in models.items()}
 
 
 if __name__ == "__main__":
-    run(export, Path(__file__).resolve().parent / "models")
+    run(export, APP / "models")

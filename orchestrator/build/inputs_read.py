@@ -102,7 +102,8 @@ def _sources(session: Session) -> Iterator[tuple[Path, str]]:
     for app in session.workspace.apps.values():
         config = app.config.sources
         if config is not None:
-            yield from ((app.folder, pattern) for pattern in config.files)
+            kernels = config.kernels.files if config.kernels else ()
+            yield from ((app.folder, pattern) for pattern in (*config.files, *kernels))
             found = found_sources(app, config).files
             folders = {*config.include, *(path.rpartition("/")[0] for path in found)}
             for folder in sorted(folders):

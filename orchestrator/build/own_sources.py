@@ -13,9 +13,10 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,7 +31,6 @@ from orchestrator.index.layers import (
     layered,
     looked_up_by_name,
     namespaces_of,
-    own_classes_of,
     read_unit,
     readable,
     to_json,
@@ -39,15 +39,16 @@ from orchestrator.index.layers import (
 from orchestrator.index.mentions import mentions_of
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.index.objects import read_object
+from orchestrator.index.own_classes import own_classes_of
 from orchestrator.plan.graph import projection_files
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
 from orchestrator.system.process import Command
 from orchestrator.system.staging import write_bytes, write_if_changed
 from orchestrator.values.fingerprint import fingerprint, text_digest
-from orchestrator.values.own_sources import OwnSources
+from orchestrator.values.own_sources import OwnClass, OwnSources
 
 # Of the cached layers; another makes them anew.
-_FORMAT = 2
+_FORMAT = 3
 # CPU seconds for a source that includes ATen's headers: what a plan weighs it with.
 _COST = 10.0
 # Seconds; a source that takes longer is told, not waited for.
@@ -61,6 +62,7 @@ _HEADERS = (
     " beside them: operators need <torch/library.h> and <ATen/ATen.h>"
 )
 _ANY_BLOCK = r"\bTORCH_LIBRARY\w*\s*\(\s*{}\b"
+_ANY_CLASS = r"\bclass_\s*<[^;{{}}]*?\"{}\""
 
 
 class SourceBrokenError(OrchestratorError):
@@ -82,10 +84,14 @@ class OwnLayer:
     sources: OwnSources
     units: tuple[LayerUnit, ...]
 
-    @property
-    def classes(self) -> frozenset[str]:
-        """`namespace.Name` of each class that they register."""
-        return frozenset(name for unit in self.units for name in unit.own_classes)
+    @cached_property
+    def classes(self) -> Mapping[str, OwnClass]:
+        """`namespace.Name` -> each class that they register, with its place."""
+        return {
+            one.name: replace(one, place=_place_of_class(self.sources, unit.path, one.name))
+            for unit in self.units
+            for one in unit.own_classes
+        }
 
     def over(self, runtime: PreparedRuntime) -> PreparedRuntime:
         """The runtime with the app's own units."""
@@ -116,7 +122,9 @@ def own_layer(
         say(f"reading the sources of //apps/{sources.app}")
         units = work.made()
         work.keep(units)
-    _require_own_namespaces(sources, units, runtime.index)
+    packed = {name.partition(".")[0] for name in runtime.version.custom_classes}
+    _require_own_namespaces(sources, units, {*namespaces_of(runtime.index), *packed, "_"})
+    _require_classes_once(sources, units)
     _require_symbols(units, runtime.index)
     return OwnLayer(sources, units)
 
@@ -262,21 +270,18 @@ def _raise_broken(unit: str, said: str, folder: str, app: str) -> NoReturn:
 
 
 def _require_own_namespaces(
-    sources: OwnSources, units: Sequence[LayerUnit], index: RuntimeIndex
+    sources: OwnSources, units: Sequence[LayerUnit], taken: Collection[str]
 ) -> None:
-    """Raises NamespaceTakenError."""
-    taken, whole = {*namespaces_of(index), "_"}, dict[str, str]()
+    """Raises NamespaceTakenError.
+
+    taken: the namespaces of the runtime's operators and classes
+    """
+    whole = dict[str, str]()
     for unit in units:
         for kind, namespace in unit.blocks:
             place = _place_of(sources, unit.path, namespace)
             if namespace in taken:
-                raise NamespaceTakenError(
-                    f"the namespace {namespace} is PyTorch's",
-                    place=place,
-                    expected="a namespace of the app's own",
-                    seen=namespace,
-                    hint="rename it, in the sources and in the model's export",
-                )
+                raise _taken(namespace, place)
             first = whole.setdefault(namespace, unit.path) if kind == "library" else unit.path
             if first != unit.path:
                 raise NamespaceTakenError(
@@ -285,7 +290,37 @@ def _require_own_namespaces(
                     seen=first,
                     hint="make one of them a TORCH_LIBRARY_FRAGMENT",
                 )
+        for one in unit.own_classes:
+            namespace = one.name.partition(".")[0]
+            if namespace in taken:
+                raise _taken(namespace, _place_of_class(sources, unit.path, one.name))
     _require_once(sources, units)
+
+
+def _taken(namespace: str, place: Place) -> NamespaceTakenError:
+    return NamespaceTakenError(
+        f"the namespace {namespace} is PyTorch's",
+        place=place,
+        expected="a namespace of the app's own",
+        seen=namespace,
+        hint="rename it, in the sources and in the model's export",
+    )
+
+
+def _require_classes_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
+    """Raises NamespaceTakenError: PyTorch ends the process on the second."""
+    registered = dict[str, str]()
+    for unit in units:
+        for one in unit.own_classes:
+            if one.name in registered:
+                raise NamespaceTakenError(
+                    f"the class {one.name} is registered twice",
+                    place=_place_of_class(sources, unit.path, one.name),
+                    seen=registered[one.name],
+                    hint="remove one, or give it another name; a header that registers a class does"
+                    " so in each source that includes it",
+                )
+            registered[one.name] = unit.path
 
 
 def _require_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
@@ -306,8 +341,20 @@ def _require_once(sources: OwnSources, units: Sequence[LayerUnit]) -> None:
 
 def _place_of(sources: OwnSources, unit: str, namespace: str) -> Place:
     """Where a unit registers in a namespace."""
-    text = sources.texts[unit.removeprefix(f"apps/{sources.app}/")]
-    found = re.search(_ANY_BLOCK.format(re.escape(namespace)), text)
+    return _place_in(sources, unit, _ANY_BLOCK.format(re.escape(namespace)))
+
+
+def _place_of_class(sources: OwnSources, unit: str, name: str) -> Place:
+    """Where a unit registers a class, `namespace.Name`."""
+    return _place_in(sources, unit, _ANY_CLASS.format(name.partition(".")[2]))
+
+
+def _place_in(sources: OwnSources, unit: str, pattern: str) -> Place:
+    path = unit.removeprefix(f"apps/{sources.app}/")
+    if path in sources.generated:
+        return Place(f"apps/{sources.app}/{sources.generated[path]}")
+    text = sources.texts[path]
+    found = re.search(pattern, text)
     if found is None:
         return Place(unit)
     line_start = text.rfind("\n", 0, found.start()) + 1

@@ -91,6 +91,7 @@ def wanted_variants(
                 kernels[app],
                 traces[app],
                 session.workspace.apps[app].selection,
+                session.unrun_units(session.workspace.apps[app], traces[app]),
             ),
             extra[app],
         )

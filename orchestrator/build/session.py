@@ -13,8 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import get_args
 
+from orchestrator.build.elementwise import all_sources
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
 from orchestrator.build.offers import offers
 from orchestrator.build.own_sources import OwnLayer, own_layer
@@ -33,7 +35,6 @@ from orchestrator.libraries.features import asked_by_operators, load_entries
 from orchestrator.libraries.index import LibraryIndex
 from orchestrator.libraries.levels import levels_of, require_levels
 from orchestrator.load.declared import App, Workspace
-from orchestrator.load.sources import read_sources
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
     Misfit,
@@ -50,6 +51,7 @@ from orchestrator.models.checks import (
     require_no_named_tuples,
     require_types,
 )
+from orchestrator.models.coverage import unrun_methods
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.models.listing import Listing, read_listings
 from orchestrator.models.offers import Offer
@@ -69,8 +71,8 @@ from orchestrator.values.config import CpuLevel, KernelPart, ModelConfig, Toolch
 from orchestrator.values.methods import Call
 from orchestrator.values.names import did_you_mean
 from orchestrator.values.operators import Arguments, OperatorName
-from orchestrator.values.own_sources import OwnSources
-from orchestrator.values.trace import TraceIdentity
+from orchestrator.values.own_sources import OwnClass, OwnSources
+from orchestrator.values.trace import Trace, TraceIdentity
 
 _VARIABLE = re.compile(r"\$(\w+)")
 
@@ -437,9 +439,14 @@ class RuntimeSession(Session):
         return None
 
     @property
-    def own_classes(self) -> frozenset[str]:
-        """The classes that they register."""
-        return frozenset()
+    def own_classes(self) -> Mapping[str, OwnClass]:
+        """The classes that they register, by name."""
+        return {}
+
+    def unrun_units(self, app: App, traces: Iterable[Trace]) -> Mapping[str, frozenset[str]]:
+        """Model -> own units with a class of which the model calls a method that its inputs never
+        ran, as far as the names of methods tell."""
+        return {}
 
     @property
     def folders(self) -> Mapping[str, str]:
@@ -473,14 +480,27 @@ class AppSession(RuntimeSession):
 
     @cached_property
     def sources(self) -> OwnSources:
-        """Raises SourceUnfitError, MissingSourceError."""
-        found = read_sources(self.workspace.apps[self.app])
+        """Raises what `all_sources` raises."""
+        found = all_sources(self.workspace.apps[self.app])
         assert found is not None
         return found
 
     @property
-    def own_classes(self) -> frozenset[str]:
+    def own_classes(self) -> Mapping[str, OwnClass]:
         return self._layer.classes
+
+    def unrun_units(self, app: App, traces: Iterable[Trace]) -> Mapping[str, frozenset[str]]:
+        if not self.own_classes:
+            return {}
+        traced = {trace.model: trace for trace in traces}
+        return {
+            one.name: units_of(
+                unrun_methods(self.model(app, one).functions, traced[one.name].coverage),
+                self.own_classes.values(),
+            )
+            for one in app.config.models
+            if one.name in traced
+        }
 
 
 def require_loadable(
@@ -489,7 +509,7 @@ def require_loadable(
     version: VersionData,
     others: Iterable[Offer],
     declared: str,
-    own_classes: frozenset[str] = frozenset(),
+    own_classes: Mapping[str, OwnClass] = MappingProxyType({}),
     canonical: bool = False,
 ) -> None:
     """Raises what orchestrator.models raises of a model that the runtime does not load.
@@ -506,8 +526,17 @@ def require_loadable(
     check_operators(info, known, version.version, others, declared, lowered)
     check_lapack(info, version.lapack, version.version)
     check_own_classes(info, own_classes, declared)
-    check_classes(info, version.custom_classes, version.version)
+    check_classes(info, {*version.custom_classes, *own_classes}, version.version)
     check_packings(info, version.packings, version.version)
+
+
+def units_of(methods: Collection[str], classes: Iterable[OwnClass]) -> frozenset[str]:
+    """The own units that register a class which may have one of these methods."""
+    return frozenset(
+        one.place.file
+        for one in classes
+        if one.place is not None and any(map(one.may_have, methods))
+    )
 
 
 def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:

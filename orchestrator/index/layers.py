@@ -21,15 +21,10 @@ from orchestrator.index.model import Registration, RuntimeIndex, UnitFacts, alia
 from orchestrator.index.objects import ObjectFacts, Section
 from orchestrator.index.registrations import cut_registrations
 from orchestrator.pytorch.dialect import Symbols
+from orchestrator.values.own_sources import OwnClass
 
 _EXCEPTION_TABLE = ".gcc_except_table"
 _LEFT_OUT = (".eh_frame", ".rodata.str")
-# torch/library.h: TORCH_LIBRARY and its sisters, preprocessed
-_BLOCK = re.compile(r"\b(TORCH_LIBRARY_\w+)\s*\(\s*torch::Library\s*&\s*\w+\s*\)\s*\{")
-# torch/custom_class.h: `m.class_<T>("Name")`, and `torch::class_<T>("namespace", "Name")`
-_CLASS = re.compile(
-    r"\bclass_\s*<[^;{}\"]*?>\s*(?:\w+\s*)?\(\s*\"(\w+)\"\s*(?:,\s*\"(\w+)\"\s*)?[,)]"
-)
 # A mangled name of something in a namespace, or of a function outside of any (Itanium C++ ABI,
 # 5.1.2), other than the C++ library's: `_ZN2at3addE...`, `_ZTVN3c107StorageE`, `_Z5helperv`.
 _NAMED = re.compile(r"_Z(?:T[VIST]|GV)?(?:N[KVRO]*)?(?=\d)")
@@ -63,7 +58,7 @@ class LayerUnit:
     path           its name in plans
     registrations  operator and dispatch key (or the index's word for none) of each, in order
     blocks         kind (`library`, `fragment`, `impl`) and namespace of each TORCH_LIBRARY block
-    own_classes    `namespace.Name` of each TorchBind class
+    own_classes    the TorchBind classes that it registers, in order
     defines        symbol that others may refer to -> its node
     init           positions of the nodes that are live as soon as the unit is linked
     """
@@ -76,7 +71,7 @@ class LayerUnit:
     defines: Mapping[str, int]
     registrations: tuple[tuple[str, str], ...]
     blocks: tuple[tuple[str, str], ...]
-    own_classes: tuple[str, ...]
+    own_classes: tuple[OwnClass, ...]
 
 
 def read_unit(
@@ -84,7 +79,7 @@ def read_unit(
     cost: float,
     facts: ObjectFacts,
     mentions: Mentions,
-    own_classes: tuple[str, ...],
+    own_classes: tuple[OwnClass, ...],
     known: Symbols,
 ) -> LayerUnit:
     """The layer's part of one object."""
@@ -168,20 +163,6 @@ def _blocks(sections: Iterable[Section], known: Symbols) -> Iterator[tuple[str, 
             if match is not None and "static_init" not in mangled[2]:
                 kinds = ("impl", "fragment", "library")
                 yield next((kind, match[kind]) for kind in kinds if match[kind])
-
-
-def own_classes_of(preprocessed: str, known: Symbols) -> tuple[str, ...]:
-    """`namespace.Name` of each class that a preprocessed unit registers."""
-    blocks = [(found.start(), found[1]) for found in _BLOCK.finditer(preprocessed)]
-    named: list[str] = []
-    for found in _CLASS.finditer(preprocessed):
-        block = next((name for at, name in reversed(blocks) if at < found.start()), "")
-        match = known.library_name.match(block)
-        inside = (match["fragment"] or match["library"]) if match else None
-        namespace, name = (found[1], found[2]) if found[2] else (inside, found[1])
-        if namespace is not None:
-            named.append(f"{namespace}.{name}")
-    return tuple(named)
 
 
 def layered(index: RuntimeIndex, units: Sequence[LayerUnit]) -> RuntimeIndex:
@@ -344,5 +325,8 @@ def from_json(data: Mapping[str, Any]) -> LayerUnit:
         defines=dict(data["defines"]),
         registrations=tuple((name, key) for name, key in data["registrations"]),
         blocks=tuple((kind, name) for kind, name in data["blocks"]),
-        own_classes=tuple(data["own_classes"]),
+        own_classes=tuple(
+            OwnClass(one["name"], tuple(one["methods"]), one["is_open"])
+            for one in data["own_classes"]
+        ),
     )

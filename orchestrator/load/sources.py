@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,12 @@ class SourceUnfitError(OrchestratorError):
 
 @dataclass(frozen=True)
 class FoundSources:
-    """Paths relative to the app's folder, sorted: C++ files, and headers that they may read."""
+    """Paths relative to the app's folder, sorted: C++ files, headers that they may read, and files
+    of elementwise kernels."""
 
     files: tuple[str, ...]
     headers: tuple[str, ...]
+    kernels: tuple[str, ...]
     faults: tuple[OrchestratorError, ...]
 
 
@@ -40,12 +42,21 @@ def found_sources(app: App, config: SourcesConfig) -> FoundSources:
     """What an app's `sources` name, and what is wrong with it."""
     files, headers = dict[str, Place](), dict[str, Place]()
     faults = list[OrchestratorError]()
-    for number, pattern in enumerate(config.files):
-        place = app.places.value(("sources", "files", number))
-        matches = {path for path in app.folder.glob(pattern) if path.is_file()}
-        files |= dict.fromkeys((_relative(app, path) for path in matches), place)
-        if not matches:
-            faults.append(_missing("no source has this name", place, pattern))
+    kernels = dict[str, Place]()
+    if not config.files and config.kernels is None:
+        place = app.places.key(("sources",))
+        hint = "name C++ files under `files`, or elementwise operators under `kernels`"
+        faults.append(MissingSourceError("no sources are named", place=place, hint=hint))
+    for into, key, patterns in (
+        (files, ("files",), config.files),
+        (kernels, ("kernels", "files"), config.kernels.files if config.kernels else ()),
+    ):
+        for number, pattern in enumerate(patterns):
+            place = app.places.value(("sources", *key, number))
+            matches = {path for path in app.folder.glob(pattern) if path.is_file()}
+            into |= dict.fromkeys((_relative(app, path) for path in matches), place)
+            if not matches:
+                faults.append(_missing("no source has this name", place, pattern))
     folders = {path.rpartition("/")[0]: place for path, place in files.items()}
     for number, folder in enumerate(config.include):
         place = app.places.value(("sources", "include", number))
@@ -62,19 +73,21 @@ def found_sources(app: App, config: SourcesConfig) -> FoundSources:
             faults += _unfit(app, text, place)
         else:
             faults.append(_missing("the licence's text does not exist", place, text))
-    for name, place in {**headers, **files}.items():
+    for name, place in {**headers, **files, **kernels}.items():
         faults += _unfit(app, name, place)
-    if len(files) + len(headers) > MOST_FILES:
+    if len(files) + len(headers) + len(kernels) > MOST_FILES:
         place = app.places.key(("sources",))
         faults.append(
             SourceUnfitError(
                 "the app has too many sources",
                 place=place,
                 expected=f"at most {MOST_FILES:,} files, headers among them",
-                seen=f"{len(files) + len(headers):,}",
+                seen=f"{len(files) + len(headers) + len(kernels):,}",
             )
         )
-    return FoundSources(tuple(sorted(files)), tuple(sorted(headers)), tuple(faults))
+    return FoundSources(
+        tuple(sorted(files)), tuple(sorted(headers)), tuple(sorted(kernels)), tuple(faults)
+    )
 
 
 def _relative(app: App, path: Path) -> str:
@@ -116,8 +129,14 @@ def read_sources(app: App) -> OwnSources | None:
     found = found_sources(app, config)
     for fault in found.faults:
         raise fault
+    texts = read_texts(app, (*found.files, *found.headers))
+    return OwnSources(app.name, texts, found.files, config.include, config.flags)
+
+
+def read_texts(app: App, paths: Iterable[str]) -> dict[str, str]:
+    """The texts of files in an app's folder. Raises SourceUnfitError."""
     texts, left = dict[str, str](), MOST_BYTES
-    for path in sorted({*found.files, *found.headers}):
+    for path in sorted(set(paths)):
         with (app.folder / path).open("rb") as file:
             data = file.read(left + 1)
         left -= len(data)
@@ -127,7 +146,7 @@ def read_sources(app: App) -> OwnSources | None:
             raise _no_text(app, path, "UTF-8", f"byte 0x{error.object[error.start]:02x}") from None
         if left < 0:
             raise _no_text(app, path, f"at most {MOST_BYTES:,} bytes in all sources", "more")
-    return OwnSources(app.name, texts, found.files, config.include, config.flags)
+    return texts
 
 
 def _no_text(app: App, path: str, expected: str, seen: str) -> SourceUnfitError:

@@ -16,7 +16,12 @@ from dataclasses import dataclass
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import DamagedModelError
 from orchestrator.models.inert import Value
-from orchestrator.models.instructions import Tables, instruction_fault, slots_set
+from orchestrator.models.instructions import (
+    Tables,
+    instruction_fault,
+    methods_called,
+    slots_set,
+)
 from orchestrator.models.typetexts import MAX_TYPE, type_fault
 from orchestrator.values.operators import MalformedOperatorNameError, OperatorName
 
@@ -62,7 +67,8 @@ class Function:
     """One function of the bytecode; `qualified` is like `__torch__.net.Classifier.forward`.
 
     `arguments` has `self` first and, like `returns`, is empty where an old file has no schema.
-    `types` are the type texts that its instructions refer to.
+    `types` are the type texts that its instructions refer to, `methods` what they look up on an
+    object, by name: (instruction, method).
     """
 
     qualified: str
@@ -70,6 +76,7 @@ class Function:
     types: tuple[str, ...]
     arguments: tuple[Argument, ...]
     returns: tuple[str, ...]
+    methods: tuple[tuple[int, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -110,6 +117,7 @@ class _Code:
     operators: tuple[OperatorUse, ...]
     types: tuple[str, ...]
     instructions: tuple[Value, ...]
+    methods: tuple[tuple[int, str], ...]
     constants: int
     registers: int
 
@@ -159,6 +167,7 @@ class _Parser:
             types=code.types,
             arguments=self._arguments(schema, 0, "arguments"),
             returns=tuple(row.type for row in self._arguments(schema, 1, "returns")),
+            methods=code.methods,
         )
 
     def _code(self, value: Value) -> _Code:
@@ -176,6 +185,7 @@ class _Parser:
                 operators=tuple(self._operator(row) for row in operators),
                 types=tuple(self._type(row) for row in types),
                 instructions=instructions,
+                methods=methods_called(instructions, constants),
                 constants=len(constants),
                 registers=registers,
             )

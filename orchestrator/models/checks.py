@@ -17,6 +17,7 @@ from orchestrator.models.bytecode import OperatorUse
 from orchestrator.models.info import ModelInfo
 from orchestrator.models.offers import Offer, advice, all_newer, owners
 from orchestrator.values.operators import Arguments, OperatorName
+from orchestrator.values.own_sources import OwnClass
 
 _MOST_NEAR: Final = 3
 _MOST_USERS: Final = 2
@@ -96,7 +97,7 @@ class UnusableClassError(OrchestratorError):
 
 
 class OwnClassError(OrchestratorError):
-    """A model holds objects of a class that its app's own sources register."""
+    """A model uses a class of its app's own in a way that the app's sources do not offer."""
 
 
 class UnknownPackingError(OrchestratorError):
@@ -426,27 +427,64 @@ def check_classes(info: ModelInfo, usable: Collection[str], runtime_version: str
         " does not have, such as convolutions in three dimensions and sparse ones: export these"
         " layers in float32"
         if packed
-        else "they belong to a library that this runtime does not include: export the model without"
-        " them",
+        else "they belong to a library that this runtime does not include: add its C++ to the app's"
+        " `sources:`, or export the model without them",
     )
 
 
-def check_own_classes(info: ModelInfo, own: Collection[str], declared: str) -> None:
-    """Raises `OwnClassError` if the model holds an object of a class of the app's own.
+def check_own_classes(info: ModelInfo, own: Mapping[str, OwnClass], declared: str) -> None:
+    """Raises `OwnClassError` if the model uses a class of the app's own, or of one of its
+    namespaces, and the app's sources do not have it, its method, or what reads its objects.
 
-    own: classes such as `ink.Brush`; declared: the app's app.yaml
+    own: the classes by their names, such as `ink.Brush`; declared: the app's app.yaml
     """
     names = [name.removeprefix(_CLASSES) for name in info.custom_classes]
-    held = [name for name in names if name in own]
-    if held:
+    namespaces = {name.partition(".")[0] for name in own}
+    missing = [n for n in names if n not in own and n.partition(".")[0] in namespaces]
+    if missing:
         raise OwnClassError(
-            "this model holds objects of a class of its app's own, which is not supported",
+            "this model uses a class that its app's own sources do not register",
             place=info.place,
-            expected=f"operators of the app's own alone: those under `sources:` in {declared}",
-            seen=_some(held),
-            hint="hold what such an object is made of, numbers and tensors, and pass it to an"
-            " operator of the app",
+            expected=f"the classes under `sources:` in {declared}: {_some(sorted(own))}",
+            seen=_some(missing),
+            hint="register it, by `class_<...>` and its name in quotes, in one of them",
         )
+    for name in info.held_classes:
+        held = own.get(name.removeprefix(_CLASSES))
+        if held is not None and not held.may_have("__setstate__"):
+            raise OwnClassError(
+                "this model holds an object of a class that cannot be read from a file",
+                place=info.place,
+                expected="a class with `def_pickle`",
+                seen=_registered(held),
+                hint="add `.def_pickle(...)` to its registration, with the state that the model"
+                " was exported with",
+            )
+    _check_methods(info, [own[name] for name in names if name in own], names)
+
+
+def _check_methods(info: ModelInfo, used: Sequence[OwnClass], names: Sequence[str]) -> None:
+    """Raises `OwnClassError` if a method that the model calls by name is nobody's."""
+    # a class of the runtime's may have it: their methods are not known
+    if not used or len(used) < len(names):
+        return
+    ours = {function.name for function in info.functions}
+    for function in info.functions:
+        for _, method in function.methods:
+            if method not in ours and not any(one.may_have(method) for one in used):
+                raise OwnClassError(
+                    "this model calls a method that no class of its app's own has",
+                    place=info.place,
+                    expected=_some(f"{m} of {one.name}" for one in used for m in one.methods),
+                    seen=f"{method[:_LONGEST]}, called in {function.name}; "
+                    + _some(map(_registered, used)),
+                    hint="add it to the registration, by `.def(...)` and its name in quotes, or"
+                    " export the model with the sources as they are",
+                )
+
+
+def _registered(own: OwnClass) -> str:
+    return f"{own.name}, registered at {own.place}" if own.place else own.name
 
 
 def check_packings(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.errors import Place
+from orchestrator.models.bytecode import Function
 from orchestrator.models.listing import Listing
 from orchestrator.models.methods import is_bundling
 from orchestrator.values.coverage import (
@@ -152,6 +153,21 @@ def methods_covered(
         )
         for name, last in zip(ordered, short, strict=True)
     )
+
+
+def unrun_methods(
+    functions: Iterable[Function], coverage: Mapping[str, FunctionCoverage] | None
+) -> frozenset[str]:
+    """The methods that are looked up by name on an object, and that no input ran, as far as is
+    known."""
+    run, every = set[str](), set[str]()
+    for function in functions:
+        covered = None if coverage is None else coverage.get(function.qualified)
+        unrun = None if covered is None else frozenset(numbers_in(covered.unrun))
+        every.update(name for _, name in function.methods)
+        if unrun is not None:
+            run.update(name for at, name in function.methods if at not in unrun)
+    return frozenset(every - run)
 
 
 def _missing(coverage: FunctionCoverage, listing: Listing | None) -> Iterator[str]:

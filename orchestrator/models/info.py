@@ -69,6 +69,7 @@ class ModelInfo:
 
     enums         classes of enums that the model holds a member of
     list_types    type texts of the lists and dictionaries that it holds
+    held_classes  custom classes of which the file holds objects
     packings      (custom class, version) of the formats in which weights are packed, as far as the
                   objects say it
     own_methods   what an app can call, without the methods that bundling of inputs added
@@ -85,6 +86,7 @@ class ModelInfo:
     custom_classes: tuple[str, ...]
     enums: tuple[str, ...]
     list_types: tuple[str, ...]
+    held_classes: tuple[str, ...]
     packings: tuple[tuple[str, str], ...]
     own_methods: tuple[Method, ...]
     bundled_call: MethodCall | None
@@ -172,6 +174,7 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         custom_classes=_custom_classes(functions, (*code.classes, *data.classes)),
         enums=tuple(sorted(code.enums | data.enums)),
         list_types=tuple(sorted(code.types | data.types)),
+        held_classes=_held_classes((*code.classes, *data.classes)),
         packings=_packings(code.versions | data.versions),
         own_methods=methods_of(functions, _class_of(data.value)),
         bundled_call=_first_call(bundled, functions, data.value),
@@ -253,6 +256,10 @@ def _custom_classes(functions: Iterable[Function], named: Iterable[str]) -> tupl
     types = chain.from_iterable(_types(function) for function in functions)
     found = _found(_CUSTOM_CLASS, chain(named, types))
     return tuple(sorted(set(chain.from_iterable(found.values()))))
+
+
+def _held_classes(named: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name for name in named if _CUSTOM_CLASS.fullmatch(name)}))
 
 
 def _packings(versions: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -88,6 +88,19 @@ def slots_set(rows: Sequence[Value]) -> int:
     return 1 + max((slot for slot in slots if slot < MAX_SLOTS), default=-1)
 
 
+def methods_called(
+    rows: Sequence[Value], constants: Sequence[Value]
+) -> tuple[tuple[int, str], ...]:
+    """The methods that these instructions look up on an object, by name: (instruction, method)."""
+    calls = [
+        (at, row[1])
+        for at, row in enumerate(rows)
+        if _is_instruction(row) and row[0] == "INTERFACE_CALL" and row[1] in range(len(constants))
+    ]
+    named = [(at, constants[x]) for at, x in calls]
+    return tuple((at, name) for at, name in named if isinstance(name, str))
+
+
 def _is_instruction(row: Value) -> TypeGuard[tuple[str, int, int]]:
     return (
         isinstance(row, tuple)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.select.closure import Registry
@@ -100,18 +101,37 @@ def traced_selection(trace: Trace) -> Selection:
 
 
 def select(
-    index: RuntimeIndex, kernels: Registry, traces: Iterable[Trace], policy: SelectionPolicy
+    index: RuntimeIndex,
+    kernels: Registry,
+    traces: Iterable[Trace],
+    policy: SelectionPolicy,
+    unrun_units: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Selection:
-    """The selection of one app from its models' traces."""
-    return merge_all(_select_one(index, kernels, trace, policy) for trace in traces)
+    """The selection of one app from its models' traces.
+
+    unrun_units: model -> own units with a class of which the model calls a method that its inputs
+    never ran
+    """
+    return merge_all(
+        _select_one(index, kernels, trace, policy, unrun_units.get(trace.model, ()))
+        for trace in traces
+    )
 
 
 def _select_one(
-    index: RuntimeIndex, kernels: Registry, trace: Trace, policy: SelectionPolicy
+    index: RuntimeIndex,
+    kernels: Registry,
+    trace: Trace,
+    policy: SelectionPolicy,
+    unrun_units: Collection[str],
 ) -> Selection:
     traced = traced_selection(trace)
     if policy == "traced":
         return traced
+    if unrun_units:
+        whole = [number for number, unit in enumerate(index.units) if unit.path in unrun_units]
+        found = needed(index, kernels, entry=(), operators=(), units=whole, follow_calls=True)
+        traced = traced.merge(_closed(index, found, frozenset(), trace.model))
     if policy == "static":
         return traced.merge(static_selection(index, kernels, trace.root_operators, trace.model))
     unrun = trace.unrun_operators

@@ -77,6 +77,8 @@ SOURCE_FLAG: Final = (
     r"^(-D[A-Za-z_][A-Za-z0-9_]{0,99}(=[A-Za-z0-9_.+-]{0,100})?|-U[A-Za-z_][A-Za-z0-9_]{0,99}"
     r"|-O[23sz]|-std=(c|gnu)\+\+(17|20)|-W[a-z][a-z0-9-]{0,99}(=[a-z0-9]{1,20})?)$"
 )
+# Of a namespace and an operator in generated C++.
+OPERATOR_WORD: Final = r"^[a-z][a-z0-9_]{0,62}$"
 # SPDX 2.3, annex D: an identifier, or an expression of several
 SPDX: Final = r"^[A-Za-z0-9.+-]{1,64}( (AND|OR|WITH) [A-Za-z0-9.+-]{1,64}){0,9}$"
 TARGET: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
@@ -100,6 +102,7 @@ PATTERN_WORDS: Final[Mapping[str, str]] = {
     SOURCE_FOLDER: "a path of letters, digits, `_`, `.`, `+` and `-`",
     SOURCE_FLAG: "one of -DNAME, -DNAME=VALUE, -UNAME, -O2, -O3, -Os, -Oz, -std=c++17, -std=c++20,"
     " or a warning (-W)",
+    OPERATOR_WORD: "at most 63 small letters, digits and `_`, with a letter first",
     SPDX: "an SPDX licence expression, such as `MIT` or `Apache-2.0 OR MIT`",
     TARGET: "letters, digits, `.`, `_` and `-`, as in `x86_64-linux-gnu.2.28`",
     ABSOLUTE: "an absolute path, which begins with `/`",
@@ -190,6 +193,15 @@ def _model_file(text: str) -> str:
     if not _inner_path(text).endswith(".ptl"):
         raise PydanticCustomError(
             "model_file", "not a lite-interpreter file", {"expected": "a relative path to a .ptl"}
+        )
+    return text
+
+
+def _kernel_files(text: str) -> str:
+    _inner_path(text)
+    if not text.endswith(".elementwise") or "**" in text:
+        raise PydanticCustomError(
+            "kernel_files", "not kernels", {"expected": "a path or glob to .elementwise"}
         )
     return text
 
@@ -694,16 +706,32 @@ class SourcesLicence(Declared):
     ] = Field(description="Its text, relative to the app's folder.")
 
 
+class KernelsConfig(Declared):
+    """Elementwise operators of an app's own, each in a file of one C++ function."""
+
+    namespace: Annotated[
+        str, Field(pattern=OPERATOR_WORD), Expected("a namespace of the app's own")
+    ] = Field(description="What their names begin with: `ink` of `ink::gcd`.")
+    files: Annotated[
+        Tuple[Annotated[str, Field(pattern=SOURCE_FILES), AfterValidator(_kernel_files)]],
+        Expected("a list of .elementwise files"),
+    ] = Field(
+        min_length=1,
+        description="Their files, relative to the app's folder; `*` and `?` stand for others.",
+    )
+
+
 class SourcesConfig(Declared):
-    """An app's own operators: C++ that PyTorch's TORCH_LIBRARY macros register."""
+    """An app's own operators: C++ that PyTorch's TORCH_LIBRARY macros register, and kernels of
+    which that C++ is generated. One of `files` and `kernels` is given, or both."""
 
     files: Annotated[
         Tuple[Annotated[str, Field(pattern=SOURCE_FILES), AfterValidator(_source_files)]],
         Expected("a list of C++ files"),
     ] = Field(
-        min_length=1,
-        description="C++ files, relative to the app's folder; `*` and `?` stand for others.",
+        (), description="C++ files, relative to the app's folder; `*` and `?` stand for others."
     )
+    kernels: KernelsConfig | None = Field(None, description="Elementwise operators.")
     include: Tuple[Annotated[str, Field(pattern=SOURCE_FOLDER), AfterValidator(_inner_path)]] = (
         Field((), description="Folders of their headers, relative to the app's folder.")
     )
@@ -712,6 +740,36 @@ class SourcesConfig(Declared):
     )
     licence: SourcesLicence | None = Field(
         None, description="Their licence, for packages that hold them."
+    )
+
+
+ElementwiseDtype = Literal[
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"
+]
+Promotion = Literal["default", "int_to_float", "none"]
+
+
+class ElementwiseConfig(Declared):
+    """A file kernels/<name>.elementwise: an operator that computes each element by one function."""
+
+    name: Annotated[str, Field(pattern=OPERATOR_WORD), Expected("the operator's name")] = Field(
+        description="Its name, and that of the function in `functor`."
+    )
+    arity: Annotated[int, Expected("a number from 1 to 8")] = Field(
+        ge=1, le=8, description="How many tensors it takes."
+    )
+    dtypes: Annotated[Tuple[ElementwiseDtype], Expected("a list of dtypes")] = Field(
+        min_length=1, description="The dtypes that it computes in."
+    )
+    promotion: Promotion = Field(
+        "default",
+        description=(
+            "What becomes of inputs of different dtypes: `default`, PyTorch's common dtype;"
+            " `int_to_float`, and float32 where all are integers; `none`, an error."
+        ),
+    )
+    functor: Annotated[str, Field(max_length=2**16), Expected("C++, as a block: `functor: |`")] = (
+        Field(description="C++: `template <typename T>` of a function of the operator's name.")
     )
 
 

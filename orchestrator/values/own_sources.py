@@ -7,20 +7,42 @@ is changed meanwhile, or another checkout, is another copy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from orchestrator.errors import Place
 from orchestrator.values.fingerprint import fingerprint
+
+
+@dataclass(frozen=True)
+class OwnClass:
+    """A TorchBind class that a source registers.
+
+    name     `namespace.Name`
+    methods  those that its registration names, sorted
+    is_open  whether it may have others
+    place    of its registration, where it is known
+    """
+
+    name: str
+    methods: tuple[str, ...]
+    is_open: bool = False
+    place: Place | None = field(default=None, compare=False)
+
+    def may_have(self, method: str) -> bool:
+        """Whether it has a method, as far as its registration says."""
+        return self.is_open or method in self.methods
 
 
 @dataclass(frozen=True)
 class OwnSources:
     """See the module docstring; paths are relative to the app's folder.
 
-    texts    path -> text, of the C++ files and of all headers that they may read
-    files    the C++ files among them, sorted
-    include  folders of headers
-    flags    as `app.yaml` has them
+    texts      path -> text, of the C++ files and of all headers that they may read
+    files      the C++ files among them, sorted
+    include    folders of headers
+    flags      as `app.yaml` has them
+    generated  of C++ files that are generated: path -> the file of the app that it is made of
     """
 
     app: str
@@ -28,6 +50,7 @@ class OwnSources:
     files: tuple[str, ...]
     include: tuple[str, ...]
     flags: tuple[str, ...]
+    generated: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:

@@ -23,7 +23,8 @@ def compile_consumer(
     """A C program over an app's delivered shared library."""
     library = delivered / "lib"
     argv = [*compiler, "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
-    argv += [f"-I{delivered / 'include'}", str(source), f"-L{library}", f"-l{app}_torch"]
+    # in two words: zig takes `-linker_torch`, of the app `inker`, for an option
+    argv += [f"-I{delivered / 'include'}", str(source), f"-L{library}", "-l", f"{app}_torch"]
     argv += [f"-Wl,-rpath,{library}", "-o", str(program)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -66,6 +66,26 @@ inline size_t taken(torch::jit::Instruction inst) {
   }
 }
 
+// Whether a value is an object of a custom class, whose one slot holds memory that its methods take
+// for what they put there.
+inline bool is_custom(const c10::IValue& value) {
+  static const c10::QualifiedName classes("__torch__.torch.classes");
+  return value.isObject() && value.toObjectRef().type()->name() &&
+      classes.isPrefixOf(*value.toObjectRef().type()->name());
+}
+
+// A method of C++ takes its arguments off the stack without asking how many there are.
+inline void expect_method(torch::jit::Instruction inst, const torch::jit::mobile::Code& code,
+                          const std::vector<c10::IValue>& stack) {
+  const c10::IValue& self = stack[stack.size() - inst.N];
+  const c10::IValue& name = code.constants_[size_t(inst.X)];
+  expect(self.isObject() && name.isString(), "an instruction calls what has no methods");
+  const auto* method = self.toObjectRef().type()->findMethod(name.toStringRef());
+  expect(method != nullptr, "an instruction calls a method that its object does not have");
+  expect(method->getSchema().arguments().size() == inst.N,
+         "an instruction calls a method with more or fewer arguments than it takes");
+}
+
 // Whether an instruction's operands are what it refers to. X is also an index, and then not negative.
 inline bool refers(torch::jit::Instruction inst, const torch::jit::mobile::Code& code,
                    const std::vector<c10::IValue>& stack, size_t registers) {
@@ -87,10 +107,11 @@ inline bool refers(torch::jit::Instruction inst, const torch::jit::mobile::Code&
       return index - 1 < registers;
     case STOREN:
       return inst.N == 0 || (index - 1 < registers && inst.N <= registers - index + 1);
-    case GET_ATTR:
-      return stack.back().isObject() && index < stack.back().toObjectRef().slots().size();
+    case GET_ATTR: // what a custom class has in its slot is not a model's to take
+      return stack.back().isObject() && index < stack.back().toObjectRef().slots().size() &&
+          !stack.back().toObjectRef().slots()[index].isCapsule();
     case SET_ATTR: // it makes as many attributes as it needs
-      return index < 1 << 16;
+      return index < 1 << 16 && !is_custom(stack[stack.size() - 2]);
     case LOOP:
       return inst.N >= 2;
     case FORMAT:
@@ -111,6 +132,9 @@ inline void expect_operands(torch::jit::Instruction inst, const torch::jit::mobi
                             size_t frames) {
   expect(taken(inst) <= stack.size() && refers(inst, code, stack, registers) && frames < 1000,
          "an instruction takes what is not there");
+  if (inst.op == torch::jit::INTERFACE_CALL) {
+    expect_method(inst, code, stack);
+  }
 }
 
 } // namespace lta

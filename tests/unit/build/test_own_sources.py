@@ -23,11 +23,12 @@ from golden_files import Golden
 from orchestrator.build.own_sources import OwnLayer, own_layer
 from orchestrator.build.prepare import NATIVE
 from orchestrator.compilers.resolve import compiler_environment
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.sources import MissingSourceError, SourceUnfitError, read_sources
 from orchestrator.load.workspace import load_workspace
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.process import LOCAL, Command, Finished
+from orchestrator.values.own_sources import OwnClass
 
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests/failing/sources"
@@ -48,6 +49,7 @@ OPERATOR = """\
 #include "library.h"
 void work() {}
 BLOCK(, DEF, "ink", nullptr, ink) { m.def("smooth(Tensor x) -> Tensor", &work); }
+static auto brush = torch::class_<int>("ink", "Brush").def("width", &work);
 """
 
 
@@ -105,6 +107,7 @@ class Toy:
                 folders=folders,
                 dialect=DIALECT,
                 index=INDEX,
+                version=SimpleNamespace(custom_classes=("quantized.Packed",)),
             ),
             "toolchain": SimpleNamespace(
                 abi="linux-x86_64",
@@ -165,9 +168,11 @@ def test_they_are_read_once(toy: Toy) -> None:
     first = toy.layer()
     assert [one.registrations for one in first.units] == [(("ink::smooth", "catchall"),)]
     assert toy.runner.ran == 2
+    assert [one.own_classes for one in first.units] == [(OwnClass("ink.Brush", ("width",)),)]
     assert toy.layer() == first
     assert toy.runner.ran == 2
     (kept,) = (toy.root / "cache/layers").iterdir()
+    assert first.classes["ink.Brush"].place == Place("apps/inker/src/ops.cpp", 4, 28)
     # half written, or touched: made again
     kept.write_bytes(kept.read_bytes()[:-1])
     assert toy.layer() == first

@@ -16,7 +16,6 @@ from orchestrator.index.layers import (
     layered,
     looked_up_by_name,
     namespaces_of,
-    own_classes_of,
     read_unit,
     readable,
     to_json,
@@ -29,7 +28,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import static_selection
-from orchestrator.values.own_sources import OwnSources
+from orchestrator.values.own_sources import OwnClass, OwnSources
 from orchestrator.values.selection import Selection
 
 SMOOTH = """
@@ -76,6 +75,7 @@ SOURCES = OwnSources(
     (),
     ("-O3",),
 )
+CLASSES = (OwnClass("ink.Brush", ("widths",)), OwnClass("ink.Pen", (), is_open=True))
 TAGGED = 'at_dispatch_name = "ink_tag"; at_dispatch_name = "other_tag";'
 
 
@@ -85,7 +85,7 @@ def unit(folder: Path, path: str, text: str, define: str = "") -> LayerUnit:
         folder, "unit", header + text.replace("library.h", str(GOLDEN / "registering/library.h"))
     )
     mentions = mentions_of(TAGGED if "ink_tag" in text else "")
-    return read_unit(path, 7.0, read_object(made), mentions, (), DIALECT.symbols)
+    return read_unit(path, 7.0, read_object(made), mentions, CLASSES, DIALECT.symbols)
 
 
 @pytest.fixture(scope="module")
@@ -190,25 +190,3 @@ def test_lookups_by_name(tmp_path: Path, units: Sequence[LayerUnit]) -> None:
 def test_they_are_kept_as_json(units: Sequence[LayerUnit]) -> None:
 
     assert [from_json(json.loads(json.dumps(to_json(one)))) for one in units] == list(units)
-
-
-HEADER = """
-inline class_<CurClass> selective_class_(const std::string& name);
-"""
-CLASSES = (
-    HEADER
-    + """
-static void TORCH_LIBRARY_FRAGMENT_init_my_ink_12(torch::Library&);
-void TORCH_LIBRARY_FRAGMENT_init_my_ink_12(torch::Library& m) {
-  m.class_<Pen<int>>("Pen").def("x", &Pen::x);
-}
-static auto old = torch::class_<Old>("older", "Old").def("__setstate__", f);
-"""
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [(CLASSES, ("my_ink.Pen", "older.Old")), (HEADER, ())]
-)
-def test_own_classes(text: str, expected: tuple[str, ...]) -> None:
-    assert own_classes_of(text, DIALECT.symbols) == expected

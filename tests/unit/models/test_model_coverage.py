@@ -13,6 +13,7 @@ from orchestrator.models.coverage import (
     coverage_of,
     methods_covered,
     sites_unrun,
+    unrun_methods,
 )
 from orchestrator.models.info import read_model
 from orchestrator.models.listing import Listing, read_listings
@@ -95,6 +96,19 @@ def told(recorded: str, of: Listing) -> tuple[str, ...]:
     (row,) = methods_covered(coverage_of([recorded], [of]), [of])
     assert row.method == "forward"
     return row.missing
+
+
+def test_methods_of_objects_that_no_input_ran() -> None:
+    functions = read_model(ROOT / "apps/inker/models/outline.ptl", V1_13.models).functions
+    assert functions[0].methods[0] == (7, "width_getter")
+    name = functions[0].qualified
+    every = {"width_getter", "__init__", "widths", "scaled"}
+    assert unrun_methods(functions, None) == every
+    assert unrun_methods(functions, {}) == every
+    assert unrun_methods(functions, {name: FunctionCoverage(47, 0)}) == set()
+    # `widths` is called twice, and once is enough
+    half = FunctionCoverage(47, 0, unrun=((7, 23), (30, 46)))
+    assert unrun_methods(functions, {name: half}) == {"width_getter", "__init__"}
 
 
 def test_without_lines_instructions_and_operators_are_told() -> None:

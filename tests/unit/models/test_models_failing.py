@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from golden_files import Golden
 
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.export.lowering_table import lowered_for
 from orchestrator.models.checks import (
     OwnClassError,
@@ -31,8 +31,11 @@ from orchestrator.models.info import read_model
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.operators import Arguments, OperatorName
+from orchestrator.values.own_sources import OwnClass
 
 CASES = Path(__file__).parents[2] / "failing" / "models"
+APPS = Path(__file__).parents[3] / "apps"
+OUTLINE = read_model(APPS / "inker/models/outline.ptl", DIALECT.models, name="outline.ptl")
 # of 1.13.1
 TAKEN = {"aten::stft": Arguments(2, 8), "aten::std.correction": Arguments(3, 4)}
 KNOWN = {OperatorName.parse(line) for line in (CASES / "known.txt").read_text().split()}
@@ -107,21 +110,34 @@ def test_a_bad_model_is_refused(case: str, golden: Golden) -> None:
     golden(CASES / case / "expected.txt", caught.value.render() + "\n")
 
 
-def test_objects_of_an_own_class_are_refused() -> None:
-    """Until they are supported; other classes are not this check's."""
-    info = replace(
-        read_model(CASES / "foreign_operator/model.ptl", DIALECT.models, name="model.ptl"),
-        custom_classes=("__torch__.torch.classes.ink.Brush",),
-    )
-    check_own_classes(info, {"ink.Pen"}, "apps/inker/app.yaml")
+# How a class of `outline`'s own would have to be registered for it to be refused.
+BRUSH = OwnClass(
+    "ink.Brush",
+    ("__getstate__", "__init__", "__setstate__", "scaled", "widths", "width_getter"),
+    place=Place("apps/inker/src/brush.cpp", 51, 5),
+)
+UNFIT = {
+    "no_such_class": replace(BRUSH, name="ink.Pen"),
+    "not_pickled": replace(BRUSH, methods=("__init__", "scaled", "widths", "width_getter")),
+    "no_such_method": replace(BRUSH, methods=("__init__", "__setstate__", "widths")),
+}
+
+
+@pytest.mark.parametrize("case", sorted(UNFIT))
+def test_a_class_of_the_apps_own_that_does_not_do(case: str, golden: Golden) -> None:
     with pytest.raises(OwnClassError) as caught:
-        check_own_classes(info, {"ink.Brush"}, "apps/inker/app.yaml")
-    assert caught.value.render() == (
-        "model.ptl: error: this model holds objects of a class of its app's own, which is not"
-        " supported\n"
-        "  expected: operators of the app's own alone: those under `sources:` in"
-        " apps/inker/app.yaml\n"
-        "  seen:     ink.Brush\n"
-        "  do:       hold what such an object is made of, numbers and tensors, and pass it to an"
-        " operator of the app"
-    )
+        check_own_classes(OUTLINE, {UNFIT[case].name: UNFIT[case]}, "apps/inker/app.yaml")
+    golden(CASES.parent / f"own_classes/{case}/expected.txt", caught.value.render() + "\n")
+
+
+def test_classes_of_the_apps_own_that_do() -> None:
+    for fit in (BRUSH, replace(BRUSH, methods=(), is_open=True)):
+        check_own_classes(OUTLINE, {"ink.Brush": fit}, "apps/inker/app.yaml")
+    # an object that is made anew each time is read from no file
+    made = replace(OUTLINE, held_classes=())
+    check_own_classes(made, {"ink.Brush": UNFIT["not_pickled"]}, "apps/inker/app.yaml")
+    # PyTorch's classes have methods that we do not know
+    both = (*OUTLINE.custom_classes, "__torch__.torch.classes.quantized.LinearPackedParamsBase")
+    other = replace(OUTLINE, custom_classes=both)
+    check_own_classes(other, {"ink.Brush": UNFIT["no_such_method"]}, "apps/inker/app.yaml")
+    check_own_classes(OUTLINE, {"pen.Pen": BRUSH}, "apps/inker/app.yaml")

@@ -28,7 +28,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "pytorch": {"source", "values"},
     "trace": {"load", "pytorch", "values"},
     "compilers": {"binary", "platforms", "source", "values"},
-    "index": {"pytorch"},
+    "index": {"pytorch", "values"},
     "libraries": {"index", "pytorch", "source", "values"},
     "select": {"index", "pytorch", "values"},
     "codegen": {"index", "pytorch", "values"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core_toy import STUBS, UNITS, make_index
+from core_toy import LINEAR, STUBS, UNITS, make_index
 
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
@@ -69,6 +69,19 @@ def test_a_unit_that_computes_names_of_classes_asks_for_all() -> None:
         index, registry(index, ["CPU"], DIALECT.keys), ["aten::linear"], "m"
     )
     assert selection.custom_classes == {"*": M}
+
+
+def test_an_own_unit_with_a_method_that_never_ran_is_guarded() -> None:
+    """As if the unit were the app's own: all that it may call, in all dtypes."""
+    one = trace(root_operators=("aten::add.Tensor",), kernel_tags={}, build_features=())
+    index = make_index(initialisers={LINEAR: ["linear_kernel"]})
+    kernels = registry(index, ["CPU"], DIALECT.keys)
+    assert select(index, kernels, [one], "guarded", {"n": {LINEAR}}).kernel_dtypes == {}
+    for policy in ("guarded", "static"):
+        selection = select(index, kernels, [one], policy, {"m": {LINEAR}})
+        assert selection.root_operators == {"aten::add.Tensor"}
+        assert selection.kernel_dtypes["linear_tag"] == {"*": M}
+    assert select(index, kernels, [one], "traced", {"m": {LINEAR}}) == traced_selection(one)
 
 
 def test_static_keeps_what_ran_besides() -> None:

@@ -14,7 +14,7 @@ from test_render import manifest
 from orchestrator.codegen.projection import projection_text
 from orchestrator.deliver.sample import c_program
 from orchestrator.index.model import UnitFacts
-from orchestrator.system.templates import FILTERS, UnfitTextError, environment
+from orchestrator.system.templates import FILTERS, Fit, UnfitTextError, environment
 from orchestrator.values.selection import Selection
 
 M = manifest().model_dump()
@@ -84,7 +84,19 @@ TOOLCHAIN = {
     "link_flags": "-Wl,-z,now",
 }
 # template -> values that it is rendered with
+ELEMENTWISE = {
+    "namespace": "ink",
+    "name": "gcd",
+    "inputs": ["x0", "x1"],
+    "scalar_types": ["Int"],
+    "promotes": True,
+    "to_float": True,
+    "functor": Fit("template <typename T> T gcd(T a, T b);"),
+    "path": "apps/inker/kernels/gcd.elementwise",
+    "line": 5,
+}
 CODEGEN: Mapping[str, Mapping[str, Any]] = {
+    "elementwise_cpu.cpp.j2": ELEMENTWISE,
     "late_dispatch.h.j2": {},
     "named_tags.h.j2": {},
     "projection.h.j2": PROJECTION,

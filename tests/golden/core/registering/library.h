@@ -13,6 +13,10 @@ namespace torch {
 namespace detail {
 template <bool> struct SelectiveStr { const char* text; };
 } // namespace detail
+template <class T> struct class_ {
+  class_(const char*, const char*) {}
+  template <class F> class_& def(const char*, F) { return *this; }
+};
 struct CppFunction {
   template <class F> explicit CppFunction(F* f) : kernel(reinterpret_cast<void (*)()>(f)) {}
   void (*kernel)();

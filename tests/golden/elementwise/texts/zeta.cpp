@@ -1,0 +1,148 @@
+// ew::zeta, an elementwise operator, from apps/toy/kernels/zeta.elementwise
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/Load.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace {
+
+namespace functor {
+using namespace std;
+#line 7 "apps/toy/kernels/zeta.elementwise"
+  template <typename T>
+  T zeta(T in, T from) {
+    const double x = in;
+    double q = from, sum = 0;
+    if (x == 1 || (q <= 0 && q == std::floor(q) && x > 1)) {
+      return T(INFINITY);
+    }
+    if (!(x > 1) || (q <= 0 && x != std::floor(x))) {
+      return T(NAN);
+    }
+    for (; q < 12; ++q) {
+      sum += std::pow(q, -x);
+    }
+    sum += std::pow(q, 1 - x) / (x - 1) + std::pow(q, -x) / 2;
+    // B(2k) / (2k)!
+    const double terms[] = {
+        1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160, -691. / 1307674368000.};
+    double rising = x * std::pow(q, -x - 1);
+    for (int k = 0; k < 6; ++k) {
+      sum += terms[k] * rising;
+      rising *= (x + 2 * k + 1) * (x + 2 * k + 2) / (q * q);
+    }
+    return T(sum);
+  }
+
+#line 1 "<generated>"
+} // namespace functor
+
+// Half and BFloat16 are computed in float.
+template <typename scalar_t, typename... Inputs>
+scalar_t apply(Inputs... inputs) {
+  using computed_t = at::opmath_type<scalar_t>;
+  return static_cast<scalar_t>(
+      functor::zeta<computed_t>(static_cast<computed_t>(inputs)...));
+}
+
+// Without strides, so that a compiler can use vectors.
+template <typename scalar_t, typename... Inputs>
+void run_contiguous(int64_t count, scalar_t* out, const Inputs*... inputs) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = apply<scalar_t>(c10::load<scalar_t>(inputs + i)...);
+  }
+}
+
+template <typename scalar_t, size_t... input>
+void run(char** data, const int64_t* strides, int64_t count, std::index_sequence<input...>) {
+  constexpr int64_t kSize = sizeof(scalar_t);
+  if (strides[0] == kSize && ((strides[input + 1] == kSize) && ...)) {
+    run_contiguous<scalar_t>(
+        count,
+        reinterpret_cast<scalar_t*>(data[0]),
+        reinterpret_cast<const scalar_t*>(data[input + 1])...);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    *reinterpret_cast<scalar_t*>(data[0] + i * strides[0]) =
+        apply<scalar_t>(c10::load<scalar_t>(data[input + 1] + i * strides[input + 1])...);
+  }
+}
+
+// Shapes, dtypes, broadcasts and casts; an output that it allocates.
+at::TensorIterator iterator_of(const at::Tensor& x0, const at::Tensor& x1) {
+  static const at::Tensor undefined;
+  at::TensorIteratorConfig config;
+  config.add_output(undefined);
+  config.add_input(x0);
+  config.add_input(x1);
+  config.promote_inputs_to_common_dtype(true)
+      .cast_common_dtype_to_outputs(true)
+      .enforce_safe_casting_to_output(true)
+      .allow_cpu_scalars(true);
+  config.promote_integer_inputs_to_float(true);
+  return config.build();
+}
+
+at::Tensor compute(const at::Tensor& x0, const at::Tensor& x1) {
+  auto iterator = iterator_of(x0, x1);
+  AT_DISPATCH_SWITCH(
+      iterator.dtype(), "ew_zeta",
+      AT_DISPATCH_CASE(at::ScalarType::Float, [&] {
+        iterator.for_each([](char** data, const int64_t* strides, int64_t count) {
+          run<scalar_t>(data, strides, count, std::make_index_sequence<2>());
+        });
+      })
+      AT_DISPATCH_CASE(at::ScalarType::Double, [&] {
+        iterator.for_each([](char** data, const int64_t* strides, int64_t count) {
+          run<scalar_t>(data, strides, count, std::make_index_sequence<2>());
+        });
+      })
+  );
+  iterator.cast_outputs();
+  return iterator.output();
+}
+
+at::Tensor compute_scalar(const at::Tensor& x0, const at::Scalar& x1) {
+  return compute(x0, at::native::wrapped_scalar_tensor(x1));
+}
+
+// Of tensors without data, such as an exporter has; libraries for devices leave it out.
+#ifndef C10_MOBILE
+at::Tensor shape(const at::Tensor& x0, const at::Tensor& x1) {
+  return iterator_of(x0, x1).output();
+}
+
+at::Tensor shape_scalar(const at::Tensor& x0, const at::Scalar& x1) {
+  return shape(x0, at::native::wrapped_scalar_tensor(x1));
+}
+#endif
+
+TORCH_LIBRARY_FRAGMENT(ew, m) {
+  m.def("zeta(Tensor x0, Tensor x1) -> Tensor");
+  m.def("zeta.Scalar(Tensor x0, Scalar x1) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(ew, CPU, m) {
+  m.impl("zeta", TORCH_FN(compute));
+  m.impl("zeta.Scalar", TORCH_FN(compute_scalar));
+}
+
+#ifndef C10_MOBILE
+TORCH_LIBRARY_IMPL(ew, Meta, m) {
+  m.impl("zeta", TORCH_FN(shape));
+  m.impl("zeta.Scalar", TORCH_FN(shape_scalar));
+}
+#endif
+
+} // namespace
