@@ -181,10 +181,12 @@ def _example(info: ModelInfo) -> list[str]:
 
 def _check_name(folder: Path, name: str) -> None:
     if not re.fullmatch(NAME, name):
+        likely = re.sub("[^A-Za-z0-9._-]+", "-", re.sub("^[./]*(apps/)?", "", name)).strip("-")
         raise AppNameError(
             "an app cannot have this name: no label can write it",
             expected=PATTERN_WORDS[NAME],
             seen=name,
+            hint=f"did you mean {likely}?" if re.fullmatch(NAME, likely) else None,
         )
     if folder.is_symlink() or folder.exists():
         raise AppExistsError(

@@ -207,9 +207,10 @@ def _ago(seconds: float) -> str:
 
 
 def _size(text: str) -> int:
+    """Bytes; a number without a unit is refused: `--max 5` would remove everything."""
     try:
-        return parse_size(int(text) if text.isascii() and text.isdecimal() else text)
-    except (PydanticCustomError, ValueError):
+        return parse_size(text)
+    except PydanticCustomError:
         raise argparse.ArgumentTypeError(f"`{text}` is not a size such as 5GB or 500MiB") from None
 
 
