@@ -48,10 +48,9 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("--color", "--no-color"), "NO_COLOR=1 in the environment prints no colour"),
     "--dry-run": "`plan` shows what a build would do",
     "--format": "`--json` prints values",
-    "--json": "write it behind the verb, where that verb has it",
     "--offline": "name a local copy of the sources, as PYTORCH_SOURCE=FOLDER",
     "--version": "write it without a verb",
-    "-V": "did you mean `--version`?",
+    "-V": "`--version` prints it",
 }
 _NO_VERBS: Final = {
     "version": "--version",
@@ -102,6 +101,12 @@ class _Parser(argparse.ArgumentParser):
         if unknown == message or not unknown.startswith("-"):
             return ""
         word = unknown.split()[0].partition("=")[0]
+        if word == "--json":
+            return (
+                "write it behind the verb; "
+                if self.prog == COMMAND
+                else "this verb has no --json; "
+            )
         if word in _ELSEWHERE and word not in self._option_string_actions:
             return f"{_ELSEWHERE[word]}; "
         if not word.startswith("--"):

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     present = [folder for folder in folders if folder.is_symlink() or folder.exists()]
     for folder in present:
         if folder == context.cache:
-            refuse_foreign(folder, "it is no cache of ours: set ORCHESTRATOR_CACHE to the one meant")
+            refuse_foreign(folder, "set ORCHESTRATOR_CACHE to the cache that is meant")
         else:
             refuse_foreign(folder)
     # Running commands hold these locks, so that their files do not vanish.

@@ -16,7 +16,7 @@ from orchestrator.load.sources import found_sources
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
-from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, WorkspaceConfig
+from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, RuntimePin, WorkspaceConfig
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
 from orchestrator.values.packages import (
     PYTHON_NAME_WORDS,
@@ -160,12 +160,12 @@ def check_apps(
     toolchains: Mapping[str, Toolchain],
     known: Collection[str],
     groups: Mapping[str, tuple[str, ...]],
-    runtimes: Collection[str],
+    runtimes: Mapping[str, RuntimePin],
 ) -> Iterator[OrchestratorError]:
     """Faults of all apps; `known` names the targets that have a file, valid or not.
 
     groups    target -> the ABIs that it stands for
-    runtimes  names of those that WORKSPACE pins
+    runtimes  those that WORKSPACE pins, by name
     """
     owners: dict[str, App] = {}
     called: dict[tuple[str, str], App] = {}
@@ -237,23 +237,25 @@ def check_runtimes(config: WorkspaceConfig, places: PlaceIndex) -> Iterator[Orch
         yield unknown_runtime(name, config.pins, places.value(("defaults", "runtime")))
 
 
-def _runtime(app: App, pinned: Collection[str]) -> Iterator[OrchestratorError]:
+def _runtime(app: App, pinned: Mapping[str, RuntimePin]) -> Iterator[OrchestratorError]:
     name = app.config.runtime
     if name is not None and name not in pinned:
         yield unknown_runtime(name, pinned, app.places.value(("runtime",)))
 
 
 def unknown_runtime(
-    name: str, pinned: Collection[str], place: Place | None = None
+    name: str, pinned: Mapping[str, RuntimePin], place: Place | None = None
 ) -> UnknownRuntimeError:
     """The fault of a runtime that WORKSPACE does not pin."""
     known = sorted(pinned)
+    of_version = [each for each in known if f"{pinned[each].pytorch}.".startswith(f"{name}.")]
+    meant = f"did you mean `{of_version[0]}`?" if len(of_version) == 1 else None
     return UnknownRuntimeError(
         f"WORKSPACE pins no runtime {name}",
         place=place,
         expected=", ".join(known),
         seen=name,
-        hint=did_you_mean(name, known, "pin it under `runtimes:` in WORKSPACE"),
+        hint=meant or did_you_mean(name, known, "pin it under `runtimes:` in WORKSPACE"),
     )
 
 

@@ -262,7 +262,7 @@ def _rewritten(
     if wanted == ["a list"] and isinstance(value, dict) and containers_at(model, (*path, 0)):
         return "put `- ` before the first key of each entry"
     example = _example(model, path)
-    return f"write it as {example}" if example else None
+    return f"write it as `{example}`" if example else None
 
 
 def _parts(text: str) -> list[str]:
@@ -287,7 +287,7 @@ def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex)
         hint = _meant(str(detail["input"]), words)
         example = _example(model, places.find(detail["loc"]).path)
         if hint is None and example:
-            hint = f"write it as {example}"
+            hint = f"write it as `{example}`"
     elif kind == "string_pattern_mismatch":
         expected = PATTERN_WORDS[context["pattern"]]
     elif kind in ("too_short", "string_too_short"):

@@ -108,9 +108,7 @@ def folder_size(path: Path, *, keep: Collection[Path] = ()) -> int:
     )
 
 
-def refuse_foreign(
-    path: Path, hint: str = "remove it by hand, if nothing in it is wanted"
-) -> None:
+def refuse_foreign(path: Path, hint: str = "remove it by hand, if nothing in it is wanted") -> None:
     """Raise `FolderIsLinkError` or `FolderNotOursError` where `remove_folder` would.
 
     hint: what to do with a folder that is not ours.

@@ -694,11 +694,11 @@ class ModelConfig(Declared):
         validate_default=True,
         description="Its name in traces and reports; default: the file's name without .ptl.",
     )
-    inputs: Annotated[
-        Inputs, Example("- args: [{shape: [1, 3, 224, 224], fill: uniform}]")
-    ] = Field(
-        "bundled",
-        description="Its inputs for tracing: those bundled in the file, or the runs listed here.",
+    inputs: Annotated[Inputs, Example("- args: [{shape: [1, 3, 224, 224], fill: uniform}]")] = (
+        Field(
+            "bundled",
+            description="Its inputs for tracing: those in the file, or the runs listed here.",
+        )
     )
     canonical: Canonical | None = Field(
         None, description="Overrides the app's `canonical`, for this model."
@@ -758,13 +758,9 @@ class AppConfig(Declared):
 
     models: Annotated[
         Tuple[ModelConfig], Expected("a list of models"), Example("- file: models/x.ptl")
-    ] = Field(
-        min_length=1, description="The app's models."
-    )
-    targets: Annotated[
-        Tuple[AbiName], Expected("a list of ABIs"), Example("[linux-x86_64]")
-    ] = Field(
-        min_length=1, description="ABIs to build for: built in, or files under toolchains/."
+    ] = Field(min_length=1, description="The app's models.")
+    targets: Annotated[Tuple[AbiName], Expected("a list of ABIs"), Example("[linux-x86_64]")] = (
+        Field(min_length=1, description="ABIs to build for: built in, or files under toolchains/.")
     )
     runtime: RuntimeName | None = Field(
         None, description="A name under `runtimes` in WORKSPACE, instead of its default."
@@ -956,9 +952,7 @@ class ToolchainConfig(Declared):
         Compiler,
         Expected("one of zig, command, ndk, xcode"),
         Example("{zig: {target: x86_64-linux-gnu.2.28}}"),
-    ] = Field(
-        description="The compiler and linker."
-    )
+    ] = Field(description="The compiler and linker.")
     compile_flags: Tuple[Line] = Field((), description="Flags of every compilation.")
     link_flags: Tuple[Line] = Field((), description="Flags of every link.")
     run: Annotated[Run, Expected("native, none or a mapping with `emulator`")] = Field(

@@ -108,7 +108,7 @@ def _match(text: str) -> re.Match[str]:
 def _written(text: str) -> str | None:
     """How a text that is no label may have been meant."""
     if text in _ALL or "*" in text:
-        return "write //..., which is every app; a pattern has no other wildcard"
+        return "write //..., which is every app"
     bare = re.sub("^[.@/]*(?i:apps/)?|[/:]*$", "", text)
     app, below, rest = bare.partition("/")
     if below and text.startswith("//"):

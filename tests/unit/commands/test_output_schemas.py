@@ -144,12 +144,14 @@ class _Session:
     """A session of a workspace with one app and two ABIs, whose runtime is there."""
 
     def __init__(self, *_: object) -> None:
+        camera = SimpleNamespace(name="camera")
         self.workspace = SimpleNamespace(
+            apps_of=lambda labels: [camera],
             targets={"camera": ("a", "b")},
             toolchains={},
             groups={},
             broken={},
-            apps={"camera": SimpleNamespace(name="camera")},
+            apps={"camera": camera},
             config=SimpleNamespace(jobs=None),
         )
 
