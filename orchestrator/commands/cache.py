@@ -174,10 +174,7 @@ def _print(
             print(f"used {_ago(now - user.used)} by {visible(str(user.root))}")
     gone = sum(not user.exists for user in users)
     if gone:
-        what = (
-            "a workspace that no longer exists" if gone == 1 else "workspaces that no longer exist"
-        )
-        print(f"used by {'' if gone == 1 else f'{gone:,} '}{what}")
+        print(f"used by {gone:,} workspace{'' if gone == 1 else 's'}, gone since")
     if arguments.prune and arguments.max is not None and not arguments.dry_run:
         _print_rest(total - arguments.max)
     return ExitCode.OK

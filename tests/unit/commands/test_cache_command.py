@@ -111,7 +111,7 @@ def test_the_verb_tells_it(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     note_workspace(cache, root.parent / "gone")
     assert _cache(root) == 0
     assert capsys.readouterr().out.endswith(
-        f"used just now by {root}\nused by a workspace that no longer exists\n"
+        f"used just now by {root}\nused by 1 workspace, gone since\n"
     )
 
 
