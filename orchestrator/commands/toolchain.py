@@ -107,5 +107,7 @@ def _unknown(abi: str, known: list[str]) -> AbiUnknownError:
         f"no toolchain is named {abi}",
         expected=", ".join(known),
         seen=abi,
-        hint=did_you_mean_abi(abi, known, f"declare it in toolchains/{abi}.yaml"),
+        hint=did_you_mean_abi(
+            abi, known, f"use one of these, or declare it in toolchains/{abi}.yaml"
+        ),
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
@@ -25,6 +27,10 @@ from orchestrator.values.packages import (
     python_name,
     python_version,
 )
+
+
+# https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+_LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
 class AppNameError(OrchestratorError):
@@ -53,6 +59,10 @@ class DuplicatePackageError(OrchestratorError):
 
 class MissingModelError(OrchestratorError):
     """A model file does not exist."""
+
+
+class LfsPointerError(OrchestratorError):
+    """A model file is what Git LFS has in a clone until the file is fetched."""
 
 
 class CanonicalSourcesError(OrchestratorError):
@@ -285,6 +295,14 @@ def _models(app: App) -> Iterator[OrchestratorError]:
                 seen=model.file,
                 hint="export it, or correct the path; it is relative to the app's folder",
             )
+        elif _is_lfs_pointer(app.model_path(model)):
+            yield LfsPointerError(
+                "the model file was not fetched from Git LFS",
+                place=place,
+                expected="the model",
+                seen=f"{model.file} is a Git LFS pointer",
+                hint="run: git lfs pull",
+            )
         if first.setdefault(model.name, number) != number:
             yield DuplicateModelError(
                 f"two models are named `{model.name}`",
@@ -292,6 +310,14 @@ def _models(app: App) -> Iterator[OrchestratorError]:
                 seen=f"`{app.config.models[first[model.name]].file}` has that name too",
                 hint="give one of them a `name` of its own",
             )
+
+
+def _is_lfs_pointer(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_LFS)) == _LFS
+    except OSError:  # told by whoever reads it
+        return False
 
 
 def _canonical(app: App) -> Iterator[OrchestratorError]:

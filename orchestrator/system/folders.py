@@ -149,7 +149,9 @@ def _take_over(path: Path, kind: Kind) -> None:
             f"{path} holds files and does not carry our marker",
             expected="a folder of ours, or an empty one",
             seen=", ".join(others[:3]) + (", ..." if len(others) > 3 else ""),
-            hint="choose another folder, or empty this one",
+            hint="set ORCHESTRATOR_CACHE to another folder, a new or an empty one"
+            if kind == "cache"
+            else "choose another folder, or move these files away",
         )
     _mark(path, kind)
 

@@ -32,8 +32,10 @@ def nearest_abi(name: str, known: Iterable[str]) -> str | None:
     """The known ABI that a mistyped one most likely means: never one of another system, or of
     another processor, which would be built and not run."""
     every = sorted(known)
-    ending = f"-{_PROCESSORS.get(name.lower(), name.lower())}"
-    ended = [abi for abi in every if abi.endswith(ending)]
+    processor = _PROCESSORS.get(name.lower(), name.lower())
+    ended = [abi for abi in every if abi == processor or abi.endswith(f"-{processor}")]
+    if processor in every:
+        return processor
     if len(ended) == 1:  # a processor alone, which one system has
         return ended[0]
     wanted = _processor_named(name if "-" in name else name.replace("_", "-", 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -225,6 +226,29 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
         "targets:\n  - linux-x86_64\n"
     )
     assert not load_workspace(workspace, ENV).broken
+
+
+def test_apps_on_a_file_system_of_their_own(
+    answer: Answer, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container's mount, for one: the app is copied, and app.yaml comes last or not at all."""
+    move = Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if target.name == "mine":
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(self))
+        return move(self, target)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.build.add_app.write_bytes", full)
+        assert answer("new-app", "mine", "--model", str(CLASSIFIER))[0] == 1
+    assert not (workspace / "apps/mine").exists()
+    assert answer("new-app", "mine", "--model", str(CLASSIFIER))[0] == 0
+    assert files(workspace / "apps/mine") == ["app.yaml", f"models/{CLASSIFIER.name}"]
 
 
 def test_what_a_killed_new_app_left_goes(answer: Answer, workspace: Path) -> None:

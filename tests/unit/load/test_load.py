@@ -336,8 +336,8 @@ def test_an_empty_text_is_nothing() -> None:
         ),
         (
             "a: 1\n--- \nb: 2",
-            "f:2:1: error: invalid YAML: but found another document,"
-            " expected a single document in the stream\n"
+            "f:2:1: error: invalid YAML: expected a single document in the stream,"
+            " but found another document\n"
             "  | --- \n"
             "  | ^",
         ),
