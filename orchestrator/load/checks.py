@@ -28,7 +28,6 @@ from orchestrator.values.packages import (
     python_version,
 )
 
-
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 

@@ -300,7 +300,7 @@ REFUSALS = {
         ["../up", "--model", "raw.ptl"],
         "error: an app cannot have this name: no label can write it\n"
         "  expected: a name of letters, digits, `.`, `_` and `-`, that begins with a letter or"
-        " digit, of at most 100\n  seen:     ../up\n",
+        " digit, of at most 100\n  seen:     ../up\n  do:       did you mean up?\n",
     ),
     "missing": (
         ["vad", "--model", "none.ptl"],
