@@ -84,6 +84,7 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
     assert against_schema("init", out) == []
     assert json.loads(out)["root"] == str(tmp_path / "ml")
     assert json.loads(out)["files"] == ["orchestrate", "WORKSPACE"]
+    assert json.loads(out)["next"][:2] == [f"cd {tmp_path}/ml", "./orchestrate doctor"]
     assert (tmp_path / "ml/.gitignore").read_text() == "mine\n"
 
 
