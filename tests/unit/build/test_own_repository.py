@@ -131,10 +131,30 @@ def test_the_script_runs_what_is_installed(where: str, answer: Answer, tmp_path:
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho "$0" "$@"\n')
     program.chmod(0o755)
+    (program.parent / "python3").symlink_to(str(shutil.which("sh")))
     env = {"PATH": f"{tmp_path}/elsewhere{os.pathsep}{os.environ['PATH']}"}
     argv = [str(tmp_path / "orchestrate"), "build", "a b"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == f"{program} build a b\n"
+
+
+def test_the_script_of_a_folder_that_was_moved(answer: Answer, tmp_path: Path) -> None:
+    """What pip installs names the Python of the folder that it was installed in."""
+    answer("init")
+    tools = tmp_path / ".venv/bin"
+    tools.mkdir(parents=True)
+    (tools / "orchestrate").write_text("#!/gone/bin/python3\nimport sys\nprint(sys.argv[1:])\n")
+    (tools / "orchestrate").chmod(0o755)
+    argv = [str(tmp_path / "orchestrate"), "build", "a b"]
+    gone = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (gone.returncode, gone.stderr) == (
+        1,
+        f"orchestrate: error: the Python of {tmp_path}/.venv is not there any more\n"
+        "  do:       remove .venv, and install libtorch-orchestrator in a new one\n",
+    )
+    (tools / "python3").symlink_to(sys.executable)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout == "['build', 'a b']\n"
 
 
 def test_the_script_without_an_orchestrator(answer: Answer, tmp_path: Path) -> None:
