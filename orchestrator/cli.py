@@ -11,6 +11,7 @@ import argparse
 import errno
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -35,11 +36,32 @@ _SHOWN: Final = 200
 # Options and verbs of other tools, and their counterparts here.
 _ELSEWHERE: Final = {
     **dict.fromkeys(
-        ("--abi", "--target", "--platform"), "an ABI is part of the label: //apps/<app>:<abi>"
+        ("--abi", "--target", "--platform", "--arch", "--cpu"),
+        "an ABI is part of the label: //apps/<app>:<abi>",
     ),
+    **dict.fromkeys(
+        ("--force", "--rebuild", "--clean", "--no-cache"),
+        "what has changed is built again, and nothing else; `clean` removes all outputs",
+    ),
+    **dict.fromkeys(("--output", "--out", "-o"), "libraries go to dist/<app>/<abi>/"),
+    **dict.fromkeys(("--config", "--optimize", "-O2", "-O3", "-Os"), "see `optimize` in app.yaml"),
+    **dict.fromkeys(("--color", "--no-color"), "NO_COLOR=1 in the environment prints no colour"),
     "--dry-run": "`plan` shows what a build would do",
+    "--format": "`--json` prints values",
+    "--offline": "name a local copy of the sources, as PYTORCH_SOURCE=FOLDER",
+    "--version": "write it without a verb",
+    "-V": "`--version` prints it",
 }
-_NO_VERBS: Final = {"version": "--version", "prune": "cache --prune", "list": "plan"}
+_NO_VERBS: Final = {
+    "version": "--version",
+    "prune": "cache --prune",
+    "gc": "cache --prune",
+    **dict.fromkeys(("list", "ls", "size", "info", "graph", "status"), "plan"),
+    **dict.fromkeys(("test", "check", "run"), "verify"),
+    **dict.fromkeys(("make", "compile", "package", "report", "deliver"), "build"),
+    **dict.fromkeys(("add", "add-app", "new", "create"), "new-app"),
+    **dict.fromkeys(("download", "sync"), "fetch"),
+}
 
 
 class UsageError(OrchestratorError):
@@ -70,16 +92,25 @@ class _Parser(argparse.ArgumentParser):
     """argparse that raises our errors."""
 
     def error(self, message: str) -> NoReturn:
+        message = re.sub("ignored explicit argument .*", "it takes no value", message)
         raise UsageError(message, hint=f"{self._meant(message)}see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:
         """Advice for an unknown option: its counterpart, or the nearest one."""
         unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown == message or not unknown.startswith("--"):
+        if unknown == message or not unknown.startswith("-"):
             return ""
         word = unknown.split()[0].partition("=")[0]
-        if word in _ELSEWHERE:
+        if word == "--json":
+            return (
+                "write it behind the verb; "
+                if self.prog == COMMAND
+                else "this verb has no --json; "
+            )
+        if word in _ELSEWHERE and word not in self._option_string_actions:
             return f"{_ELSEWHERE[word]}; "
+        if not word.startswith("--"):
+            return ""
         like = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.7)
         return f"did you mean `{like[0]}`? " if like else ""
 

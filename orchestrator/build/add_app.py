@@ -6,6 +6,7 @@ Nothing that a model names reaches that file but names of methods that a call ma
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections import Counter
@@ -28,7 +29,7 @@ from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.locks import file_lock
-from orchestrator.system.staging import sync_folder, sync_tree
+from orchestrator.system.staging import sync_folder, sync_tree, write_bytes
 from orchestrator.values.config import NAME, PATTERN_WORDS
 from orchestrator.values.methods import Method
 from orchestrator.values.versions import ModelVersions
@@ -110,9 +111,25 @@ def add_app(
         check_new_app(staging, name, session.workspace)
         sync_tree(staged)
         folder.parent.mkdir(exist_ok=True)
-        staged.rename(folder)
+        _move(staged, folder)
     sync_folder(folder.parent)
     return NewApp(name, Place(f"{_APPS}/{name}/app.yaml"), new, wanted)
+
+
+def _move(staged: Path, folder: Path) -> None:
+    """Put a staged app into its place; app.yaml, which makes it an app, comes last."""
+    try:
+        staged.rename(folder)
+    except OSError as error:
+        if error.errno != errno.EXDEV:  # apps/ is on a file system of its own
+            raise
+        try:
+            shutil.copytree(staged, folder, ignore=shutil.ignore_patterns("app.yaml"))
+            write_bytes(folder / "app.yaml", (staged / "app.yaml").read_bytes())
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        sync_tree(folder)
 
 
 @contextmanager
@@ -181,10 +198,12 @@ def _example(info: ModelInfo) -> list[str]:
 
 def _check_name(folder: Path, name: str) -> None:
     if not re.fullmatch(NAME, name):
+        likely = re.sub("[^A-Za-z0-9._-]+", "-", re.sub("^[./]*(apps/)?", "", name)).strip("-")
         raise AppNameError(
             "an app cannot have this name: no label can write it",
             expected=PATTERN_WORDS[NAME],
             seen=name,
+            hint=f"did you mean {likely}?" if re.fullmatch(NAME, likely) else None,
         )
     if folder.is_symlink() or folder.exists():
         raise AppExistsError(

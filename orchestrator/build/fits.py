@@ -115,10 +115,16 @@ def fits(
         model=str(model),
         sha256=info.sha256,
         operators=len(info.root_operators),
-        trace=None if known.trace is None else str(known.lock),
+        trace=None if known.trace is None else _shown(session, known.lock),
         no_trace="" if known.trace is not None else known.why_not,
         rows=rows,
     )
+
+
+def _shown(session: Session, lock: Path | None) -> str:
+    """A lock's path, relative to the workspace where it is in that."""
+    root = session.context.root
+    return str(lock.relative_to(root) if lock and lock.is_relative_to(root) else lock)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     folders = [context.dist, context.state] + ([context.cache] if arguments.cache else [])
     present = [folder for folder in folders if folder.is_symlink() or folder.exists()]
     for folder in present:
-        refuse_foreign(folder)
+        if folder == context.cache:
+            refuse_foreign(folder, "set ORCHESTRATOR_CACHE to the cache that is meant")
+        else:
+            refuse_foreign(folder)
     # Running commands hold these locks, so that their files do not vanish.
     with ExitStack() as locks:
         if context.state in present:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         raise
     names = [path.name for path in written]
     steps = ["./orchestrate doctor", "./orchestrate new-app NAME --model MODEL.ptl"]
+    if arguments.workspace and context.root != Path.cwd():
+        steps.insert(0, f"cd {shlex.quote(str(context.root))}")
     if arguments.json:
         result = {"root": str(context.root), "files": names, "next": steps}
         print(json.dumps({"format": 1, **result}, indent=2))

@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("github", "gitlab", "json"), default="json", help="default: json"
     )
     parser.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="the same as by default"
+    )
+    parser.add_argument(
         "--also",
         action="append",
         default=[],

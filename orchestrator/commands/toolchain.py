@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from difflib import get_close_matches
 
 from orchestrator.build.session import Session
 from orchestrator.commands.views import speaker
@@ -16,6 +15,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.system.workspace_lock import cache_in_use
+from orchestrator.values.names import did_you_mean_abi
 
 NAME = "toolchain"
 HELP = """\
@@ -51,7 +51,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.action == "cmake":
         if arguments.abi is None:
             raise AbiUnknownError(
-                "`cmake` requires one ABI", expected=", ".join(session.workspace.toolchains)
+                "`cmake` requires one ABI",
+                expected=", ".join(session.workspace.toolchains),
+                hint="run: ./orchestrate toolchain cmake ABI",
             )
         with cache_in_use(context.cache, say):
             toolchain = session.toolchain(arguments.abi)
@@ -61,7 +63,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with cache_in_use(context.cache, say):
         shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
     if arguments.json:
-        print(json.dumps([{"abi": abi, **facts} for abi, facts in shown.items()], indent=2))
+        told = [{"abi": abi, **facts} for abi, facts in shown.items()]
+        print(json.dumps({"format": 1, "toolchains": told}, indent=2))
         return ExitCode.OK
     for abi, facts in shown.items():
         print(abi)
@@ -100,9 +103,11 @@ def _words(value: object) -> str:
 
 
 def _unknown(abi: str, known: list[str]) -> AbiUnknownError:
-    like = get_close_matches(abi, known, n=1)
     return AbiUnknownError(
         f"no toolchain is named {abi}",
         expected=", ".join(known),
-        hint=f"did you mean `{like[0]}`?" if like else None,
+        seen=abi,
+        hint=did_you_mean_abi(
+            abi, known, f"use one of these, or declare it in toolchains/{abi}.yaml"
+        ),
     )

@@ -123,7 +123,7 @@ def _require_compiled(done: Finished, config: ToolchainConfig, place: Place) -> 
             place=place,
             expected="an object of one small function",
             seen=_ending(done),
-            hint="check its compile_flags, and what its compiler needs beside it",
+            hint="check its target and compile_flags, and what its compiler needs beside it",
             details=_first_lines(done),
         )
 

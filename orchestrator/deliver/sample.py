@@ -1,6 +1,6 @@
-"""A C program for a README: loads a model and calls it as it was traced, tensors full of zeros.
+"""Programs for a README: each loads a model and calls it as it was traced, tensors full of zeros.
 
-Contract: pure; the lines compile as C99 and C++ without a warning, and run with what `ModelFact`
+Contract: pure; lines of C compile as C99 and C++ without a warning, and run with what `ModelFact`
 says. A model without a known call gets a program that lists its methods.
 """
 
@@ -196,3 +196,26 @@ def _tensor_call(value: Input, name: str) -> str:
     return (
         f"lta_tensor_copy({dtype}, {len(value.shape or ())}, {shape}, NULL, {name}_data, {nbytes})"
     )
+
+
+def python_call(model: ModelFact) -> Fit:
+    """Lines of Python that call `model`, by a wheel's API, as it was traced; without a known call,
+    its methods are listed. numpy is `np`."""
+    call = model.call
+    if call is None:
+        return Fit("print(list(model.methods))")
+    given = ", ".join(map(_literal, call.arguments))
+    return Fit(f"result = model.{call.method}({given})")
+
+
+def _literal(value: Input) -> str:
+    if value.kind == "tensor":
+        # numpy has no bfloat16, and a bool is `np.bool_` in each of its versions
+        dtype = {"bool": "bool_", "bfloat16": "float32"}.get(value.dtype or "", value.dtype)
+        return f"np.zeros({value.shape or ()!r}, np.{dtype})"
+    if value.kind in ("list", "tuple"):
+        items = ", ".join(map(_literal, value.items))
+        if value.kind == "list":
+            return f"[{items}]"
+        return f"({items},)" if len(value.items) == 1 else f"({items})"
+    return repr(float(value.value or 0) if value.kind == "double" else value.value)

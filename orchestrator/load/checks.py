@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
@@ -16,7 +18,7 @@ from orchestrator.load.sources import found_sources
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
-from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, WorkspaceConfig
+from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, RuntimePin, WorkspaceConfig
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
 from orchestrator.values.packages import (
     PYTHON_NAME_WORDS,
@@ -25,6 +27,9 @@ from orchestrator.values.packages import (
     python_name,
     python_version,
 )
+
+# https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+_LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
 class AppNameError(OrchestratorError):
@@ -53,6 +58,10 @@ class DuplicatePackageError(OrchestratorError):
 
 class MissingModelError(OrchestratorError):
     """A model file does not exist."""
+
+
+class LfsPointerError(OrchestratorError):
+    """A model file is what Git LFS has in a clone until the file is fetched."""
 
 
 class CanonicalSourcesError(OrchestratorError):
@@ -160,12 +169,12 @@ def check_apps(
     toolchains: Mapping[str, Toolchain],
     known: Collection[str],
     groups: Mapping[str, tuple[str, ...]],
-    runtimes: Collection[str],
+    runtimes: Mapping[str, RuntimePin],
 ) -> Iterator[OrchestratorError]:
     """Faults of all apps; `known` names the targets that have a file, valid or not.
 
     groups    target -> the ABIs that it stands for
-    runtimes  names of those that WORKSPACE pins
+    runtimes  those that WORKSPACE pins, by name
     """
     owners: dict[str, App] = {}
     called: dict[tuple[str, str], App] = {}
@@ -237,23 +246,25 @@ def check_runtimes(config: WorkspaceConfig, places: PlaceIndex) -> Iterator[Orch
         yield unknown_runtime(name, config.pins, places.value(("defaults", "runtime")))
 
 
-def _runtime(app: App, pinned: Collection[str]) -> Iterator[OrchestratorError]:
+def _runtime(app: App, pinned: Mapping[str, RuntimePin]) -> Iterator[OrchestratorError]:
     name = app.config.runtime
     if name is not None and name not in pinned:
         yield unknown_runtime(name, pinned, app.places.value(("runtime",)))
 
 
 def unknown_runtime(
-    name: str, pinned: Collection[str], place: Place | None = None
+    name: str, pinned: Mapping[str, RuntimePin], place: Place | None = None
 ) -> UnknownRuntimeError:
     """The fault of a runtime that WORKSPACE does not pin."""
     known = sorted(pinned)
+    of_version = [each for each in known if f"{pinned[each].pytorch}.".startswith(f"{name}.")]
+    meant = f"did you mean `{of_version[0]}`?" if len(of_version) == 1 else None
     return UnknownRuntimeError(
         f"WORKSPACE pins no runtime {name}",
         place=place,
         expected=", ".join(known),
         seen=name,
-        hint=did_you_mean(name, known, "pin it under `runtimes:` in WORKSPACE"),
+        hint=meant or did_you_mean(name, known, "pin it under `runtimes:` in WORKSPACE"),
     )
 
 
@@ -283,6 +294,14 @@ def _models(app: App) -> Iterator[OrchestratorError]:
                 seen=model.file,
                 hint="export it, or correct the path; it is relative to the app's folder",
             )
+        elif _is_lfs_pointer(app.model_path(model)):
+            yield LfsPointerError(
+                "the model file was not fetched from Git LFS",
+                place=place,
+                expected="the model",
+                seen=f"{model.file} is a Git LFS pointer",
+                hint="run: git lfs pull",
+            )
         if first.setdefault(model.name, number) != number:
             yield DuplicateModelError(
                 f"two models are named `{model.name}`",
@@ -290,6 +309,14 @@ def _models(app: App) -> Iterator[OrchestratorError]:
                 seen=f"`{app.config.models[first[model.name]].file}` has that name too",
                 hint="give one of them a `name` of its own",
             )
+
+
+def _is_lfs_pointer(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_LFS)) == _LFS
+    except OSError:  # told by whoever reads it
+        return False
 
 
 def _canonical(app: App) -> Iterator[OrchestratorError]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
@@ -18,7 +19,7 @@ from pydantic_core import ErrorDetails
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.keys import containers_at, fields_at, sections_with
 from orchestrator.load.yaml import PlaceIndex, clipped
-from orchestrator.values.config import PATTERN_WORDS, Expected
+from orchestrator.values.config import PATTERN_WORDS, Example, Expected
 from orchestrator.values.names import did_you_mean
 
 MOST_ERRORS: Final = 10
@@ -26,6 +27,23 @@ MOST_ERRORS: Final = 10
 _MOST_DETAILED: Final = 100
 # A value that a hint may repeat.
 _SHORT: Final = 80
+
+# PyTorch's and NumPy's words for element types and fills, which may look like others of ours.
+_ELSEWHERE: Final = {
+    "byte": "uint8",
+    "char": "int8",
+    "double": "float64",
+    "empty": "zeros",
+    "float": "float32",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+    "rand": "uniform",
+    "randn": "normal",
+    "random": "uniform",
+    "range": "arange",
+    "short": "int16",
+}
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -189,11 +207,13 @@ def _missing_key(
     key = str(loc[-1])
     found = places.find(loc[:-1])
     field = fields_at(model, found.path).get(key)
+    words = get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
+    value = words[0] if len(words) == 1 else "..."
     return MissingKeyError(
         f"key `{key}` is missing",
         place=found.place,
         expected=_wanted(field) if field else None,
-        hint=f"add `{key}: ...` here",
+        hint=f"add `{key}: {value}` here",
     )
 
 
@@ -228,16 +248,34 @@ def _rewritten(
     model: type[BaseModel], detail: ErrorDetails, wanted: Sequence[str], places: PlaceIndex
 ) -> str | None:
     """How to write a value of the wrong type, where that is known."""
-    value = detail["input"]
+    value, path = detail["input"], places.find(detail["loc"]).path
     if wanted == ["text"] and isinstance(value, bool | int | float | datetime.date):
         return "put it in quotes"
-    if not isinstance(value, str) or "\n" in value or len(value) > _SHORT:
-        return None
-    if wanted == ["a list"]:
-        return f"write [{value}]"
-    fields = fields_at(model, places.find(detail["loc"]).path)
-    first = next((name for name, field in fields.items() if field.is_required()), None)
-    return f"write `{first}: {value}`" if wanted == ["a mapping"] and first else None
+    if isinstance(value, str) and "\n" not in value and len(value) <= _SHORT:
+        if wanted == ["a list"]:
+            return f"write [{', '.join(_parts(value))}]"
+        fields = fields_at(model, path)
+        first = next((name for name, field in fields.items() if field.is_required()), None)
+        if wanted == ["a mapping"] and first:
+            is_list = containers_at(model, (*path, first)) == ("a list",)
+            return f"write `{first}: {f'[{value}]' if is_list else value}`"
+    if wanted == ["a list"] and isinstance(value, dict) and containers_at(model, (*path, 0)):
+        return "put `- ` before the first key of each entry"
+    example = _example(model, path)
+    return f"write it as `{example}`" if example else None
+
+
+def _parts(text: str) -> list[str]:
+    """The entries of a list that was written as one text: `1x3x96x96`, `1,3,96,96`."""
+    return re.findall("[0-9]+", text) if re.fullmatch("[0-9]+([x, ]+[0-9]+)+", text) else [text]
+
+
+def _example(model: type[BaseModel], path: Sequence[str | int]) -> str | None:
+    """A value of the field that a path leads to, or whose entries it leads to."""
+    keys = path[:-1] if path and isinstance(path[-1], int) else path
+    field = fields_at(model, keys[:-1]).get(str(keys[-1])) if keys else None
+    found = field.metadata if field else []
+    return next((item.text for item in found if isinstance(item, Example)), None)
 
 
 def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> BadValueError:
@@ -246,7 +284,10 @@ def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex)
     if kind == "literal_error":
         words = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
         expected = _either([*words, *containers_at(model, places.find(detail["loc"]).path)])
-        hint = did_you_mean(str(detail["input"]), words)
+        hint = _meant(str(detail["input"]), words)
+        example = _example(model, places.find(detail["loc"]).path)
+        if hint is None and example:
+            hint = f"write it as `{example}`"
     elif kind == "string_pattern_mismatch":
         expected = PATTERN_WORDS[context["pattern"]]
     elif kind in ("too_short", "string_too_short"):
@@ -256,6 +297,7 @@ def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex)
         expected = bound.format(context[key])
     elif "expected" in context:
         what, expected = f"is not valid: {detail['msg']}", str(context["expected"])
+        hint = context.get("hint")
     return BadValueError(
         f"{_subject(model, detail, places)} {what}",
         place=places.value(detail["loc"]),
@@ -263,6 +305,12 @@ def _bad_value(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex)
         seen=str(context.get("seen") or _shown(detail["input"])),
         hint=hint,
     )
+
+
+def _meant(word: str, known: Sequence[str]) -> str | None:
+    """The advice for an unknown word: what other tools call by it, else the nearest known one."""
+    like = _ELSEWHERE.get(word.removeprefix("torch."))
+    return f"did you mean `{like}`?" if like in known else did_you_mean(word, known)
 
 
 def _subject(model: type[BaseModel], detail: ErrorDetails, places: PlaceIndex) -> str:

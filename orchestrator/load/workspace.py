@@ -46,6 +46,9 @@ FILE: Final = "WORKSPACE"
 # package.
 BUILT_IN: Final = Path(__file__).parent.parent / "builtin"
 
+# Calls at the beginning of lines: Starlark, and no YAML of ours.
+_BAZEL: Final = re.compile(r"^[a-z_]+\(", re.MULTILINE)
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -55,6 +58,10 @@ class NoWorkspaceError(OrchestratorError):
 
 class UnreadableFileError(OrchestratorError):
     """A declaration is not a text file."""
+
+
+class NotOurWorkspaceError(OrchestratorError):
+    """A file WORKSPACE of another tool, or an empty one."""
 
 
 class MisnamedFileError(OrchestratorError):
@@ -85,9 +92,36 @@ def find_root(start: Path) -> Path:
 def load_config(root: Path) -> tuple[WorkspaceConfig, PlaceIndex]:
     """WORKSPACE alone, for commands that need nothing else."""
     config, places, errors, _ = _load(WorkspaceConfig, root, root / FILE)
+    if errors:
+        _refuse_other(root / FILE)
     raise_all(errors)
     assert config
     return config, places
+
+
+def _refuse_other(file: Path) -> None:
+    """Raise `NotOurWorkspaceError` for a faulty WORKSPACE that was not meant for us."""
+    try:
+        text = file.read_bytes().decode("utf-8-sig", "replace")
+    except OSError:
+        return
+    if _BAZEL.search(text):
+        raise NotOurWorkspaceError(
+            "this WORKSPACE is Bazel's",
+            place=Place(FILE),
+            expected="YAML that `orchestrate init` writes",
+            seen=str(file.parent),
+            hint="work in the subfolder that has ours, pass --workspace DIR, or make one:"
+            " orchestrate init --workspace DIR",
+        )
+    if not text.strip():
+        raise NotOurWorkspaceError(
+            "this WORKSPACE is empty",
+            place=Place(FILE),
+            expected="YAML that `orchestrate init` writes",
+            seen=str(file.parent),
+            hint="remove it, and run orchestrate init",
+        )
 
 
 def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
@@ -102,7 +136,7 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     members = {name: group.config.members for name, group in sorted(groups.items())}
     faults: list[OrchestratorError] = []
     apps = dict[str, App]()
-    for file in _declarations(root, "apps/*/app.y*ml", r"app\.yaml", faults):
+    for file in _declarations(root, "apps/*/*", r"app\.yaml", faults, r"(?i:app\.(ya?ml|json))"):
         app = _load_app(root, file, config, faults)
         if app:
             apps[app.name] = app
@@ -145,7 +179,7 @@ def _load_toolchains(
 
     A broken one counts as known, or each of its apps would report it again.
     """
-    own = list(_declarations(root, "toolchains/*.y*ml", r"[^/]+\.yaml", errors))
+    own = list(_declarations(root, "toolchains/*", r"[^/]+\.yaml", errors, r"[^/]+\.yml"))
     known = {file.stem for file in own}
     shipped = [f for f in sorted(BUILT_IN.glob("toolchains/*.yaml")) if f.stem not in known]
     toolchains, groups = dict[str, Toolchain](), dict[str, Group]()
@@ -235,20 +269,29 @@ def _home(env: Mapping[str, str]) -> Path:
 
 
 def _declarations(
-    root: Path, pattern: str, name: str, errors: list[OrchestratorError]
+    root: Path, pattern: str, name: str, errors: list[OrchestratorError], misnamed: str
 ) -> Iterator[Path]:
-    """The files of one kind, sorted; one with a misspelt ending is an error, not ignored."""
+    """The files of one kind, sorted; one that is `misnamed` is an error, not ignored.
+
+    A JSON file beside a declaration is another tool's.
+    """
     for file in sorted(root.glob(pattern)):
         if re.fullmatch(name, file.name):
             yield file
-        else:
+        elif re.fullmatch(misnamed, file.name) and not (
+            file.suffix == ".json" and (file.parent / "app.yaml").exists()
+        ):
             errors.append(
                 MisnamedFileError(
                     "the file name is not recognised",
                     place=_place(root, file),
-                    hint=f"rename it to {file.with_suffix('.yaml').name}",
+                    hint=f"rename it to {_right_name(file)}",
                 )
             )
+
+
+def _right_name(file: Path) -> str:
+    return file.with_suffix(".yaml").name if file.parent.name == "toolchains" else "app.yaml"
 
 
 def _place(root: Path, file: Path) -> Place:
@@ -277,6 +320,7 @@ def _load(
                     place=place,
                     expected="UTF-8",
                     seen=f"byte 0x{error.object[error.start]:02x} at offset {error.start}",
+                    hint="save it as UTF-8",
                 )
             ],
             None,

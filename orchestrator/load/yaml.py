@@ -312,6 +312,8 @@ def syntax_error(text: str, file: str, error: Exception) -> OrchestratorError:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         words = [part for part in (error.problem, error.context) if part]
+        if words and words[0].startswith("but "):  # the context is the sentence's beginning
+            words.reverse()
         snippet = mark.get_snippet(indent=0) if mark and mark.buffer is not None else None
         return YamlSyntaxError(
             "invalid YAML: " + ", ".join(words).replace("character '\\t'", "a tab"),

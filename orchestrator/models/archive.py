@@ -8,6 +8,7 @@ stored as they are, and only text is compressed.
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 import zlib
@@ -32,8 +33,6 @@ _END_MAGIC, _LOCATOR_MAGIC, _END64_MAGIC = b"PK\x05\x06", b"PK\x06\x07", b"PK\x0
 _FLATBUFFER_MAGIC = b"PTMF"
 # ExecuTorch's (schema/program.fbs: `file_identifier "ET12"`); the number is the format's.
 _EXECUTORCH_MAGIC = b"ET"
-# How the text file that Git LFS leaves in place of a large one begins.
-_LFS_MAGIC = b"version "
 # The end of the table of contents, and its larger form with what points to it
 # (APPNOTE.TXT, 4.3.14 to 4.3.16).
 _END = struct.Struct("<4s6xHLLH")
@@ -56,7 +55,28 @@ _ZIP_ERRORS = (
     RuntimeError,
     ValueError,
 )
-_EXPORT_HINT = "export it again with module._save_for_lite_interpreter(path)"
+_WRITE = "module._save_for_lite_interpreter(path)"
+_EXPORT_HINT = f"export it again with {_WRITE}"
+_FROM_PYTORCH = f"write the model from PyTorch, with {_WRITE}"
+# Files that are mistaken for models: how they begin, what they are, what to do.
+_OTHERS = (
+    (re.compile(rb"version "), "a Git LFS pointer", "fetch it with git lfs pull"),
+    (
+        re.compile(rb"<(?i:!doctype|html|\?xml)"),
+        "a web page",
+        "fetch the file again: the address gave a page in its place",
+    ),
+    (re.compile(rb"\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh"), "a compressed file", "unpack it"),
+    (re.compile(rb".{4}TFL3", re.DOTALL), "a model of TensorFlow Lite", _FROM_PYTORCH),
+    (re.compile(rb"\x89HDF"), "an HDF5 file", _FROM_PYTORCH),
+    # onnx.proto: field 1, the format's version, then field 2, the producer's name
+    (re.compile(rb"\x08[\x01-\x20]\x12"), "a model of ONNX", _FROM_PYTORCH),
+    (
+        re.compile(rb"\x80[\x02-\x05]|.{6}\0\0\{", re.DOTALL),
+        "weights without a model",
+        "load them into the nn.Module, torch.jit.script or trace it, and write it with " + _WRITE,
+    ),
+)
 
 
 class NotAModelError(OrchestratorError):
@@ -125,7 +145,7 @@ def open_archive(file: BinaryIO, place: Place) -> Iterator[Archive]:
 
 
 def _check_magic(file: BinaryIO, place: Place) -> None:
-    head = file.read(8)
+    head = file.read(16)
     file.seek(0)
     if head.startswith(_ZIP_MAGIC):
         return
@@ -151,13 +171,14 @@ def _check_magic(file: BinaryIO, place: Place) -> None:
         place=place,
         expected="a zip archive, as torch.jit writes it",
         seen=_first_bytes(head),
-        hint="fetch it with git lfs pull" if head == _LFS_MAGIC else _EXPORT_HINT,
+        hint=next((hint for magic, _, hint in _OTHERS if magic.match(head)), _EXPORT_HINT),
     )
 
 
 def _first_bytes(head: bytes) -> str:
-    if head == _LFS_MAGIC:
-        return "a Git LFS pointer"
+    known = next((name for magic, name, _ in _OTHERS if magic.match(head)), None)
+    if known:
+        return known
     return f"a file that begins with {head[:4].hex(' ')}" if head else "an empty file"
 
 

@@ -28,6 +28,7 @@ from orchestrator.deliver import render
 from orchestrator.deliver.delivered import Delivery, read_delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import MANIFEST, Manifest, ModelFact
+from orchestrator.deliver.sample import python_call
 from orchestrator.deliver.sbom import licence_of_all
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.zips import write_zip
@@ -143,6 +144,7 @@ def _texts(manifest: Manifest) -> Mapping[str, str]:
         "tag": _tag(manifest),
         "library": library,
         "models": delivered,
+        "sample": python_call((_delivered(manifest) or manifest.models)[0]),
         "methods": render.methods_by_model(manifest),
         "licence": licence_of_all(manifest),
         "licence_files": [

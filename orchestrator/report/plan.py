@@ -282,17 +282,20 @@ def _app(label: str) -> str:
     return label.removeprefix("//apps/").partition(":")[0]
 
 
+def _counted(variants: int) -> str:
+    return f"{variants:,} variant{'' if variants == 1 else 's'}"
+
+
 def _sums(report: PlanReport) -> list[str]:
     wanted = sum(row.units for row in report.variants)
     lines = [
-        f"{wanted:,} units in {len(report.variants):,} variants are {report.objects:,} objects:"
+        f"{wanted:,} units in {_counted(len(report.variants))} are {report.objects:,} objects:"
         f" {report.cached:,} in the cache, {report.objects - report.cached:,} to compile,"
         f" about {report.cpu_seconds:,.0f} CPU seconds"
     ]
     lines += [
-        f"//apps/{row.app}:{row.abi} is estimated at {human_bytes(row.estimated_bytes or 0)},"
-        f" over its budget of {human_bytes(row.budget_bytes or 0)}; estimates are accurate to"
-        " within a fifth"
+        f"//apps/{row.app}:{row.abi} is estimated at {row.estimated_bytes or 0:,} bytes, over its"
+        f" budget of {row.budget_bytes or 0:,}; estimates are accurate to within a fifth"
         for row in report.variants
         if row.is_over_budget
     ]
@@ -305,7 +308,7 @@ def _sums(report: PlanReport) -> list[str]:
     missing = sum(not row.generated for row in report.variants)
     if missing:
         lines.append(
-            f"{missing:,} variants have no generated registrations yet:"
-            " their units count as not cached"
+            f"{_counted(missing)} without generated registrations yet:"
+            f" {'its' if missing == 1 else 'their'} units count as not cached"
         )
     return lines

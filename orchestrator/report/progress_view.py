@@ -78,7 +78,11 @@ class ProgressView:
             self._beating.join()
         state = self._progress.snapshot()
         if state.total:
-            self._print(f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}")
+            goes_on = kind is not None and issubclass(kind, KeyboardInterrupt)
+            self._print(
+                f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}"
+                f"{'; the next run goes on from there' if goes_on else ''}"
+            )
 
     def feed(self, line: str) -> None:
         """Takes one line of ninja's output."""

@@ -82,6 +82,7 @@ def tree_files(root: Path, rules: TreeRules) -> tuple[str, ...]:
             "this folder is not the expected source tree",
             expected="files such as " + ", ".join(rules.include[:3]),
             seen=f"none of them in {root}",
+            hint="name the root of its checkout or of its unpacked archive",
         )
     return found
 

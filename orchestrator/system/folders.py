@@ -108,8 +108,11 @@ def folder_size(path: Path, *, keep: Collection[Path] = ()) -> int:
     )
 
 
-def refuse_foreign(path: Path) -> None:
-    """Raise `FolderIsLinkError` or `FolderNotOursError` where `remove_folder` would."""
+def refuse_foreign(path: Path, hint: str = "remove it by hand, if nothing in it is wanted") -> None:
+    """Raise `FolderIsLinkError` or `FolderNotOursError` where `remove_folder` would.
+
+    hint: what to do with a folder that is not ours.
+    """
     if path.is_symlink():
         raise FolderIsLinkError(
             f"{path} is a symbolic link, and links are not followed",
@@ -120,7 +123,7 @@ def refuse_foreign(path: Path) -> None:
         raise FolderNotOursError(
             f"{path} does not carry our marker, so it is not removed",
             expected=f"a file {MARKER} in it",
-            hint="remove it by hand, if nothing in it is wanted",
+            hint=hint,
         )
 
 
@@ -146,7 +149,9 @@ def _take_over(path: Path, kind: Kind) -> None:
             f"{path} holds files and does not carry our marker",
             expected="a folder of ours, or an empty one",
             seen=", ".join(others[:3]) + (", ..." if len(others) > 3 else ""),
-            hint="choose another folder, or empty this one",
+            hint="set ORCHESTRATOR_CACHE to another folder, a new or an empty one"
+            if kind == "cache"
+            else "choose another folder, or move these files away",
         )
     _mark(path, kind)
 

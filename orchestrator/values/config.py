@@ -190,6 +190,20 @@ def _inner_path(text: str) -> str:
 
 
 def _model_file(text: str) -> str:
+    name = re.split(r"[/\\]", text)[-1]
+    if "\\" in text:
+        raise PydanticCustomError(
+            "model_file", "written with `\\`", {"expected": "a relative path with `/`"}
+        )
+    if PurePosixPath(text).is_absolute() or ".." in PurePosixPath(text).parts:
+        raise PydanticCustomError(
+            "model_file",
+            "not a path inside the app's folder",
+            {
+                "expected": "a relative path with `/` and without `..`",
+                "hint": f"copy the model into the app's folder: models/{name}",
+            },
+        )
     if not _inner_path(text).endswith(".ptl"):
         raise PydanticCustomError(
             "model_file", "not a lite-interpreter file", {"expected": "a relative path to a .ptl"}
@@ -273,6 +287,11 @@ Line = Annotated[str, Field(max_length=4096), AfterValidator(_one_line)]
 Text = Annotated[Line, Field(min_length=1)]
 MavenGroup = Annotated[str, Field(pattern=GROUP)]
 Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
+# Any text, and a version that YAML takes for a number: the loader compares it with what is pinned.
+RuntimeName = Annotated[
+    Text, BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value)
+]
+Backend = Literal["CPU", "QuantizedCPU", "SparseCPU"]
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -290,6 +309,13 @@ Threads = Annotated[
 @dataclass(frozen=True)
 class Expected:
     """What a required field takes, as an error about a missing key states it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A value of a field as a file writes it, for advice on one of the wrong type."""
 
     text: str
 
@@ -370,7 +396,11 @@ class Source(OneOf):
     debian: DebianSource | None = Field(None, description="A Debian source package.")
 
 
-Sources = Annotated[Tuple[Source], Expected("a list of sources: path, git, archive or debian")]
+Sources = Annotated[
+    Tuple[Source],
+    Expected("a list of sources: path, git, archive or debian"),
+    Example("- path: FOLDER"),
+]
 
 
 class ThirdPartyPin(Declared):
@@ -415,7 +445,7 @@ class RuntimePin(Declared):
 class Defaults(Declared):
     """What apps get unless they say otherwise."""
 
-    runtime: Identifier | None = Field(
+    runtime: RuntimeName | None = Field(
         None, description="A name under `runtimes`; to be given where there are several."
     )
     optimize: Optimize = Field(
@@ -451,7 +481,7 @@ class Defaults(Declared):
         None,
         description="The group of Maven artifacts; default: `libtorch.<app>`, the Java package.",
     )
-    backends: Tuple[Identifier] = Field(
+    backends: Tuple[Backend] = Field(
         ("CPU", "QuantizedCPU"), min_length=1, description="Dispatch keys whose kernels are kept."
     )
 
@@ -658,6 +688,12 @@ def _stem(data: dict[str, Any]) -> str:
     return PurePosixPath(data.get("file", "model")).stem
 
 
+# Operators, each with the reason.
+Reasons = Mapping[
+    Annotated[str, Field(pattern=OPERATOR)], Annotated[str, Field(min_length=1, max_length=500)]
+]
+
+
 class ModelConfig(Declared):
     """One of the app's models."""
 
@@ -670,9 +706,11 @@ class ModelConfig(Declared):
         validate_default=True,
         description="Its name in traces and reports; default: the file's name without .ptl.",
     )
-    inputs: Inputs = Field(
-        "bundled",
-        description="Its inputs for tracing: those bundled in the file, or the runs listed here.",
+    inputs: Annotated[Inputs, Example("- args: [{shape: [1, 3, 224, 224], fill: uniform}]")] = (
+        Field(
+            "bundled",
+            description="Its inputs for tracing: those in the file, or the runs listed here.",
+        )
     )
     canonical: Canonical | None = Field(
         None, description="Overrides the app's `canonical`, for this model."
@@ -776,13 +814,13 @@ class ElementwiseConfig(Declared):
 class AppConfig(Declared):
     """The file apps/<app>/app.yaml."""
 
-    models: Annotated[Tuple[ModelConfig], Expected("a list of models")] = Field(
-        min_length=1, description="The app's models."
+    models: Annotated[
+        Tuple[ModelConfig], Expected("a list of models"), Example("- file: models/x.ptl")
+    ] = Field(min_length=1, description="The app's models.")
+    targets: Annotated[Tuple[AbiName], Expected("a list of ABIs"), Example("[linux-x86_64]")] = (
+        Field(min_length=1, description="ABIs to build for: built in, or files under toolchains/.")
     )
-    targets: Annotated[Tuple[AbiName], Expected("a list of ABIs")] = Field(
-        min_length=1, description="ABIs to build for: built in, or files under toolchains/."
-    )
-    runtime: Identifier | None = Field(
+    runtime: RuntimeName | None = Field(
         None, description="A name under `runtimes` in WORKSPACE, instead of its default."
     )
     optimize: Optimize | None = Field(None, description="Overrides the workspace's default.")
@@ -822,9 +860,7 @@ class AppConfig(Declared):
     selection: SelectionPolicy | None = Field(
         None, description="Overrides the workspace's default."
     )
-    extra: Mapping[
-        Annotated[str, Field(pattern=OPERATOR)], Annotated[str, Field(min_length=1, max_length=500)]
-    ] = Field(
+    extra: Annotated[Reasons, Example("{aten::sort: why the app needs it}")] = Field(
         default_factory=dict,
         description=(
             "Operators that are to be in the library although no model asks for them, each with the"
@@ -832,9 +868,7 @@ class AppConfig(Declared):
             " for all that it has: `aten::sort: the app sorts with the C++ API`."
         ),
     )
-    forbid: Mapping[
-        Annotated[str, Field(pattern=OPERATOR)], Annotated[str, Field(min_length=1, max_length=500)]
-    ] = Field(
+    forbid: Annotated[Reasons, Example("{aten::sort: why the app avoids it}")] = Field(
         default_factory=dict,
         description=(
             "Operators that no model of the app may name, each with the reason; one without an"
@@ -842,7 +876,7 @@ class AppConfig(Declared):
         ),
     )
     kernels: KernelChoice | None = Field(None, description="Overrides the workspace's default.")
-    cpu: CpuChoice = Field(
+    cpu: Annotated[CpuChoice, Example("{x86_64: [avx2]}")] = Field(
         "auto",
         description=(
             "CPU levels that its libraries choose from when they run, by ABI or processor:"
@@ -851,7 +885,7 @@ class AppConfig(Declared):
         ),
     )
     threads: Threads | None = Field(None, description="Overrides the workspace's default.")
-    budgets: Mapping[str, Size] = Field(
+    budgets: Annotated[Mapping[str, Size], Example("{linux-x86_64: 1.5MB}")] = Field(
         default_factory=dict,
         description="Maximum size of the stripped shared library, by ABI: `1.5MB`, `1.5MiB`.",
     )
@@ -972,9 +1006,11 @@ class ToolchainConfig(Declared):
     system: System = Field(description="The operating system.")
     processor: Processor = Field(description="The processor.")
     format: ObjectFormat = Field(description="The object format.")
-    compiler: Annotated[Compiler, Expected("one of zig, command, ndk, xcode")] = Field(
-        description="The compiler and linker."
-    )
+    compiler: Annotated[
+        Compiler,
+        Expected("one of zig, command, ndk, xcode"),
+        Example("{zig: {target: x86_64-linux-gnu.2.28}}"),
+    ] = Field(description="The compiler and linker.")
     compile_flags: Tuple[Line] = Field((), description="Flags of every compilation.")
     link_flags: Tuple[Line] = Field((), description="Flags of every link.")
     run: Annotated[Run, Expected("native, none or a mapping with `emulator`")] = Field(

@@ -102,13 +102,19 @@ def _match(text: str) -> re.Match[str]:
     match = _FORM.fullmatch(text)
     if match:
         return match
-    bare = text.strip("/").removeprefix("apps/")
-    likely = f"//apps/{bare}" if _FORM.fullmatch(f"//apps/{bare}") else None
-    raise LabelSyntaxError(
-        f"`{text}` is not a label",
-        expected=_FORMS,
-        hint=f"write {likely}" if likely else None,
-    )
+    raise LabelSyntaxError(f"`{text}` is not a label", expected=_FORMS, hint=_written(text))
+
+
+def _written(text: str) -> str | None:
+    """How a text that is no label may have been meant."""
+    if text in _ALL or "*" in text:
+        return "write //..., which is every app"
+    bare = re.sub("^[.@/]*(?i:apps/)?|[/:]*$", "", text)
+    app, below, rest = bare.partition("/")
+    if below and text.startswith("//"):
+        return f"apps are folders directly under apps/: move it to apps/{rest.split('/')[-1]}"
+    likely = f"//apps/{app}"
+    return f"write {likely}" if _FORM.fullmatch(likely) else None
 
 
 def _expand(
@@ -134,7 +140,7 @@ def _expand(
 
 
 def _unknown_app(app: str, text: str, targets: Mapping[str, Sequence[str]]) -> UnknownAppError:
-    like = nearest(app, targets)
+    like = nearest(app.rstrip("."), targets)
     return UnknownAppError(
         f"`{text}` names an app that the workspace does not have",
         expected=", ".join(sorted(targets)) or "an app; the workspace has none",
@@ -154,7 +160,7 @@ def _unknown_abi(
     apps = targets if pattern.app is None else [pattern.app]
     known = sorted({abi for app in apps for abi in targets[app]})
     standing = [name for name, members in groups.items() if not {*members}.isdisjoint(known)]
-    like = nearest_abi(pattern.abi, [*known, *standing])
+    like = None if pattern.abi in offered else nearest_abi(pattern.abi, [*known, *standing])
     who = "no app" if pattern.app is None else f"//apps/{pattern.app}"
     verb = "is" if pattern.app is None else "is not"
     return UnknownAbiError(

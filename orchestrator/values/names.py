@@ -17,7 +17,9 @@ _ALIKE: Final = 0.6
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a mistyped one most likely means."""
-    return next(iter(get_close_matches(name, sorted(known), n=1)), None)
+    every = sorted(known)
+    same = next((each for each in every if each.casefold() == name.casefold()), None)
+    return same or next(iter(get_close_matches(name, every, n=1)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
@@ -29,8 +31,14 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) 
 def nearest_abi(name: str, known: Iterable[str]) -> str | None:
     """The known ABI that a mistyped one most likely means: never one of another system, or of
     another processor, which would be built and not run."""
-    wanted = _processor_named(name)
     every = sorted(known)
+    processor = _PROCESSORS.get(name.lower(), name.lower())
+    ended = [abi for abi in every if abi == processor or abi.endswith(f"-{processor}")]
+    if processor in every:
+        return processor
+    if len(ended) == 1:  # a processor alone, which one system has
+        return ended[0]
+    wanted = _processor_named(name if "-" in name else name.replace("_", "-", 1))
     begun = [abi for abi in every if abi.startswith(f"{wanted}-")]
     if wanted in every or len(begun) == 1:
         return wanted if wanted in every else begun[0]

@@ -68,7 +68,7 @@ def test_cmake_consumers_with_the_toolchain_file(
         done = subprocess.run(argv, env=CTEST_ENV, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     shown = json.loads(orchestrator("toolchain", "show", abi, "--json").out)
-    emulator = shown[0]["runs"].removeprefix("with ").split()
+    emulator = shown["toolchains"][0]["runs"].removeprefix("with ").split()
     done = subprocess.run(
         [*emulator, str(tmp_path / "consumer"), str(models_of(app)[0])],
         env=os.environ | {"LD_LIBRARY_PATH": str(built / app / abi / "lib")},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,14 @@ def test_pip_takes_it_as_it_is(python: Path) -> None:
     assert "Version: 1.2.0rc1\n" in shown
     assert "Requires: numpy\n" in shown
     assert "  camera_libtorch/libcamera_torch.so\n" in shown
+
+
+def test_the_sample_of_its_page_runs(python: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        page = archive.read(name).decode()
+    (sample,) = re.findall("```python\n(.*?)```", page, re.DOTALL)
+    assert run(python, "-c", f"{sample}print(result.shape)\n") == "(1, 10)\n"
 
 
 def test_the_tag_is_what_auditwheel_says(wheel: Path, tmp_path: Path) -> None:

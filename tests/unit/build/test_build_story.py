@@ -62,7 +62,9 @@ class Workspace:
     def finish(self) -> Any:
         variant: Any = SimpleNamespace(
             label=LABEL,
-            objects=SimpleNamespace(compiles=()),
+            objects=SimpleNamespace(
+                compiles=(), plan=SimpleNamespace(spec=SimpleNamespace(extensible=False))
+            ),
             selection=SimpleNamespace(operators=()),
             app=SimpleNamespace(optimize="size"),
         )

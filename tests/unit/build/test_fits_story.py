@@ -82,7 +82,7 @@ def test_what_lacks_is_told_with_what_it_adds(
     text = capsys.readouterr().out
     assert faults("fits", text) == []
     told = json.loads(text)
-    assert told["model"]["trace"].endswith("apps/keyboard/traces/next_word.yaml")
+    assert told["model"]["trace"] == "apps/keyboard/traces/next_word.yaml"
     (row,) = told["packages"]
     assert row["verdict"] == "does not fit"
     lacks = {(one["kind"], one["name"]): one for one in row["lacks"]}

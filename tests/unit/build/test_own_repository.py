@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -83,6 +84,7 @@ def test_init_answers_machines(answer: Answer, tmp_path: Path) -> None:
     assert against_schema("init", out) == []
     assert json.loads(out)["root"] == str(tmp_path / "ml")
     assert json.loads(out)["files"] == ["orchestrate", "WORKSPACE"]
+    assert json.loads(out)["next"][:2] == [f"cd {tmp_path}/ml", "./orchestrate doctor"]
     assert (tmp_path / "ml/.gitignore").read_text() == "mine\n"
 
 
@@ -129,10 +131,30 @@ def test_the_script_runs_what_is_installed(where: str, answer: Answer, tmp_path:
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho "$0" "$@"\n')
     program.chmod(0o755)
+    (program.parent / "python3").symlink_to(str(shutil.which("sh")))
     env = {"PATH": f"{tmp_path}/elsewhere{os.pathsep}{os.environ['PATH']}"}
     argv = [str(tmp_path / "orchestrate"), "build", "a b"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == f"{program} build a b\n"
+
+
+def test_the_script_of_a_folder_that_was_moved(answer: Answer, tmp_path: Path) -> None:
+    """What pip installs names the Python of the folder that it was installed in."""
+    answer("init")
+    tools = tmp_path / ".venv/bin"
+    tools.mkdir(parents=True)
+    (tools / "orchestrate").write_text("#!/gone/bin/python3\nimport sys\nprint(sys.argv[1:])\n")
+    (tools / "orchestrate").chmod(0o755)
+    argv = [str(tmp_path / "orchestrate"), "build", "a b"]
+    gone = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (gone.returncode, gone.stderr) == (
+        1,
+        f"orchestrate: error: the Python of {tmp_path}/.venv is not there any more\n"
+        "  do:       remove .venv, and install libtorch-orchestrator in a new one\n",
+    )
+    (tools / "python3").symlink_to(sys.executable)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout == "['build', 'a b']\n"
 
 
 def test_the_script_without_an_orchestrator(answer: Answer, tmp_path: Path) -> None:
@@ -227,6 +249,29 @@ def test_a_model_without_inputs_gets_examples(answer: Answer, workspace: Path) -
     assert not load_workspace(workspace, ENV).broken
 
 
+def test_apps_on_a_file_system_of_their_own(
+    answer: Answer, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container's mount, for one: the app is copied, and app.yaml comes last or not at all."""
+    move = Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if target.name == "mine":
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(self))
+        return move(self, target)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with monkeypatch.context() as patch:
+        patch.setattr("orchestrator.build.add_app.write_bytes", full)
+        assert answer("new-app", "mine", "--model", str(CLASSIFIER))[0] == 1
+    assert not (workspace / "apps/mine").exists()
+    assert answer("new-app", "mine", "--model", str(CLASSIFIER))[0] == 0
+    assert files(workspace / "apps/mine") == ["app.yaml", f"models/{CLASSIFIER.name}"]
+
+
 def test_what_a_killed_new_app_left_goes(answer: Answer, workspace: Path) -> None:
     add = "from orchestrator import cli; import os, shutil, sys;"
     add += "shutil.copyfile = lambda source, target: (target.touch(), os.kill(os.getpid(), 9));"
@@ -276,7 +321,7 @@ REFUSALS = {
         ["../up", "--model", "raw.ptl"],
         "error: an app cannot have this name: no label can write it\n"
         "  expected: a name of letters, digits, `.`, `_` and `-`, that begins with a letter or"
-        " digit, of at most 100\n  seen:     ../up\n",
+        " digit, of at most 100\n  seen:     ../up\n  do:       did you mean up?\n",
     ),
     "missing": (
         ["vad", "--model", "none.ptl"],

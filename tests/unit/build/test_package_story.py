@@ -462,7 +462,7 @@ def test_a_rewritten_package_keeps_its_slot(tmp_path: Path) -> None:
 )
 def test_variants_of_another_declaration_are_of_another_state(change: dict[str, object]) -> None:
     session = SimpleNamespace(
-        runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native="n")
+        runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native="n"), sources=None
     )
     app = {"name": "toy", "package_name": "toy", "optimize": "balanced", "threads": 1}
     app |= {"kernels": "auto", "maven_group": "com.example"}

@@ -103,10 +103,15 @@ def test_the_verb_tells_it(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert _cache(root) == 0
     assert capsys.readouterr().out == (
         f"{root}/../cache: {sum(part.bytes for part in parts(cache)) / 1000:.3g} kB\n"
-        "  objects        2.01 kB     just now  compiled units, 1 kB of it linked by workspaces\n"
+        "  objects        2.01 kB     just now  compiled units, 1 kB linked\n"
         "  runtime            7 B     just now  verified source trees\n"
         "  staging            0 B            -  leftovers of interrupted commands\n"
         f"used just now by {root}\n"
+    )
+    note_workspace(cache, root.parent / "gone")
+    assert _cache(root) == 0
+    assert capsys.readouterr().out.endswith(
+        f"used just now by {root}\nused by 1 workspace, gone since\n"
     )
 
 

@@ -95,7 +95,7 @@ def test_a_folder_with_other_files_is_not_taken_over(tmp_path: Path) -> None:
         f"error: {tmp_path} holds files and does not carry our marker\n"
         "  expected: a folder of ours, or an empty one\n"
         "  seen:     a, b, c, ...\n"
-        "  do:       choose another folder, or empty this one"
+        "  do:       set ORCHESTRATOR_CACHE to another folder, a new or an empty one"
     )
 
 

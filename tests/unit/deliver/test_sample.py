@@ -1,14 +1,18 @@
-"""The program of a README: whatever its model is called with, it is C and C++ without a warning."""
+"""The programs of READMEs: whatever the model is called with, C and C++ without a warning, and
+Python that passes what was traced."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import package_toy as toy
 import pytest
 
 from orchestrator.deliver.manifest import ModelFact
-from orchestrator.deliver.sample import c_program
+from orchestrator.deliver.sample import c_program, python_call
 from orchestrator.values.methods import ELEMENTS, Call, Input, Method, Parameter
 
 CAPI = toy.ROOT / "orchestrator/native/capi"
@@ -79,3 +83,30 @@ def test_every_value_is_given_back() -> None:
     made = text.count("      made(lta_")
     assert made == 10
     assert text.count("  lta_value_free(") == made + 1  # and the result
+
+
+def given(sample: str) -> tuple[Any, ...]:
+    """What the lines of a sample pass to its model; an array is a pair of shape and dtype."""
+    ast.parse(sample)
+    seen: list[tuple[Any, ...]] = []
+    names = {name: name for name in (*ELEMENTS, "bool_")}
+    np = SimpleNamespace(zeros=lambda shape, dtype: (shape, dtype), **names)
+    exec(sample, {"np": np, "model": SimpleNamespace(forward=lambda *a: seen.append(a))})
+    return seen[0]
+
+
+def test_python_passes_what_was_traced() -> None:
+    arguments = (
+        Input(kind="tensor", dtype="float32", shape=(2, 3)),
+        Input(kind="tensor", dtype="bool", shape=()),
+        Input(kind="none"),
+        Input(kind="bool", value=True),
+        Input(kind="int", value=-3),
+        Input(kind="double", value=1),
+        Input(kind="string", value='it\'s "100 %"'),
+        Input(kind="tuple", items=(Input(kind="list", items=(Input(kind="int", value=1),)),)),
+    )
+    assert given(python_call(model(call(*arguments)))) == (
+        *(((2, 3), "float32"), ((), "bool_"), None, True, -3, 1.0, 'it\'s "100 %"', ([1],)),
+    )
+    assert python_call(model(None)) == "print(list(model.methods))"

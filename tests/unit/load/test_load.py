@@ -239,7 +239,8 @@ def test_text_that_is_not_utf8(root: Path) -> None:
     assert caught.value.render() == (
         "apps/camera/app.yaml: error: the file is not UTF-8 text\n"
         "  expected: UTF-8\n"
-        "  seen:     byte 0xe9 at offset 5"
+        "  seen:     byte 0xe9 at offset 5\n"
+        "  do:       save it as UTF-8"
     )
 
 
@@ -335,8 +336,8 @@ def test_an_empty_text_is_nothing() -> None:
         ),
         (
             "a: 1\n--- \nb: 2",
-            "f:2:1: error: invalid YAML: but found another document,"
-            " expected a single document in the stream\n"
+            "f:2:1: error: invalid YAML: expected a single document in the stream,"
+            " but found another document\n"
             "  | --- \n"
             "  | ^",
         ),

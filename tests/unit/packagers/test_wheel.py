@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import csv
 import email
 import hashlib
 import io
+import re
 import subprocess
 import sys
 import zipfile
@@ -120,6 +122,12 @@ def test_the_metadata_are_what_pip_reads(quick: DeliverInputs, tmp_path: Path) -
     assert declared["Wheel-Version"] == "1.0"
     assert declared["Root-Is-Purelib"] == "false"
     assert [declared["Tag"]] == [str(tag) for tag in tags]
+    # the sample has no name that it does not define
+    (sample,) = re.findall("```python\n(.*?)```", metadata.description or "", re.DOTALL)
+    tree = ast.parse(sample)
+    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id not in ("list",)}
+    imported = {a.asname or a.name for n in tree.body if isinstance(n, ast.Import) for a in n.names}
+    assert bound <= {"model", "result", "print", *imported}
 
 
 def test_equal_deliveries_give_equal_wheels(quick: DeliverInputs, tmp_path: Path) -> None:

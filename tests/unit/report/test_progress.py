@@ -266,7 +266,9 @@ def test_an_interrupted_build_says_how_far_it_came() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert target.getvalue().splitlines()[-1] == "1 of 9 run in 0.0 s"
+    assert target.getvalue().splitlines()[-1] == (
+        "1 of 9 run in 0.0 s; the next run goes on from there"
+    )
 
 
 def test_line_on_a_terminal() -> None:

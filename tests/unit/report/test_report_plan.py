@@ -134,7 +134,7 @@ def test_a_precompiled_header_counts_once_for_all_that_read_it() -> None:
 def test_registrations_that_do_not_exist_yet_are_told() -> None:
     one = PlannedVariant("camera", "linux-x86_64", (unit("a", "linux-x86_64"),), generated=False)
     assert plain(plan_report([one], frozenset())).splitlines()[-1] == (
-        "1 variants have no generated registrations yet: their units count as not cached"
+        "1 variant without generated registrations yet: its units count as not cached"
     )
 
 
@@ -146,7 +146,7 @@ def test_an_estimate_above_its_budget_is_told() -> None:
     report = plan_report([over], frozenset())
     assert report.variants[0].is_over_budget
     assert plain(report).splitlines()[-1] == (
-        "//apps/camera:linux-x86_64 is estimated at 1.66 MB, over its budget of 1.66 MB;"
+        "//apps/camera:linux-x86_64 is estimated at 1,655,684 bytes, over its budget of 1,655,683;"
         " estimates are accurate to within a fifth"
     )
     assert (

@@ -40,7 +40,8 @@ def complete(root: Path) -> None:
         "apps/vad/app.yaml": APP,
         "apps/vad/models/m.ptl": "",
     }
-    misnamed = [path.with_suffix(".yaml") for path in root.glob("apps/*/app.yml")]
+    others = ("app.yml", "app.json", "App.yaml")
+    misnamed = [path.parent / "app.yaml" for path in root.glob("apps/*/*") if path.name in others]
     for name, text in texts.items():
         path = root / name
         if not path.exists() and path not in misnamed:

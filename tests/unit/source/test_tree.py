@@ -129,7 +129,8 @@ def test_another_folder_is_not_a_source_tree(tmp_path: Path) -> None:
     assert caught.value.render() == (
         "error: this folder is not the expected source tree\n"
         "  expected: files such as LICENSE, src/**/*.h, src/*.c\n"
-        f"  seen:     none of them in {tmp_path}"
+        f"  seen:     none of them in {tmp_path}\n"
+        "  do:       name the root of its checkout or of its unpacked archive"
     )
 
 

@@ -12,7 +12,7 @@ from core_toy import ROOT
 from test_render import manifest
 
 from orchestrator.codegen.projection import projection_text
-from orchestrator.deliver.sample import c_program
+from orchestrator.deliver.sample import c_program, python_call
 from orchestrator.index.model import UnitFacts
 from orchestrator.system.templates import FILTERS, Fit, UnfitTextError, environment
 from orchestrator.values.selection import Selection
@@ -150,6 +150,7 @@ WHEEL = {
     "methods": {"classifier": ["forward(Tensor images) -> Tensor"]},
     "licence": "BSD-3-Clause",
     "licence_files": ["PyTorch/LICENSE"],
+    "sample": python_call(manifest().models[0]),
 }
 PYTHON = dict.fromkeys(
     (

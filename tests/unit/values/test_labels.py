@@ -98,7 +98,8 @@ def test_resolve(patterns: list[str], expected: list[str]) -> None:
             "//apps/camera:",
             LabelSyntaxError,
             "error: `//apps/camera:` is not a label\n"
-            "  expected: //apps/<app>:<abi>, //apps/<app>, //apps/... or //...",
+            "  expected: //apps/<app>:<abi>, //apps/<app>, //apps/... or //...\n"
+            "  do:       write //apps/camera",
         ),
         (
             "//apps/camra",
@@ -219,6 +220,10 @@ KNOWN = ("android-arm64-v8a", "ios-arm64", "linux-arm64", "linux-arm64-musl", "l
         ("linux-arm64-msul", "linux-arm64-musl"),
         ("android-arm64", "android-arm64-v8a"),
         ("ios", "ios-arm64"),
+        ("linux_x86_64", "linux-x86_64"),
+        ("linux_x64", "linux-x86_64"),
+        ("amd64", "linux-x86_64"),
+        ("arm64-v8a", "android-arm64-v8a"),
         # another system, or another processor
         ("windows-x64", None),
         ("linux-armv7", None),
@@ -226,6 +231,7 @@ KNOWN = ("android-arm64-v8a", "ios-arm64", "linux-arm64", "linux-arm64-musl", "l
         ("ios-x86_64", None),
         # of two ABIs neither is more likely
         ("linux", None),
+        ("arm64", None),
         ("nope", None),
     ],
 )
