@@ -1,0 +1,163 @@
+"""What the development library's base holds: all of the runtime that no operator's kernel is part
+of, for every model alike. Pure.
+
+A unit is in the base or in shards, never in both: whatever the base's units define is kept, also
+what nothing in the base refers to, as far as it needs no further unit. So no variable of theirs is
+there twice, and no initialiser runs twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.codegen.requests import RegistrationRequest
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.plan.variant import VariantPlan, VariantSpec
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.select.closure import Registry, is_function
+from orchestrator.select.policy import recorded_selection
+from orchestrator.values.selection import Selection
+
+# What the base is called where an app's library has its name: in files and exported symbols.
+NAME = "development"
+# Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
+_TABLES = "_ZTV"
+
+Plan = Callable[[Registry, Selection, VariantSpec], VariantPlan]
+
+
+@dataclass(frozen=True)
+class BasePlan:
+    """The base's units, and what it is told of registrations.
+
+    kept       symbols that its link keeps whatever refers to them, sorted
+    own        the registrations of its own calls without the dispatcher
+    entries    its typed entry points: each asks the dispatcher, since shards bring the kernels
+    """
+
+    plan: VariantPlan
+    kept: tuple[str, ...]
+    own: RegistrationRequest
+    entries: RegistrationRequest
+
+    @property
+    def called(self) -> frozenset[str]:
+        """The operators whose typed entry points the base defines."""
+        return frozenset(self.entries.calls)
+
+
+def every_dtype(index: RuntimeIndex, kernels: Registry) -> Selection:
+    """No operator, and all dtypes, classes and features: so objects do not depend on a model."""
+    whole = recorded_selection(index, kernels, (), NAME, entry=(), units=(), cut=())
+    return replace(whole, operators={}, root_operators=frozenset())
+
+
+def plan_base(
+    index: RuntimeIndex, dialect: Dialect, kernels: Registry, plan: Plan, spec: VariantSpec
+) -> BasePlan:
+    """The base of a runtime. plan: `Planner.plan`; spec: as a tracer's, with its entry symbols."""
+    selection = every_dtype(index, kernels)
+    calls = {index.names[node].split("@", 1)[0] for node in index.operator_calls}
+    spec = replace(spec, entry=spec.entry - calls)
+    first = plan(kernels, selection, spec)
+    kept = kept_symbols(index, _units_of(index, dialect, first))
+    whole = plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
+    request = whole.request
+    return BasePlan(
+        whole,
+        kept,
+        replace(request, calls=()),
+        RegistrationRequest(request.calls, request.calls, ()),
+    )
+
+
+def _units_of(index: RuntimeIndex, dialect: Dialect, plan: VariantPlan) -> frozenset[int]:
+    """The numbers of all units that a plan compiles."""
+    generated = (
+        number
+        for number in plan.needed.generated
+        if not index.units[number].path.startswith(dialect.generated.selected)
+    )
+    return plan.needed.units | frozenset(generated)
+
+
+def kept_symbols(index: RuntimeIndex, units: Collection[int]) -> tuple[str, ...]:
+    """The functions, and tables of virtual ones, that `units` define and that need no other unit,
+    sorted. A typed entry point is any plan's own, and no unit."""
+    callers: dict[int, list[int]] = {}
+    outside = []
+    for node in range(len(index.names)):
+        if node in index.operator_calls:
+            continue
+        if index.owners[node] >= 0 and index.owners[node] not in units:
+            outside.append(node)
+        for target in index.targets(node):
+            callers.setdefault(target, []).append(node)
+    reaching = set(outside)
+    while outside:
+        for node in callers.get(outside.pop(), ()):
+            if node not in reaching:
+                reaching.add(node)
+                outside.append(node)
+    symbols = [name.split("@", 1)[0] for name in index.names]
+    several = {symbol for symbol, count in Counter(symbols).items() if count > 1}
+    found = {
+        symbol
+        for node, symbol in enumerate(symbols)
+        if index.owners[node] in units and node not in reaching and symbol not in several
+    }
+    return tuple(sorted(filter(_can_be_named, found)))
+
+
+def _can_be_named(symbol: str) -> bool:
+    """Whether another unit can refer to a symbol, which is no thread's own variable."""
+    named = is_function(symbol) or symbol.startswith(_TABLES)
+    return named and symbol.isidentifier() and symbol.isascii() and "_GLOBAL__N_" not in symbol
+
+
+def keeping_text(symbols: Iterable[str]) -> str:
+    """The unit that keeps symbols in a link that drops what nothing refers to."""
+    names = list(symbols)
+    declared = (
+        f'extern const char kept_{number} __asm__("{name}") __attribute__((weak));'
+        for number, name in enumerate(names)
+    )
+    lines = [
+        "// Keeps what shards may refer to. Weak: a function that was inlined everywhere is gone.",
+        'extern "C" {',
+        *declared,
+        "__attribute__((used, retain)) const char* const lta_kept[] = {",
+        *(f"    &kept_{number}," for number in range(len(names))),
+        "    nullptr,",
+        "};",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def guess(
+    roots: Iterable[str], closure: Collection[str], called: Collection[str]
+) -> frozenset[str]:
+    """The operators that a model probably calls: those it names, and of those that they may call
+    the ones that other models were seen to."""
+    return frozenset(roots) | frozenset(name for name in called if name in closure)
+
+
+def groups_of(
+    operators: Collection[str], known: Sequence[frozenset[str]]
+) -> tuple[frozenset[str], ...]:
+    """Operators in groups that are registered by objects of their own: those that earlier runs made
+    objects for, as far as they fit, and one group of the rest.
+
+    So a model with an operator more recompiles the registration of that one alone.
+    """
+    left, found = set(operators), []
+    for group in sorted(known, key=lambda one: (-len(one), sorted(one))):
+        if group and group <= left:
+            found.append(group)
+            left -= group
+    if left:
+        found.append(frozenset(left))
+    return tuple(found)
