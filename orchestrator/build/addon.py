@@ -12,23 +12,27 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.binary.elf import ElfRules, check, exported_symbols
-from orchestrator.binary.elf_addon import finish
-from orchestrator.binary.elf_imports import defined_names, importing
 from orchestrator.binary.elf_strip import split
+from orchestrator.build.addon_link import (
+    AddonObjects,
+    AddonPart,
+    Extended,
+    addon_objects,
+    compile_objects,
+    link_addon,
+)
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, names_of
 from orchestrator.build.fits import Held, hold
 from orchestrator.build.licences import licences
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import (
-    RUNTIME_LIBRARY_SOURCES,
     Wanted,
     compile_spec,
     hot_units,
@@ -36,14 +40,9 @@ from orchestrator.build.variants import (
 )
 from orchestrator.build.verify import driver_path, read_traces
 from orchestrator.codegen.projection import projection_text
-from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
-from orchestrator.codegen.stubs import generate_stubs
-from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED, exported_name
-from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.files import File, replacing_folder, write_package
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.packagers.archives import write_tar_zst
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
@@ -51,26 +50,14 @@ from orchestrator.plan.addon import (
     AddonNeeds,
     AddonRoots,
     addon_needs,
-    entry_request,
-    registration_request,
 )
-from orchestrator.plan.graph import (
-    cxx_library_compiles,
-    native_compiles,
-    projection_files,
-    registration_compiles,
-    runtime_library_compiles,
-    unwritten,
-)
-from orchestrator.plan.variant import VariantSpec, compilation
+from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.select.policy import select
-from orchestrator.system.process import Command
 from orchestrator.trace.lock import read_runs
-from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.action import Compile
 from orchestrator.values.config import NAME, ModelConfig
-from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection

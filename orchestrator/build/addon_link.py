@@ -6,7 +6,7 @@ The add-ons of shipped libraries and the shards of the development library are m
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -225,14 +225,15 @@ def link_addon(
         return name if name in base.has else None
 
     inputs, seen = [], set[str]()
+    generated = {c.object for c in objects.generated}
     for number, c in enumerate(objects.compiles):
         path = folder / f"{number}.o"
         text = importing(data[c.object], imported)
-        if c in objects.generated:
+        if c.object in generated:
             # two parts write the kernels of one group of operators
-            twice = defined_names(text) & seen
-            seen |= defined_names(text)
-            text = importing(text, lambda name, twice=twice: name if name in twice else None)
+            defined = defined_names(text)
+            text = importing(text, _those(defined & seen))
+            seen |= defined
         path.write_bytes(text)
         inputs.append(str(path))
     members = []
@@ -249,6 +250,11 @@ def link_addon(
     _run(session, toolchain, base, [*words, "-o", str(out)], folder)
     out.write_bytes(finish(out.read_bytes(), base.build_id, base.described))
     return out
+
+
+def _those(names: frozenset[str]) -> Callable[[str], str | None]:
+    """Takes these symbols from elsewhere, by their own names."""
+    return lambda symbol: symbol if symbol in names else None
 
 
 def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:

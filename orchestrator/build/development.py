@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ from orchestrator.build.variants import (
     spec_of,
     takes_addons,
 )
+from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import failure_error
@@ -57,13 +58,11 @@ from orchestrator.plan.graph import (
     texts_of,
     unwritten,
 )
-from orchestrator.codegen.units import unit_of
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.select.closure import Registry
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import count_units
 from orchestrator.values.fingerprint import fingerprint
-from orchestrator.values.selection import Selection
 
 # Raised by one when shards of an earlier release must not be opened any more.
 _FORMAT: Final = 1
@@ -252,9 +251,7 @@ class Development:
         kernels = session.kernels_for(roots)
         groups = groups_of(operators, self._known_groups(kernels))
         parts = self._parts(kernels, session.cut_units(roots), groups)
-        selection = replace(
-            self.wanted.selection, operators=dict.fromkeys(sorted(operators), _WHO)
-        )
+        selection = replace(self.wanted.selection, operators=dict.fromkeys(sorted(operators), _WHO))
         objects = addon_objects(
             session, self.prepared, self._shard_spec(roots), selection, kernels, parts, frozenset()
         )
@@ -358,9 +355,7 @@ class Development:
 
     def _tell_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
-            self.session.say(
-                f"{name[:12]}... in the store is damaged: removed, and made again"
-            )
+            self.session.say(f"{name[:12]}... in the store is damaged: removed, and made again")
 
 
 def _stored(name: str, suffix: str) -> str:
