@@ -8,6 +8,7 @@ content in their names: see `cache/store.py`. What is there is checked before it
 from __future__ import annotations
 
 import json
+import os
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
@@ -60,7 +61,7 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.select.closure import Registry
-from orchestrator.system.staging import write_if_changed
+from orchestrator.system.staging import write_bytes, write_if_changed
 from orchestrator.values.action import count_units
 from orchestrator.values.fingerprint import fingerprint
 
@@ -69,6 +70,8 @@ _FORMAT: Final = 1
 # How many groups of operators are remembered, the newest first.
 _MOST_GROUPS: Final = 64
 _LONGEST: Final = 2**20
+# How many shards a workspace links, those that were used last.
+_MOST_SHARDS: Final = 16
 _WHO: Final = frozenset({NAME})
 _NONE: Final = frozenset[str]()
 
@@ -268,6 +271,8 @@ class Development:
         self._remember_groups(groups)
         path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
         compiled = self._put(key, path, objects)
+        os.utime(path)
+        forget_old(path.parent)
         units = len({unit for part in parts for unit in part.needs.units})
         return Shard(path, frozenset(operators), units, path.stat().st_size, compiled)
 
@@ -280,12 +285,11 @@ class Development:
         if given.present:
             return None
         compiled = compile_objects(session, objects, self.jobs, self.view)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".making-", dir=path.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
             made = link_addon(
                 session, session.host, base.extended, objects, path.name, Path(folder)
             )
-            made.replace(path)
+            write_bytes(path, made.read_bytes())
         store.take(name, path)
         return compiled
 
@@ -356,6 +360,14 @@ class Development:
     def _tell_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
             self.session.say(f"{name[:12]}... in the store is damaged: removed, and made again")
+
+
+def forget_old(folder: Path) -> None:
+    """Remove a workspace's shards but for those that were used last: the cache has them still, and
+    prunes none that a workspace links."""
+    used = sorted(folder.glob(f"lib{NAME}_*.so"), key=lambda path: path.stat().st_mtime)
+    for path in used[:-_MOST_SHARDS]:
+        path.unlink(missing_ok=True)
 
 
 def _stored(name: str, suffix: str) -> str:

@@ -11,6 +11,8 @@
 #include <ATen/core/dispatch/ObservedOperators.h>
 #include <ATen/record_function.h>
 
+#include "../coverage/coverage.h"
+
 #if defined(PYTORCH_DISABLE_PER_OP_PROFILING)
 #error "the development library is compiled with the tracing flags: see tracer/recorder.h"
 #endif
@@ -86,6 +88,10 @@ class Times : public driver::Observer {
 };
 
 } // namespace
+
+// A tracer's interpreter tells which instructions ran. Nobody here wants to know.
+void coverage::runs(const torch::jit::mobile::Code&, size_t, torch::jit::Instruction,
+                    const std::vector<c10::IValue>&) {}
 
 extern "C" driver::Observer* lta_development_observer() {
   static Times times;
