@@ -165,13 +165,8 @@ class Development:
     @cached_property
     def base_plan(self) -> BasePlan:
         session = self.session
-        return plan_base(
-            session.runtime.index,
-            session.runtime.dialect,
-            session.kernels,
-            session.planner.plan,
-            spec_of(session, self.prepared, self.wanted),
-        )
+        spec = spec_of(session, self.prepared, self.wanted)
+        return plan_base(session.planner, session.kernels, spec)
 
     @cached_property
     def base(self) -> Base:

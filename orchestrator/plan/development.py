@@ -9,13 +9,13 @@ there twice, and no initialiser runs twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.codegen.requests import RegistrationRequest
-from orchestrator.index.model import RuntimeIndex
+from orchestrator.index.model import COMDAT, RuntimeIndex
+from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan, VariantSpec
-from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import Registry, is_function
 from orchestrator.select.policy import recorded_selection
 from orchestrator.values.selection import Selection
@@ -24,9 +24,6 @@ from orchestrator.values.selection import Selection
 NAME = "development"
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
-
-Plan = Callable[[Registry, Selection, VariantSpec], VariantPlan]
-
 
 @dataclass(frozen=True)
 class BasePlan:
@@ -54,16 +51,19 @@ def every_dtype(index: RuntimeIndex, kernels: Registry) -> Selection:
     return replace(whole, operators={}, root_operators=frozenset())
 
 
-def plan_base(
-    index: RuntimeIndex, dialect: Dialect, kernels: Registry, plan: Plan, spec: VariantSpec
-) -> BasePlan:
-    """The base of a runtime. plan: `Planner.plan`; spec: as a tracer's, with its entry symbols."""
+def plan_base(planner: Planner, kernels: Registry, spec: VariantSpec) -> BasePlan:
+    """The base of a runtime. spec: as a tracer's, with its entry symbols."""
+    index = planner.index
     selection = every_dtype(index, kernels)
     calls = {index.names[node].split("@", 1)[0] for node in index.operator_calls}
     spec = replace(spec, entry=spec.entry - calls)
-    first = plan(kernels, selection, spec)
-    kept = kept_symbols(index, _units_of(index, dialect, first))
-    whole = plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
+    found = planner.walk(kernels, selection, spec)
+    owners = {index.owners[node] for node in found.parents} - {COMDAT}
+    selected = planner.facts.dialect.generated.selected
+    kept = kept_symbols(
+        index, {unit for unit in owners if not index.units[unit].path.startswith(selected)}
+    )
+    whole = planner.plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
     request = whole.request
     return BasePlan(
         whole,
@@ -71,16 +71,6 @@ def plan_base(
         replace(request, calls=()),
         RegistrationRequest(request.calls, request.calls, ()),
     )
-
-
-def _units_of(index: RuntimeIndex, dialect: Dialect, plan: VariantPlan) -> frozenset[int]:
-    """The numbers of all units that a plan compiles."""
-    generated = (
-        number
-        for number in plan.needed.generated
-        if not index.units[number].path.startswith(dialect.generated.selected)
-    )
-    return plan.needed.units | frozenset(generated)
 
 
 def kept_symbols(index: RuntimeIndex, units: Collection[int]) -> tuple[str, ...]:

@@ -33,9 +33,7 @@ def base(dialect: Dialect) -> BasePlan:
     spec = shipped_spec(
         (), dialect, entry=entry.library | entry.tracer, purpose="tracer", optimize="size"
     )
-    return plan_base(
-        shipped(dialect), dialect, kernels_for((), dialect), planner(dialect).plan, spec
-    )
+    return plan_base(planner(dialect), kernels_for((), dialect), spec)
 
 
 def units(plan: BasePlan) -> frozenset[str]:
