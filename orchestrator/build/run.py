@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,8 @@ from orchestrator.load.workspace import FILE
 from orchestrator.models.checks import require_inputs
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.plan.development import NAME, guess
+from orchestrator.plan.planner import entry_nodes
+from orchestrator.select.needs import added_bytes
 from orchestrator.select.policy import static_selection
 from orchestrator.system.staging import write_if_changed
 from orchestrator.system.workspace_lock import workspace_lock
@@ -86,11 +88,21 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """Operators that an app's traces do not have, and the bytes of what they need besides, by the
+    index: with all dtypes, so at most that."""
+
+    operators: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
 class RanModel:
     """A model that ran.
 
     result   the runner's
     verdict  against the recorded runs, where its lock has them and the inputs are its own
+    growth   of its app's library; None for a model of no app, and for an app without traces
     """
 
     subject: Subject
@@ -99,6 +111,7 @@ class RanModel:
     attempts: tuple[Attempt, ...]
     result: dict[str, Any]
     verdict: VerifyResult | None
+    growth: Growth | None = None
 
 
 def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
@@ -219,6 +232,7 @@ def run_in_development(
         tuple(attempts),
         result,
         _verdict(session, subject, seen),
+        None if subject.app is None else _growth(session, subject, subject.app, result),
     )
 
 
@@ -305,6 +319,34 @@ def _verdict(session: RuntimeSession, subject: Subject, seen: RunnerResult) -> V
         return None
     runs = read_runs(subject.app.folder, subject.trace, session.context.root)
     return verify(subject.name, runs, seen)
+
+
+def _growth(
+    session: RuntimeSession, subject: Subject, app: App, result: Mapping[str, Any]
+) -> Growth | None:
+    locks = [_lock(lock_path(app.folder, model.name)) for model in app.config.models]
+    traced = frozenset(
+        name
+        for lock in locks
+        if lock is not None
+        for name in (*lock.root_operators, *lock.called_operators)
+    )
+    if not traced:
+        return None
+    runtime, index = session.runtime, session.runtime.index
+    kernels, known = session.kernels_for(subject.roots), session.kernels.by_operator.keys()
+    new = (subject.roots | (result.get("operators") or {}).keys()) - traced
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    _, total = added_bytes(
+        index,
+        kernels,
+        entry=entry_nodes(index, runtime.entry.library, runtime.dialect.symbols),
+        operators=sorted(traced & known),
+        units=sorted(numbers[path] for path in runtime.facts.always_for("release")),
+        cut=sorted(numbers[path] for path in session.cut_units(subject.roots)),
+        more=sorted(new & known),
+    )
+    return Growth(tuple(sorted(new)), total)
 
 
 def _model_of(subject: Subject) -> ModelConfig:

@@ -131,11 +131,6 @@ def _subjects(
 
 
 def _report(ran: RanModel) -> RunReport:
-    trace, called = ran.subject.trace, ran.result.get("operators") or {}
-    new = None
-    if trace is not None:
-        known = {*trace.called_operators, *trace.root_operators}
-        new = tuple(sorted(called.keys() - known))
     return RunReport(
         model=ran.subject.name,
         path=str(ran.subject.path),
@@ -157,5 +152,6 @@ def _report(ran: RanModel) -> RunReport:
         ),
         result=ran.result,
         verdict=ran.verdict,
-        new_operators=new,
+        new_operators=None if ran.growth is None else ran.growth.operators,
+        new_bytes=0 if ran.growth is None else ran.growth.bytes,
     )

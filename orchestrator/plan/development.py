@@ -25,6 +25,7 @@ NAME = "development"
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
 
+
 @dataclass(frozen=True)
 class BasePlan:
     """The base's units, and what it is told of registrations.

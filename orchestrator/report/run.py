@@ -53,7 +53,12 @@ class MadeShard:
 
 @dataclass(frozen=True)
 class RunReport:
-    """One model's runs. `result` is the model runner's (native/driver/driver.h)."""
+    """One model's runs.
+
+    result         the model runner's (native/driver/driver.h)
+    new_operators  that its app's traces do not have, and at most the bytes that its library would
+                   grow by; None for a model of no app
+    """
 
     model: str
     path: str
@@ -65,6 +70,7 @@ class RunReport:
     result: Mapping[str, Any]
     verdict: VerifyResult | None
     new_operators: tuple[str, ...] | None
+    new_bytes: int = 0
 
     def text(self) -> str:
         """For people; ends with a newline."""
@@ -92,7 +98,10 @@ class RunReport:
         if self.verdict is not None:
             yield f"  {compared(self.verdict)}"
         if self.new_operators:
-            yield f"  not in the model's trace: {', '.join(self.new_operators)}"
+            yield (
+                f"  not in the app's traces: {', '.join(self.new_operators)}; with them its"
+                f" library grows by {human_bytes(self.new_bytes)} at most"
+            )
 
     def _operators(self) -> Iterator[str]:
         called = self.result.get("operators") or {}
@@ -128,7 +137,9 @@ class RunReport:
             "runs": list(self.result["runs"]),
             "operators": self.result.get("operators") or {},
             "as_recorded": None if self.verdict is None else self.verdict.status,
-            "not_in_trace": None if self.new_operators is None else list(self.new_operators),
+            "growth": None
+            if self.new_operators is None
+            else {"operators": list(self.new_operators), "bytes": self.new_bytes},
         }
 
 

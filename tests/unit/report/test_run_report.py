@@ -68,6 +68,7 @@ def report(**changes: Any) -> RunReport:
         },
         "verdict": VerifyResult("classifier", "ok"),
         "new_operators": ("aten::gcd",),
+        "new_bytes": 6400,
     }
     return RunReport(**(values | changes))
 
@@ -85,7 +86,7 @@ def test_a_report() -> None:
         "        1.234 ms      1 call  aten::gcd\n"
         "        0.010 ms     2 calls  aten::relu\n"
         "  as it was traced\n"
-        "  not in the model's trace: aten::gcd\n"
+        "  not in the app's traces: aten::gcd; with them its library grows by 6.4 kB at most\n"
     )
 
 
@@ -108,4 +109,4 @@ def test_as_json() -> None:
     assert value["shards"][0]["missing"] == ["aten::gcd"]
     assert value["as_recorded"] == "ok"
     assert value["runs"][0]["output"] == {"int": 3}
-    assert report(verdict=None, new_operators=None).to_value()["not_in_trace"] is None
+    assert report(verdict=None, new_operators=None).to_value()["growth"] is None
