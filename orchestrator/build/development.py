@@ -43,15 +43,18 @@ from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import failure_error
+from orchestrator.index.model import aliases
 from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.plan.development import (
     NAME,
+    RECORDING,
     BasePlan,
     every_dtype,
     groups_of,
     keeping_text,
     plan_base,
 )
+from orchestrator.plan.extension import exports_file, version_script
 from orchestrator.plan.graph import (
     VariantObjects,
     action_graph,
@@ -166,14 +169,22 @@ class Development:
     def base_plan(self) -> BasePlan:
         session = self.session
         spec = spec_of(session, self.prepared, self.wanted)
-        return plan_base(session.planner, session.kernels, spec)
+        return plan_base(session.planner, session.kernels, spec, session.extension_symbols)
 
     @cached_property
     def base(self) -> Base:
         """Raises ActionFailedError, TorchgenFailedError."""
         session, plan = self.session, self.base_plan
         objects = self._base_objects(plan)
-        links = development_links(session, self.prepared, NAME, objects)
+        # a tracer's code calls more of other units than the index knows
+        index = session.runtime.index
+        nodes = index.defining(plan.plan.spec.entry)
+        entry = {name for n in nodes for name in aliases(index.names[n].split("@", 1)[0])}
+        symbols = {*session.extension_symbols, *entry, *RECORDING}
+        script = version_script(NAME, tuple(sorted(symbols)))
+        exports = exports_file(script)
+        objects = replace(objects, texts={**objects.texts, exports: script})
+        links = development_links(session, self.prepared, NAME, objects, exports)
         library, driver = (Path(session.fill(link.output)) for link in (links.shared, links.driver))
         store = object_store(session)
         stored = {

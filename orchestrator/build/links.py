@@ -182,12 +182,12 @@ class DevelopmentLinks:
 
 
 def development_links(
-    session: RuntimeSession, prepared: Prepared, name: str, objects: VariantObjects
+    session: RuntimeSession, prepared: Prepared, name: str, objects: VariantObjects, exports: str
 ) -> DevelopmentLinks:
-    """The links of the base, which is called `name`, for this machine."""
+    """The links of the base, which is called `name`, for this machine. exports: its version
+    script's file."""
     spec = objects.plan.spec
     toolchain = prepared.toolchain(spec.abi)
-    exports = exports_file(version_script(name, session.extension_symbols))
     driver = _driver(session, toolchain, spec, DEVELOPMENT_DRIVER)
     bare = _shared("", toolchain, objects, (), exports, "")
     build_id = fingerprint(

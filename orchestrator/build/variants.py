@@ -223,7 +223,7 @@ def _objects(
 
 def _exports(session: RuntimeSession, wanted: Wanted, spec: VariantSpec) -> dict[str, str]:
     """file (`$cache/...`) -> text, of the version script of a library that takes add-ons."""
-    if not spec.extensible or wanted.app is None:
+    if not spec.extensible or wanted.app is None or spec.purpose == "tracer":
         return {}
     text = version_script(wanted.app, session.extension_symbols)
     return {exports_file(text): text}

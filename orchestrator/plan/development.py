@@ -8,7 +8,6 @@ there twice, and no initialiser runs twice.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,12 @@ from orchestrator.values.selection import Selection
 
 # What the base is called where an app's library has its name: in files and exported symbols.
 NAME = "development"
+# What kernels call to tell observers of their dtypes, where they are compiled for tracing: the index
+# has them as they are without (at::detail::record_kernel_function_dtype, ATen/Dispatch.cpp).
+RECORDING = (
+    "_ZN2at6detail28record_kernel_function_dtypeE"
+    "NSt3__112basic_stringIcNS1_11char_traitsIcEENS1_9allocatorIcEEEE",
+)
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
 
@@ -30,7 +35,7 @@ _TABLES = "_ZTV"
 class BasePlan:
     """The base's units, and what it is told of registrations.
 
-    kept       symbols that its link keeps whatever refers to them, sorted
+    kept       symbols that its link keeps whatever refers to them
     own        the registrations of its own calls without the dispatcher
     entries    its typed entry points: each asks the dispatcher, since shards bring the kernels
     """
@@ -52,8 +57,14 @@ def every_dtype(index: RuntimeIndex, kernels: Registry) -> Selection:
     return replace(whole, operators={}, root_operators=frozenset())
 
 
-def plan_base(planner: Planner, kernels: Registry, spec: VariantSpec) -> BasePlan:
-    """The base of a runtime. spec: as a tracer's, with its entry symbols."""
+def plan_base(
+    planner: Planner, kernels: Registry, spec: VariantSpec, exported: Collection[str]
+) -> BasePlan:
+    """The base of a runtime.
+
+    spec: as a tracer's, with its entry symbols; exported: the symbols that it exports, where it has
+    them
+    """
     index = planner.index
     selection = every_dtype(index, kernels)
     calls = {index.names[node].split("@", 1)[0] for node in index.operator_calls}
@@ -61,22 +72,24 @@ def plan_base(planner: Planner, kernels: Registry, spec: VariantSpec) -> BasePla
     found = planner.walk(kernels, selection, spec)
     owners = {index.owners[node] for node in found.parents} - {COMDAT}
     selected = planner.facts.dialect.generated.selected
-    kept = kept_symbols(
-        index, {unit for unit in owners if not index.units[unit].path.startswith(selected)}
-    )
+    units = {unit for unit in owners if not index.units[unit].path.startswith(selected)}
+    kept = kept_symbols(index, units, exported)
     whole = planner.plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
     request = whole.request
     return BasePlan(
         whole,
-        kept,
+        (*kept, *RECORDING),
         replace(request, calls=()),
         RegistrationRequest(request.calls, request.calls, ()),
     )
 
 
-def kept_symbols(index: RuntimeIndex, units: Collection[int]) -> tuple[str, ...]:
-    """The functions, and tables of virtual ones, that `units` define and that need no other unit,
-    sorted. A typed entry point is any plan's own, and no unit."""
+def kept_symbols(
+    index: RuntimeIndex, units: Collection[int], exported: Collection[str]
+) -> tuple[str, ...]:
+    """The functions, and tables of virtual ones, of those that are to be exported, that `units`
+    define and that need no other unit, sorted. A typed entry point is any plan's own, and no unit.
+    """
     callers: dict[int, list[int]] = {}
     outside = []
     for node in range(len(index.names)):
@@ -92,20 +105,19 @@ def kept_symbols(index: RuntimeIndex, units: Collection[int]) -> tuple[str, ...]
             if node not in reaching:
                 reaching.add(node)
                 outside.append(node)
-    symbols = [name.split("@", 1)[0] for name in index.names]
-    several = {symbol for symbol, count in Counter(symbols).items() if count > 1}
+    named = frozenset(exported)
     found = {
-        symbol
-        for node, symbol in enumerate(symbols)
-        if index.owners[node] in units and node not in reaching and symbol not in several
+        index.names[node].split("@", 1)[0]
+        for node in range(len(index.names))
+        if index.owners[node] in units and node not in reaching
     }
-    return tuple(sorted(filter(_can_be_named, found)))
+    return tuple(sorted(filter(_can_be_kept, found & named)))
 
 
-def _can_be_named(symbol: str) -> bool:
-    """Whether another unit can refer to a symbol, which is no thread's own variable."""
+def _can_be_kept(symbol: str) -> bool:
+    """Whether the address of a symbol can be taken as of any other: no thread's own variable."""
     named = is_function(symbol) or symbol.startswith(_TABLES)
-    return named and symbol.isidentifier() and symbol.isascii() and "_GLOBAL__N_" not in symbol
+    return named and symbol.isidentifier() and symbol.isascii()
 
 
 def keeping_text(symbols: Iterable[str]) -> str:

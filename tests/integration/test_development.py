@@ -12,7 +12,6 @@ from real import ROOT, Ran, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
-PAGE = "docs/guide/run-a-model.md"
 CAMERA = "apps/camera/models/classifier.ptl"
 
 
@@ -37,7 +36,7 @@ def model(ran: Ran) -> dict[str, Any]:
 
 def test_the_second_time_everything_comes_from_the_store(root: Path) -> None:
     out = good(orchestrator("run", "//apps/camera", cwd=root))
-    said = shown(PAGE, "classifier: ").splitlines()
+    said = shown("docs/guide/run-a-model.md", "classifier: ").splitlines()
     for line, printed in zip(said[:3], out.splitlines(), strict=False):
         assert rough(printed) == rough(line)
     assert "  as it was traced\n" in out

@@ -33,7 +33,8 @@ def base(dialect: Dialect) -> BasePlan:
     spec = shipped_spec(
         (), dialect, entry=entry.library | entry.tracer, purpose="tracer", optimize="size"
     )
-    return plan_base(planner(dialect), kernels_for((), dialect), spec)
+    exported = extension_symbols(shipped(dialect))
+    return plan_base(planner(dialect), kernels_for((), dialect), spec, exported)
 
 
 def units(plan: BasePlan) -> frozenset[str]:
@@ -90,13 +91,16 @@ def test_a_shard_has_no_unit_of_the_base() -> None:
 
 
 def test_what_needs_another_unit_is_not_kept() -> None:
-    index = shipped()
-    every = frozenset(n for n, one in enumerate(index.units) if one.path.startswith("c10/"))
-    kept = kept_symbols(index, every)
-    assert "_ZN3c107Warning4warnERKS0_" in kept or len(kept) > 100
-    assert kept_symbols(index, ()) == ()
-    less = kept_symbols(index, sorted(every)[: len(every) // 2])
-    assert set(less) < set(kept)
+    """`inflate` needs nothing; `linear_kernel` calls into core."""
+    index = make_index()
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    named = frozenset(index.names)
+    alone = kept_symbols(index, [numbers[LINEAR]], named | {"_ZN2at1fEv"})
+    assert alone == ()
+    assert base(DIALECTS["1.13.1"]).kept == tuple(sorted(base(DIALECTS["1.13.1"]).kept))
+    every = range(len(index.units))
+    assert kept_symbols(index, every, named) == ()
+    assert kept_symbols(shipped(), (), extension_symbols(shipped())) == ()
 
 
 def test_kept_symbols_are_referred_to_weakly() -> None:
