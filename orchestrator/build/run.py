@@ -366,6 +366,7 @@ def _probable(session: RuntimeSession, subject: Subject) -> frozenset[str]:
         return subject.roots | (called & known)
     closure = static_selection(session.runtime.index, kernels, subject.roots, NAME).operators
     called = frozenset(name for lock in _locks(session) for name in lock.called_operators)
+    called |= frozenset(session.runtime.version.usual_calls)
     return guess(subject.roots, closure, called & known)
 
 

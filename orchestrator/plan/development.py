@@ -21,8 +21,8 @@ from orchestrator.values.selection import Selection
 
 # What the base is called where an app's library has its name: in files and exported symbols.
 NAME = "development"
-# What kernels call to tell observers of their dtypes, where they are compiled for tracing: the index
-# has them as they are without (at::detail::record_kernel_function_dtype, ATen/Dispatch.cpp).
+# What kernels call to tell observers of their dtypes where they are compiled for tracing; the index
+# has them without (at::detail::record_kernel_function_dtype, ATen/Dispatch.cpp).
 RECORDING = (
     "_ZN2at6detail28record_kernel_function_dtypeE"
     "NSt3__112basic_stringIcNS1_11char_traitsIcEENS1_9allocatorIcEEEE",

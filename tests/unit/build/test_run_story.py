@@ -52,6 +52,7 @@ class Toy:
     runner: Callable[[frozenset[str]], RunnerResult]
     shards: list[frozenset[str]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    usual: tuple[str, ...] = ()
 
     @property
     def session(self) -> Any:
@@ -61,7 +62,8 @@ class Toy:
             say=self.said.append,
             kernels_for=lambda roots: kernels,
             runtime=SimpleNamespace(
-                version=SimpleNamespace(version="1.13.1"), index=SimpleNamespace(tree=64 * "e")
+                version=SimpleNamespace(version="1.13.1", usual_calls=self.usual),
+                index=SimpleNamespace(tree=64 * "e"),
             ),
             name="pytorch",
             workspace=SimpleNamespace(
@@ -121,6 +123,13 @@ def test_what_comes_up_missing_is_compiled_and_the_model_runs_again(
         "aten::b: not there yet, compiling",
         "aten::c: not there yet, compiling",
     ]
+
+
+def test_of_what_is_usually_called_it_gets_what_it_can_call(toy: Callable[..., Toy]) -> None:
+    one = toy(lambda _: result())
+    one.usual = ("aten::b", "aten::c", "aten::of_another_pytorch")
+    one.run()
+    assert one.shards == [{"aten::a", "aten::b"}]
 
 
 def test_what_a_model_called_is_remembered(toy: Callable[..., Toy]) -> None:

@@ -11,6 +11,7 @@ from variants import planner
 from orchestrator.index.entry import load_entry
 from orchestrator.plan.addon import AddonRoots, addon_needs
 from orchestrator.plan.development import (
+    RECORDING,
     BasePlan,
     groups_of,
     guess,
@@ -91,16 +92,17 @@ def test_a_shard_has_no_unit_of_the_base() -> None:
 
 
 def test_what_needs_another_unit_is_not_kept() -> None:
-    """`inflate` needs nothing; `linear_kernel` calls into core."""
-    index = make_index()
+    index = shipped()
+    plan, exported = base(DIALECTS["1.13.1"]), extension_symbols(index)
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
-    named = frozenset(index.names)
-    alone = kept_symbols(index, [numbers[LINEAR]], named | {"_ZN2at1fEv"})
-    assert alone == ()
-    assert base(DIALECTS["1.13.1"]).kept == tuple(sorted(base(DIALECTS["1.13.1"]).kept))
-    every = range(len(index.units))
-    assert kept_symbols(index, every, named) == ()
-    assert kept_symbols(shipped(), (), extension_symbols(shipped())) == ()
+    of_base = {numbers[path] for path in units(plan)}
+    kept = kept_symbols(index, of_base, exported)
+    assert {*kept} | {*RECORDING} == {*plan.kept}
+    allocator = "c10/core/CPUAllocator.cpp"
+    alone = kept_symbols(index, [numbers[allocator]], exported)
+    assert {*alone} < {*kept}
+    assert kept_symbols(index, (), exported) == ()
+    assert kept_symbols(index, of_base, ()) == ()
 
 
 def test_kept_symbols_are_referred_to_weakly() -> None:
