@@ -52,7 +52,7 @@ def model(ran: Ran) -> dict[str, Any]:
 def test_the_second_time_everything_comes_from_the_store(root: Path) -> None:
     out = good(orchestrator("run", "//apps/camera", cwd=root))
     said = shown("docs/guide/run-a-model.md", "classifier: ")
-    start, rest = said.split("...\n")
+    start, rest = said.split("\n...\n")
     assert rough(out).startswith(rough(start))
     assert rough(out).endswith(rough(rest))
     assert " aten::_convolution\n" in out or " aten::convolution\n" in out
