@@ -52,9 +52,9 @@ def model(ran: Ran) -> dict[str, Any]:
 def test_the_second_time_everything_comes_from_the_store(root: Path) -> None:
     out = good(orchestrator("run", "//apps/camera", cwd=root))
     said = shown("docs/guide/run-a-model.md", "classifier: ")
-    start, rest = said.split("\n...\n")
+    start, end = said.split("\n...\n")
     assert rough(out).startswith(rough(start))
-    assert rough(out).endswith(rough(rest))
+    assert rough(out).endswith(rough(end))
     assert " aten::_convolution\n" in out or " aten::convolution\n" in out
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from typing import Any
 
 import pytest
+from test_output_schemas import faults
 
 from orchestrator.report.run import MadeShard, RunReport, shown_value
 from orchestrator.verify.verdict import Failure, VerifyResult
@@ -106,6 +108,8 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
 
 def test_as_json() -> None:
     value = report().to_value()
+    every = [value, report(verdict=None, new_operators=None).to_value()]
+    assert faults("run", json.dumps({"format": 1, "models": every})) == []
     assert value["shards"][0]["missing"] == ["aten::gcd"]
     assert value["as_recorded"] == "ok"
     assert value["runs"][0]["output"] == {"int": 3}
