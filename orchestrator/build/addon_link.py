@@ -129,7 +129,7 @@ def addon_objects(
     facts, dialect = runtime.facts, runtime.dialect
     requests = [
         (
-            registration_request(dialect, kernels, part.operators, part.needs),
+            registration_request(runtime.index, dialect, kernels, part.operators, part.needs),
             entry_request(part.needs, part.registered),
         )
         for part in parts

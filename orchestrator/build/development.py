@@ -336,8 +336,7 @@ class Development:
                 direct=found.direct - before.direct,
                 stubs=found.stubs - before.stubs,
             )
-            generated = tuple(sorted(group - found.by_hand.keys()))
-            parts.append(AddonPart(generated, more, more.called))
+            parts.append(AddonPart(tuple(sorted(group)), more, more.called))
             before = found
         return tuple(parts)
 

@@ -129,21 +129,28 @@ class _Walk:
 
 
 def registration_request(
-    dialect: Dialect, kernels: Registry, operators: Iterable[str], needs: AddonNeeds
+    index: RuntimeIndex,
+    dialect: Dialect,
+    kernels: Registry,
+    operators: Iterable[str],
+    needs: AddonNeeds,
 ) -> RegistrationRequest:
-    """The registrations of an add-on's operators, without typed entry points."""
+    """The registrations that torchgen writes of an add-on's operators, without typed entry points.
+    What a unit registers by hand is not among them."""
     without_file = {"schema", "catchall", dialect.keys.backend_select}
     by_key: dict[str, set[str]] = {}
-    names = tuple(sorted(operators))
-    for name in names:
+    names = set[str]()
+    for name in operators:
         for one in kernels.kernels(name):
-            if one.key not in without_file:
-                by_key.setdefault(one.key, set()).add(name)
+            if index.units[one.unit].path.startswith(GENERATED):
+                names.add(name)
+                if one.key not in without_file:
+                    by_key.setdefault(one.key, set()).add(name)
     direct: dict[str, set[str]] = {}
     for key, name in needs.direct:
         if name not in by_key.get(key, ()):
             direct.setdefault(key, set()).add(name)
-    return RegistrationRequest(names, (), _pairs(by_key), _pairs(direct))
+    return RegistrationRequest(tuple(sorted(names)), (), _pairs(by_key), _pairs(direct))
 
 
 def entry_request(needs: AddonNeeds, operators: Iterable[str]) -> RegistrationRequest:

@@ -99,7 +99,7 @@ def test_a_factory_needs_its_own_entry_point() -> None:
 
 def test_registrations_are_of_its_operators_and_entry_points_of_what_it_calls() -> None:
     found = needs("aten::linear")
-    request = registration_request(DIALECT, KERNELS, ("aten::linear",), found)
+    request = registration_request(INDEX, DIALECT, KERNELS, ("aten::linear", "toy::conv"), found)
     assert (request.operators, request.calls) == (("aten::linear",), ())
     assert request.kernels == (("CPU", ("aten::linear",)),)
     entries = entry_request(found, ("aten::linear", "aten::add.Tensor"))
