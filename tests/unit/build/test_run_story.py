@@ -226,7 +226,9 @@ def test_other_files_are_no_inputs(tmp_path: Path, names: tuple[str, ...], seen:
     assert caught.value.seen == seen
 
 
-def library(compiler: str, sources: object = None, takes: bool = True) -> Development:
+def library(
+    compiler: str, sources: object = None, takes: bool = True, proven: bool = True
+) -> Development:
     config = SimpleNamespace(
         system="linux", processor="x86_64" if takes else "arm64", compiler=compiler
     )
@@ -236,7 +238,13 @@ def library(compiler: str, sources: object = None, takes: bool = True) -> Develo
         abilities=SimpleNamespace(version_script=True, fold_functions=True),
         driver=SimpleNamespace(kind=compiler, zig=compiler == "zig" or None),
     )
-    session = SimpleNamespace(host="linux-mine", toolchain=lambda _: toolchain, sources=sources)
+    session = SimpleNamespace(
+        host="linux-mine",
+        toolchain=lambda _: toolchain,
+        sources=sources,
+        name="pytorch",
+        runtime=SimpleNamespace(version=SimpleNamespace(version="9.9.9", development=proven)),
+    )
     return Development(cast(Any, session), None, cast(Any, None))
 
 
@@ -245,6 +253,10 @@ def library(compiler: str, sources: object = None, takes: bool = True) -> Develo
     [
         (library("command"), "there is no development library yet for linux-mine"),
         (library("zig", takes=False), "there is no development library yet for linux-mine"),
+        (
+            library("zig", proven=False),
+            "there is no development library yet of PyTorch 9.9.9",
+        ),
         (
             library("zig", SimpleNamespace(units={"app/ink.cpp": "x"})),
             "there is no development library yet with an app's own sources",
