@@ -12,23 +12,27 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.binary.elf import ElfRules, check, exported_symbols
-from orchestrator.binary.elf_addon import finish
-from orchestrator.binary.elf_imports import defined_names, importing
 from orchestrator.binary.elf_strip import split
+from orchestrator.build.addon_link import (
+    AddonObjects,
+    AddonPart,
+    Extended,
+    addon_objects,
+    compile_objects,
+    link_addon,
+)
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, names_of
 from orchestrator.build.fits import Held, hold
 from orchestrator.build.licences import licences
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import (
-    RUNTIME_LIBRARY_SOURCES,
     Wanted,
     compile_spec,
     hot_units,
@@ -36,14 +40,9 @@ from orchestrator.build.variants import (
 )
 from orchestrator.build.verify import driver_path, read_traces
 from orchestrator.codegen.projection import projection_text
-from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
-from orchestrator.codegen.stubs import generate_stubs
-from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED, exported_name
-from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.files import File, replacing_folder, write_package
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.packagers.archives import write_tar_zst
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
@@ -51,26 +50,14 @@ from orchestrator.plan.addon import (
     AddonNeeds,
     AddonRoots,
     addon_needs,
-    entry_request,
-    registration_request,
 )
-from orchestrator.plan.graph import (
-    cxx_library_compiles,
-    native_compiles,
-    projection_files,
-    registration_compiles,
-    runtime_library_compiles,
-    unwritten,
-)
-from orchestrator.plan.variant import VariantSpec, compilation
+from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.select.policy import select
-from orchestrator.system.process import Command
 from orchestrator.trace.lock import read_runs
-from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.action import Compile
 from orchestrator.values.config import NAME, ModelConfig
-from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
@@ -367,23 +354,10 @@ class _Making:
             ),
         )
         self._require_generated(needs)
-        compiles, texts, mine = self._compiles(spec, wanted, operators, needs, own)
-        library = self._library(spec, prepared)
-        graph = ActionGraph(
-            {c.object: c for c in sorted((*compiles, *library), key=lambda c: c.object)}
-        )
-        carried = carry_out(
-            session, graph, texts, name="addon", jobs=jobs, keep_going=False, view=view
-        )
-        if carried.result.failures:
-            raise failure_error(
-                carried.result,
-                names_of(session, graph),
-                carried.result.actions,
-                session.context.state / "failures.log",
-            )
-        linked = self._link(compiles, library, mine)
-        return self._deliver(linked, operators, compiles, len(carried.compiled))
+        objects = self._objects(spec, wanted, operators, needs, own, prepared)
+        compiled = compile_objects(session, objects, jobs, view)
+        linked = self._link(objects)
+        return self._deliver(linked, operators, objects.compiles, compiled)
 
     def _selection(self) -> tuple[Selection, Selection]:
         """What the library was cut to, and the same with the model's."""
@@ -434,132 +408,32 @@ class _Making:
                 hint="build the app with the model, and ship it again",
             )
 
-    def _compiles(
+    def _objects(
         self,
         spec: VariantSpec,
         selection: Selection,
         operators: Iterable[str],
         needs: AddonNeeds,
         own: frozenset[int],
-    ) -> tuple[tuple[Compile, ...], dict[str, str], frozenset[str]]:
-        """The add-on's compilations, the texts to write first, and the objects of units that are
-        its own."""
-        on = self.on
-        runtime, cache = on.runtime, on.context.cache
-        dialect, facts = runtime.dialect, runtime.facts
-        registry = on.kernels_for(selection.root_operators)
-        requests = (
-            registration_request(dialect, registry, operators, needs),
-            entry_request(needs, selection.operators),
-        )
-        made = generate_registrations(
-            requests, dialect, runtime.fetched.tree, cache, on.context.env, on.context.runner
-        )
-        registered = [u for u in made[requests[0]] if u.name != "operators"]
-        entries = [u for u in made[requests[1]] if u.name == "operators"]
-        wrapped = [_as_fragment(unit, frozenset(operators), cache) for unit in registered]
-        stubs = generate_stubs(needs.stubs, cache)
-        generated = registration_compiles(facts, spec, (*wrapped, *entries, *stubs), cache)
-        units = []
-        texts = {**unwritten([*wrapped, *stubs], cache)}
-        mine = {c.object for c in generated}
-        for number in sorted(needs.units):
-            unit = runtime.index.units[number]
-            text = projection_text(unit, selection) if facts.is_cxx(unit.path) else None
-            digest = None if text is None else text_digest(text)
-            one = compilation(facts, spec, unit)(digest)
-            units.append(one)
-            if text is not None and digest is not None:
-                texts |= projection_files({digest: text})
-            if number in own:
-                mine.add(one.object)
-        native = native_compiles(facts, spec, _NATIVE, runtime.native)
-        placed = {c.object: on.placed(_visible(c)) for c in (*native, *generated, *units)}
-        return (
-            tuple(placed.values()),
-            texts,
-            frozenset(placed[o].object for o in mine),
-        )
+        prepared: Prepared,
+    ) -> AddonObjects:
+        part = AddonPart(tuple(operators), needs, selection.operators)
+        kernels = self.on.kernels_for(selection.root_operators)
+        return addon_objects(self.on, prepared, spec, selection, kernels, (part,), own)
 
-    def _library(self, spec: VariantSpec, prepared: Prepared) -> tuple[Compile, ...]:
-        """The C++ library, for what the shipped one has nothing of."""
-        sources = prepared.toolchain(spec.abi).driver.cxx_sources
-        parts = runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, self.on.runtime.native)
-        found = (*parts, *cxx_library_compiles(spec, sources, "-Os"))
-        return tuple(map(self.on.placed, found))
-
-    def _link(
-        self, compiles: Sequence[Compile], library: Sequence[Compile], mine: frozenset[str]
-    ) -> Path:
+    def _link(self, objects: AddonObjects) -> Path:
         """The add-on, unstripped, with its note."""
-        fill, base = self.session.fill, self.base
-        data = {c.object: Path(fill(c.object)).read_bytes() for c in (*compiles, *library)}
-        kept = frozenset(
-            name
-            for c in compiles
-            if c.object in mine
-            for name in defined_names(data[c.object])
-            if not name.startswith("_ZTI")
-        )
-
-        def imported(symbol: str) -> str | None:
-            if symbol in kept:
-                return None
-            name = exported_name(base.app, symbol)
-            return name if name in base.has else None
-
-        inputs = []
-        for number, c in enumerate(compiles):
-            path = self.folder / f"{number}.o"
-            path.write_bytes(importing(data[c.object], imported))
-            inputs.append(str(path))
-        members = []
-        for number, c in enumerate(library):
-            path = self.folder / f"library-{number}.o"
-            path.write_bytes(importing(data[c.object], imported, hidden=True))
-            members.append(str(path))
-        toolchain = self.session.toolchain(base.abi)
-        archive, out = self.folder / "libc++.a", self.folder / self._file
-        self._run(toolchain, [str(toolchain.ar), "rcsD", str(archive), *members])
-        self._run(toolchain, self._words(toolchain, inputs, archive, out))
+        base = self.base
         manifest = base.one.manifest
         assert manifest.library.build_id is not None
-        out.write_bytes(finish(out.read_bytes(), manifest.library.build_id, base.described))
-        return out
+        extended = Extended(
+            base.app, base.path, base.has, manifest.library.build_id, base.described
+        )
+        return link_addon(self.session, base.abi, extended, objects, self._file, self.folder)
 
     @property
     def _file(self) -> str:
         return f"lib{self.base.app}_torch_{self.name}.so"
-
-    def _words(
-        self, toolchain: ResolvedToolchain, inputs: Iterable[str], archive: Path, out: Path
-    ) -> list[str]:
-        return [
-            str(toolchain.cxx),
-            "-shared",
-            "-Wl,--gc-sections",
-            f"-Wl,-soname,{self._file}",
-            f"-Wl,--version-script={self.session.fill(f'$native/{_EXPORTS}')}",
-            "-Wl,--hash-style=gnu",
-            "-Wl,--build-id=0x" + 40 * "0",
-            "-Wl,-z,defs",
-            *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--icf=safe"),
-            *inputs,
-            str(self.base.path),
-            str(archive),
-            *PLATFORMS[toolchain.config.system].link_libraries,
-            *toolchain.link_flags,
-            *("-nostdlib++", "-O2", "-o", str(out)),
-        ]
-
-    def _run(self, toolchain: ResolvedToolchain, words: Sequence[str]) -> None:
-        done = self.session.context.runner.run(Command(words, toolchain.tools.env, cwd=self.folder))
-        if done.code:
-            raise AddonLinkError(
-                f"the add-on for {self.base.described} cannot be linked",
-                seen=f"exit code {done.code}",
-                details="\n".join(done.err.splitlines()[:12]),
-            )
 
     def _deliver(
         self,
@@ -685,50 +559,8 @@ class _Making:
             yield verify(model.name, read_runs(app.folder, trace, session.context.root), seen)
 
 
-def _visible(one: Compile) -> Compile:
-    """The compilation whose object reaches all that has a name as it would in another library: its
-    definitions may be taken from the one that is extended."""
-    hiding = ("-fvisibility=hidden", "-fvisibility-inlines-hidden")
-    flags = tuple(flag for flag in one.flags if flag not in hiding)
-    parts = {"hidden": one.fingerprint, "flags": flags}
-    return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts)
-
-
 def _digest(files: Iterable[File]) -> str:
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.path} {file.sha256()}\n".encode())
     return digest.hexdigest()
-
-
-# What torchgen's templates register whatever is selected.
-_DEFINES = re.compile(r'^\s*m\.def\("(?:aten::)?([\w.]+)\(')
-_IMPLEMENTS = re.compile(r'^\s*m\.impl\(.*"(?:aten::)?([\w.]+)"')
-_INCLUDES = re.compile(r'^#include "(Register\w+\.cpp)"$')
-
-
-def _as_fragment(unit: GeneratedUnit, operators: Collection[str], cache: Path) -> GeneratedUnit:
-    """A unit of registrations that adds to the library's namespaces, which are there, with these
-    operators alone."""
-    folder = unit.path.parent
-
-    def lines(text: str) -> Iterator[str]:
-        for line in text.splitlines():
-            inner = _INCLUDES.match(line)
-            named = _DEFINES.match(line) or _IMPLEMENTS.match(line)
-            if inner:
-                yield from lines((folder / inner[1]).read_text(encoding="utf-8"))
-            elif named is None or f"aten::{named[1]}" in operators:
-                yield line
-
-    text = "\n".join(
-        (
-            "// Registrations of an add-on: the library has the namespaces.",
-            "#include <torch/library.h>",
-            "#undef TORCH_LIBRARY",
-            "#define TORCH_LIBRARY TORCH_LIBRARY_FRAGMENT",
-            *lines(unit.path.read_text(encoding="utf-8")),
-            "",
-        )
-    )
-    return unit_of(unit.name, text, cache / "addons")

@@ -16,8 +16,11 @@ from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.android import packed_relocations
 from orchestrator.values.action import Compile, Link
+from orchestrator.values.fingerprint import fingerprint
 
 DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
+# The driver, watched by the development library's observer.
+DEVELOPMENT_DRIVER = ("development/main.cpp", *DRIVER_SOURCES[1:])
 _COLLECT = ("-Wl,--gc-sections",)
 # What the loader fills in is read-only from then on, and no data is code. Said also where it is a
 # linker's default: GNU's is whatever a distribution chose. `-z text` is not, which zig refuses:
@@ -100,28 +103,8 @@ def variant_links(
     exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
     if spec.extensible:
         exports = exports_file(version_script(app, session.extension_symbols))
-    shared = Link(
-        output=f"{folder}/lib{name}.so",
-        kind="shared",
-        abi=spec.abi,
-        # first, so that the linker takes nothing of the same from libc++'s archive
-        whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
-        by_need=(*objects.fastest_first, *of_library),
-        flags=(
-            *_COLLECT,
-            f"-Wl,-soname,lib{name}.so",
-            f"-Wl,--version-script={exports}",
-            "-Wl,--hash-style=gnu",
-            # a place for the build id, which the delivery fills in from the stripped content
-            "-Wl,--build-id=0x" + 40 * "0",
-            "-Wl,-z,defs",
-            *_PROTECTED,
-            *_smaller(toolchain, spec),
-            *(toolchain.driver.lto_flags if spec.lto else ()),
-            *PLATFORMS[spec.system].link_libraries,
-        ),
-        inputs=(exports,),
-    )
+    # a place for the build id, which the delivery fills in from the stripped content
+    shared = _shared(f"{folder}/lib{name}.so", toolchain, objects, of_library, exports, 40 * "0")
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
     driver = _driver(session, toolchain, spec)
@@ -147,6 +130,90 @@ def variant_links(
     )
 
 
+def _shared(
+    output: str,
+    toolchain: ResolvedToolchain,
+    objects: VariantObjects,
+    cxx_library: tuple[str, ...],
+    exports: str,
+    build_id: str,
+) -> Link:
+    """A variant's shared library. exports: its version script; build_id: 40 hex digits."""
+    spec = objects.plan.spec
+    return Link(
+        output=output,
+        kind="shared",
+        abi=spec.abi,
+        # first, so that the linker takes nothing of the same from libc++'s archive
+        whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
+        by_need=(*objects.fastest_first, *cxx_library),
+        flags=(
+            *_COLLECT,
+            f"-Wl,-soname,{output.rpartition('/')[2]}",
+            f"-Wl,--version-script={exports}",
+            "-Wl,--hash-style=gnu",
+            f"-Wl,--build-id=0x{build_id}",
+            "-Wl,-z,defs",
+            *_PROTECTED,
+            *_smaller(toolchain, spec),
+            *(toolchain.driver.lto_flags if spec.lto else ()),
+            *PLATFORMS[spec.system].link_libraries,
+        ),
+        inputs=(exports,),
+    )
+
+
+@dataclass(frozen=True)
+class DevelopmentLinks:
+    """The development library's base and its model runner.
+
+    build_id  of the base: a digest of all that it is linked of, and how
+    """
+
+    shared: Link
+    driver: Link
+    driver_compiles: tuple[Compile, ...]
+    cxx_library: tuple[Link, ...]
+    build_id: str
+
+    @property
+    def all(self) -> tuple[Link, ...]:
+        return (self.shared, self.driver, *self.cxx_library)
+
+
+def development_links(
+    session: RuntimeSession, prepared: Prepared, name: str, objects: VariantObjects, exports: str
+) -> DevelopmentLinks:
+    """The links of the base, which is called `name`, for this machine. exports: its version
+    script's file."""
+    spec = objects.plan.spec
+    toolchain = prepared.toolchain(spec.abi)
+    driver = _driver(session, toolchain, spec, DEVELOPMENT_DRIVER)
+    bare = _shared("", toolchain, objects, (), exports, "")
+    build_id = fingerprint(
+        {
+            "objects": sorted(c.fingerprint for c in (*objects.compiles, *driver)),
+            "flags": bare.flags,
+            "exports": exports,
+            "toolchain": toolchain.identity,
+        }
+    )[:40]
+    folder = f"$state/{name}/{build_id}"
+    library = _cxx_library(f"{folder}/libc++.a", objects)
+    of_library = tuple(one.output for one in library)
+    shared = _shared(
+        f"{folder}/lib{library_name(name)}.so", toolchain, objects, of_library, exports, build_id
+    )
+    runner = Link(
+        output=f"{folder}/driver",
+        kind="executable",
+        abi=spec.abi,
+        whole=tuple(c.object for c in driver),
+        by_need=(shared.output, *of_library),
+    )
+    return DevelopmentLinks(shared, runner, driver, library, build_id)
+
+
 def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]:
     """What makes a shared library smaller, of what the linker can."""
     android = toolchain.driver.android
@@ -159,11 +226,14 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
 
 
 def _driver(
-    session: RuntimeSession, toolchain: ResolvedToolchain, spec: VariantSpec
+    session: RuntimeSession,
+    toolchain: ResolvedToolchain,
+    spec: VariantSpec,
+    sources: tuple[str, ...] = DRIVER_SOURCES,
 ) -> tuple[Compile, ...]:
     if toolchain.config.run == "none":
         return ()
-    compiles = native_compiles(session.runtime.facts, spec, DRIVER_SOURCES, session.runtime.native)
+    compiles = native_compiles(session.runtime.facts, spec, sources, session.runtime.native)
     return tuple(map(session.placed, compiles))
 
 

@@ -90,6 +90,8 @@ RUNTIME_LIBRARY_SOURCES = tuple(
 )
 # What loads add-ons, in a library that takes them.
 EXTENDING = "capi/extend.cpp"
+# Of the development library: its runner's observer besides.
+DEVELOPMENT_SOURCES = (*LIBRARY_SOURCES, EXTENDING, "development/observer.cpp")
 SELF_RELOCATION = "runtime_library/relocate.cpp"
 THREAD_EXIT = "runtime_library/thread_exit.cpp"
 
@@ -221,7 +223,7 @@ def _objects(
 
 def _exports(session: RuntimeSession, wanted: Wanted, spec: VariantSpec) -> dict[str, str]:
     """file (`$cache/...`) -> text, of the version script of a library that takes add-ons."""
-    if not spec.extensible or wanted.app is None:
+    if not spec.extensible or wanted.app is None or spec.purpose == "tracer":
         return {}
     text = version_script(wanted.app, session.extension_symbols)
     return {exports_file(text): text}
@@ -329,7 +331,7 @@ def _java(session: RuntimeSession, spec: VariantSpec, app: str | None) -> tuple[
 
 def _sources(plan: VariantPlan) -> tuple[str, ...]:
     if plan.spec.purpose == "tracer":
-        return TRACER_SOURCES
+        return DEVELOPMENT_SOURCES if plan.spec.extensible else TRACER_SOURCES
     return (*LIBRARY_SOURCES, EXTENDING) if plan.spec.extensible else LIBRARY_SOURCES
 
 

@@ -24,7 +24,7 @@ from typing import Final
 from orchestrator.cache.store import ENTRY
 from orchestrator.system.staging import write_text
 
-PRUNED: Final = ("objects", "pch")
+PRUNED: Final = ("objects", "pch", "shards")
 WORKSPACES: Final = "workspaces"
 
 

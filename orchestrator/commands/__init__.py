@@ -61,6 +61,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "explain": Command("explain", "explain why a unit is compiled again: what differs"),
     "export": Command("export", "write the plan as a Bazel workspace"),
     "canonical": Command("canonical", "make models functional, in fewer operators, and compare"),
+    "run": Command("run", "run a model, compiling what it calls when it calls it"),
     "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
     "coverage": Command("coverage", "show what of models' code their inputs ran"),
     "verify": Command("verify", "run apps' models in the delivered libraries and compare outputs"),

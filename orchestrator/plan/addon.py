@@ -44,6 +44,8 @@ class AddonRoots:
     entered    operators whose entry points the library may be asked for: it selected them
     own        units that are the add-on's own whatever the library has of them
     cut        units that no tensor of the models can enter
+    by_hand    whether it takes units that register operators by code of their own
+    there      units that the library has whole
     """
 
     operators: tuple[str, ...]
@@ -51,6 +53,8 @@ class AddonRoots:
     entered: Collection[str]
     own: frozenset[int]
     cut: frozenset[int]
+    by_hand: bool = False
+    there: frozenset[int] = frozenset()
 
 
 def addon_needs(
@@ -75,8 +79,13 @@ class _Walk:
     def register(self, operator: str, one: Registration) -> None:
         if self.index.units[one.unit].path.startswith(GENERATED):
             self._refer(one.targets)
-        else:
-            self.found.by_hand[operator] = self.index.units[one.unit].path
+            if one.key == self.dialect.keys.backend_select:
+                self.found.called.add(operator)  # its kernel calls its own operator again
+            return
+        self.found.by_hand[operator] = self.index.units[one.unit].path
+        if self.roots.by_hand:
+            self._take(one.unit)
+            self._refer(one.targets)
 
     def run(self) -> None:
         while self._waiting:
@@ -104,7 +113,11 @@ class _Walk:
             direct = self.index.direct_kernel(node)
             if direct is not None:
                 self.found.direct.add(direct)
-        elif unit not in self.found.units:
+        else:
+            self._take(unit)
+
+    def _take(self, unit: int) -> None:
+        if unit not in self.found.units and unit not in self.roots.there:
             self.found.units.add(unit)
             self._refer(self.index.units[unit].init)
 
@@ -116,21 +129,28 @@ class _Walk:
 
 
 def registration_request(
-    dialect: Dialect, kernels: Registry, operators: Iterable[str], needs: AddonNeeds
+    index: RuntimeIndex,
+    dialect: Dialect,
+    kernels: Registry,
+    operators: Iterable[str],
+    needs: AddonNeeds,
 ) -> RegistrationRequest:
-    """The registrations of an add-on's operators, without typed entry points."""
+    """The registrations that torchgen writes of an add-on's operators, without typed entry points.
+    What a unit registers by hand is not among them."""
     without_file = {"schema", "catchall", dialect.keys.backend_select}
     by_key: dict[str, set[str]] = {}
-    names = tuple(sorted(operators))
-    for name in names:
+    names = set[str]()
+    for name in operators:
         for one in kernels.kernels(name):
-            if one.key not in without_file:
-                by_key.setdefault(one.key, set()).add(name)
+            if index.units[one.unit].path.startswith(GENERATED):
+                names.add(name)
+                if one.key not in without_file:
+                    by_key.setdefault(one.key, set()).add(name)
     direct: dict[str, set[str]] = {}
     for key, name in needs.direct:
         if name not in by_key.get(key, ()):
             direct.setdefault(key, set()).add(name)
-    return RegistrationRequest(names, (), _pairs(by_key), _pairs(direct))
+    return RegistrationRequest(tuple(sorted(names)), (), _pairs(by_key), _pairs(direct))
 
 
 def entry_request(needs: AddonNeeds, operators: Iterable[str]) -> RegistrationRequest:

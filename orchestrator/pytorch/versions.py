@@ -251,6 +251,8 @@ class VersionData(_Data):
     licences: Annotated[tuple[LicenceRule, ...], Strict(False)]
     memory: MemoryData
     random: Strings
+    usual_calls: Strings
+    development: bool
     lapack: Strings
     custom_classes: Strings
     packings: Mapping[str, Strings] = {}

@@ -15,7 +15,8 @@ from shipped_fits import offer_of, plan_of
 from shipped_index import ROOT, app_traces, shipped
 
 from orchestrator import cli
-from orchestrator.build.addon import NoAddonError, _as_fragment, _name, _require_addable
+from orchestrator.build.addon import NoAddonError, _name, _require_addable
+from orchestrator.build.addon_link import as_fragment
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
 from orchestrator.deliver.manifest import RuntimeFact
@@ -161,7 +162,7 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
         '  m.impl(TORCH_SELECTIVE_NAME("aten::is_pinned"), TORCH_FN(is_pinned));\n'
         "}\n"
     )
-    assert _as_fragment(unit, ("aten::hardswish",), tmp_path).text == (
+    assert as_fragment(unit, ("aten::hardswish",), tmp_path).text == (
         "// Registrations of an add-on: the library has the namespaces.\n"
         "#include <torch/library.h>\n"
         "#undef TORCH_LIBRARY\n"

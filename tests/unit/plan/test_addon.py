@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from core_toy import CONVOLUTION, CORE, LINEAR, MINIZ, make_index
+from core_toy import CONVOLUTION, CORE, LINEAR, MINIZ, REGISTER_CPU, make_index
 
+from orchestrator.index.model import Registration
 from orchestrator.plan.addon import (
     AddonNeeds,
     AddonRoots,
@@ -15,7 +16,7 @@ from orchestrator.plan.addon import (
 )
 from orchestrator.plan.extension import exports_file, extension_symbols, version_script
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.select.closure import registry
+from orchestrator.select.closure import Registry, registry
 
 INDEX = make_index()
 KERNELS = registry(INDEX, ("CPU",), DIALECT.keys)
@@ -29,6 +30,8 @@ def needs(
     entered: Collection[str] = (),
     own: Collection[str] = (),
     cut: Collection[str] = (),
+    by_hand: bool = False,
+    there: Collection[str] = (),
 ) -> AddonNeeds:
     roots = AddonRoots(
         operators=operators,
@@ -36,6 +39,8 @@ def needs(
         entered=entered,
         own=frozenset(NUMBERS[path] for path in own),
         cut=frozenset(NUMBERS[path] for path in cut),
+        by_hand=by_hand,
+        there=frozenset(NUMBERS[path] for path in there),
     )
     return addon_needs(INDEX, DIALECT, KERNELS, roots)
 
@@ -72,9 +77,29 @@ def test_an_operator_that_is_registered_by_hand_is_named() -> None:
     assert needs("toy::conv").by_hand == {"toy::conv": CONVOLUTION}
 
 
+def test_a_shard_takes_the_units_that_register_by_hand() -> None:
+    assert CONVOLUTION not in paths(needs("toy::conv"))
+    found = needs("toy::conv", by_hand=True)
+    assert CONVOLUTION in paths(found)
+    assert found.by_hand == {"toy::conv": CONVOLUTION}
+
+
+def test_a_unit_that_the_library_has_whole_is_not_brought() -> None:
+    assert CONVOLUTION not in paths(needs("toy::conv", by_hand=True, there=(CONVOLUTION,)))
+
+
+def test_a_factory_needs_its_own_entry_point() -> None:
+    """Its BackendSelect kernel, which no index has, calls the operator again."""
+    select = DIALECT.keys.backend_select
+    made = Registration("aten::empty", select, NUMBERS[REGISTER_CPU], ())
+    registry_of = Registry({"aten::empty": (made,)})
+    roots = AddonRoots(("aten::empty",), lambda _: True, ("aten::empty",), frozenset(), frozenset())
+    assert addon_needs(INDEX, DIALECT, registry_of, roots).called == {"aten::empty"}
+
+
 def test_registrations_are_of_its_operators_and_entry_points_of_what_it_calls() -> None:
     found = needs("aten::linear")
-    request = registration_request(DIALECT, KERNELS, ("aten::linear",), found)
+    request = registration_request(INDEX, DIALECT, KERNELS, ("aten::linear", "toy::conv"), found)
     assert (request.operators, request.calls) == (("aten::linear",), ())
     assert request.kernels == (("CPU", ("aten::linear",)),)
     entries = entry_request(found, ("aten::linear", "aten::add.Tensor"))

@@ -1,0 +1,343 @@
+"""What add-ons are made of, and their link against the library that they extend.
+
+The add-ons of shipped libraries and the shards of the development library are made here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from orchestrator.binary.elf_addon import finish
+from orchestrator.binary.elf_imports import defined_names, importing
+from orchestrator.build.build import View
+from orchestrator.build.execute import carry_out, names_of
+from orchestrator.build.prepare import Prepared
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES
+from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
+from orchestrator.codegen.stubs import generate_stubs
+from orchestrator.codegen.units import unit_of
+from orchestrator.compilers.relink import exported_name
+from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_run import failure_error
+from orchestrator.plan.addon import AddonNeeds, entry_request, registration_request
+from orchestrator.plan.graph import (
+    cxx_library_compiles,
+    native_compiles,
+    projection_files,
+    registration_compiles,
+    runtime_library_compiles,
+    unwritten,
+)
+from orchestrator.plan.variant import VariantSpec, compilation
+from orchestrator.platforms import PLATFORMS
+from orchestrator.select.closure import Registry
+from orchestrator.system.process import Command
+from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.selection import Selection
+
+# The second for what the library has nothing of.
+_NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
+_EXPORTS: Final = "addon/exports.map"
+
+
+class AddonLinkError(OrchestratorError):
+    """An add-on's objects could not be linked against the library: a bug in what was planned."""
+
+
+@dataclass(frozen=True)
+class Extended:
+    """The library that an add-on is linked against.
+
+    app        what its exported names are digests of
+    has        the names that it exports for add-ons
+    build_id   40 hex digits
+    described  for people
+    """
+
+    app: str
+    path: Path
+    has: frozenset[str]
+    build_id: str
+    described: str
+
+    def exports(self, symbol: str) -> bool:
+        return exported_name(self.app, symbol) in self.has
+
+
+@dataclass(frozen=True)
+class AddonPart:
+    """Operators that an add-on registers in objects of their own.
+
+    needs       of it the entry points and kernels that these objects define, and the add-on's units
+    registered  the operators whose entry points ask the dispatcher; the others' raise
+    """
+
+    operators: tuple[str, ...]
+    needs: AddonNeeds
+    registered: Collection[str]
+
+
+@dataclass(frozen=True)
+class AddonObjects:
+    """All that an add-on is linked of.
+
+    generated  objects with registrations and entry points, in the order of the parts
+    library    the C++ library, for what the extended one has nothing of
+    texts      file (`$cache/...`) -> text, to be written first
+    mine       objects whose definitions count, whatever the library has
+    """
+
+    generated: tuple[Compile, ...]
+    units: tuple[Compile, ...]
+    library: tuple[Compile, ...]
+    texts: dict[str, str]
+    mine: frozenset[str]
+
+    @property
+    def compiles(self) -> tuple[Compile, ...]:
+        """Without the C++ library."""
+        return tuple({c.object: c for c in (*self.generated, *self.units)}.values())
+
+    @property
+    def graph(self) -> ActionGraph:
+        every = {c.object: c for c in (*self.compiles, *self.library)}
+        return ActionGraph({key: every[key] for key in sorted(every)})
+
+
+def addon_objects(
+    on: RuntimeSession,
+    prepared: Prepared,
+    spec: VariantSpec,
+    selection: Selection,
+    kernels: Registry,
+    parts: Sequence[AddonPart],
+    own: frozenset[int],
+) -> AddonObjects:
+    """What an add-on compiles. own: units that are its own, whatever the library has of them.
+
+    Raises TorchgenFailedError.
+    """
+    runtime, cache = on.runtime, on.context.cache
+    facts, dialect = runtime.facts, runtime.dialect
+    requests = [
+        (
+            registration_request(runtime.index, dialect, kernels, part.operators, part.needs),
+            entry_request(part.needs, part.registered),
+        )
+        for part in parts
+    ]
+    made = generate_registrations(
+        (one for pair in requests for one in pair),
+        dialect,
+        runtime.fetched.tree,
+        cache,
+        on.context.env,
+        on.context.runner,
+    )
+    written: list[GeneratedUnit] = []
+    entries: list[GeneratedUnit] = []
+    for part, (registering, entering) in zip(parts, requests, strict=True):
+        units = (unit for unit in made[registering] if unit.name != "operators")
+        written += [as_fragment(unit, frozenset(part.operators), cache) for unit in units]
+        entries += [unit for unit in made[entering] if unit.name == "operators"]
+    stubs = generate_stubs({name for part in parts for name in part.needs.stubs}, cache)
+    generated = registration_compiles(facts, spec, (*written, *entries, *stubs), cache)
+    native = native_compiles(facts, spec, _NATIVE, runtime.native)
+    texts = unwritten([*written, *stubs], cache)
+    mine = {c.object for c in generated}
+    compiles = []
+    for number in sorted({unit for part in parts for unit in part.needs.units}):
+        unit = runtime.index.units[number]
+        text = projection_text(unit, selection) if facts.is_cxx(unit.path) else None
+        digest = None if text is None else text_digest(text)
+        one = compilation(facts, spec, unit)(digest)
+        compiles.append(one)
+        if text is not None and digest is not None:
+            texts |= projection_files({digest: text})
+        if number in own:
+            mine.add(one.object)
+    return AddonObjects(
+        tuple(on.placed(_visible(c)) for c in (*native, *generated)),
+        tuple(on.placed(_visible(c)) for c in compiles),
+        _library(on, spec, prepared),
+        texts,
+        frozenset(
+            on.placed(_visible(c)).object for c in (*generated, *compiles) if c.object in mine
+        ),
+    )
+
+
+def _library(on: RuntimeSession, spec: VariantSpec, prepared: Prepared) -> tuple[Compile, ...]:
+    """The C++ library, for what the extended one has nothing of."""
+    sources = prepared.toolchain(spec.abi).driver.cxx_sources
+    parts = runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, on.runtime.native)
+    return tuple(map(on.placed, (*parts, *cxx_library_compiles(spec, sources, "-Os"))))
+
+
+def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, view: View) -> int:
+    """Compile what the cache does not hold, and say how many that were.
+
+    Raises ActionFailedError.
+    """
+    graph = objects.graph
+    carried = carry_out(
+        session, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
+    )
+    if carried.result.failures:
+        raise failure_error(
+            carried.result,
+            names_of(session, graph),
+            carried.result.actions,
+            session.context.state / "failures.log",
+        )
+    return len(carried.compiled)
+
+
+def link_addon(
+    session: Session, abi: str, base: Extended, objects: AddonObjects, soname: str, folder: Path
+) -> Path:
+    """The add-on, unstripped, with its note; written into `folder`, a scratch folder.
+
+    Raises AddonLinkError.
+    """
+    every = (*objects.compiles, *objects.library)
+    data = {c.object: Path(session.fill(c.object)).read_bytes() for c in every}
+    kept = frozenset(
+        name
+        for c in objects.compiles
+        if c.object in objects.mine
+        for name in defined_names(data[c.object])
+        if not name.startswith("_ZTI")
+    )
+
+    def imported(symbol: str) -> str | None:
+        if symbol in kept:
+            return None
+        name = exported_name(base.app, symbol)
+        return name if name in base.has else None
+
+    inputs, seen = [], set[str]()
+    generated = {c.object for c in objects.generated}
+    for number, c in enumerate(objects.compiles):
+        path = folder / f"{number}.o"
+        text = importing(data[c.object], imported)
+        if c.object in generated:
+            # two parts write the kernels of one group of operators
+            defined = defined_names(text)
+            text = importing(text, _those(defined & seen))
+            seen |= defined
+        path.write_bytes(text)
+        inputs.append(str(path))
+    members = []
+    for number, c in enumerate(objects.library):
+        path = folder / f"library-{number}.o"
+        path.write_bytes(importing(data[c.object], imported, hidden=True))
+        members.append(str(path))
+    toolchain = session.toolchain(abi)
+    archive, out = folder / "libc++.a", folder / soname
+    _run(session, toolchain, base, [str(toolchain.ar), "rcsD", str(archive), *members], folder)
+    words = [str(toolchain.cxx), *link_flags(toolchain, soname)]
+    words += [f"-Wl,--version-script={session.fill(f'$native/{_EXPORTS}')}", *inputs]
+    words += [str(base.path), str(archive), *_libraries(toolchain)]
+    _run(session, toolchain, base, [*words, "-o", str(out)], folder)
+    out.write_bytes(finish(out.read_bytes(), base.build_id, base.described))
+    return out
+
+
+def _those(names: frozenset[str]) -> Callable[[str], str | None]:
+    """Takes these symbols from elsewhere, by their own names."""
+    return lambda symbol: symbol if symbol in names else None
+
+
+def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:
+    """The flags of an add-on's link, but for files."""
+    return (
+        "-shared",
+        "-Wl,--gc-sections",
+        f"-Wl,-soname,{soname}",
+        "-Wl,--hash-style=gnu",
+        "-Wl,--build-id=0x" + 40 * "0",
+        "-Wl,-z,defs",
+        *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--icf=safe"),
+    )
+
+
+def _libraries(toolchain: ResolvedToolchain) -> tuple[str, ...]:
+    system = PLATFORMS[toolchain.config.system].link_libraries
+    return (*system, *toolchain.link_flags, "-nostdlib++", "-O2")
+
+
+def _run(
+    session: Session,
+    toolchain: ResolvedToolchain,
+    base: Extended,
+    words: Sequence[str],
+    folder: Path,
+) -> None:
+    done = session.context.runner.run(Command(words, toolchain.tools.env, cwd=folder))
+    if done.code:
+        raise AddonLinkError(
+            f"the add-on for {base.described} cannot be linked",
+            seen=f"exit code {done.code}",
+            details="\n".join(done.err.splitlines()[:12]),
+        )
+
+
+_HIDING: Final = ("-fvisibility=hidden", "-fvisibility-inlines-hidden")
+
+
+def _visible(one: Compile) -> Compile:
+    """The compilation whose object reaches all that has a name as it would in another library: its
+    definitions may be taken from the one that is extended."""
+    flags = _without_hiding(one.flags)
+    parts = {"hidden": one.fingerprint, "flags": flags}
+    pch = one.pch
+    if pch is not None:
+        own = _without_hiding(pch.flags)
+        pch = replace(pch, flags=own, identity=fingerprint({"of": pch.identity, "flags": own}))
+    return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts, pch=pch)
+
+
+def _without_hiding(flags: Iterable[str]) -> tuple[str, ...]:
+    return tuple(flag for flag in flags if flag not in _HIDING)
+
+
+# What torchgen's templates register whatever is selected.
+_DEFINES = re.compile(r'^\s*m\.def\("(?:aten::)?([\w.]+)\(')
+_IMPLEMENTS = re.compile(r'^\s*m\.impl\(.*"(?:aten::)?([\w.]+)"')
+_INCLUDES = re.compile(r'^#include "(Register\w+\.cpp)"$')
+
+
+def as_fragment(unit: GeneratedUnit, operators: Collection[str], cache: Path) -> GeneratedUnit:
+    """A unit of registrations that adds to the library's namespaces, which are there, with these
+    operators alone."""
+    folder = unit.path.parent
+
+    def lines(text: str) -> Iterator[str]:
+        for line in text.splitlines():
+            inner = _INCLUDES.match(line)
+            named = _DEFINES.match(line) or _IMPLEMENTS.match(line)
+            if inner:
+                yield from lines((folder / inner[1]).read_text(encoding="utf-8"))
+            elif named is None or f"aten::{named[1]}" in operators:
+                yield line
+
+    text = "\n".join(
+        (
+            "// Registrations of an add-on: the library has the namespaces.",
+            "#include <torch/library.h>",
+            "#undef TORCH_LIBRARY",
+            "#define TORCH_LIBRARY TORCH_LIBRARY_FRAGMENT",
+            *lines(unit.path.read_text(encoding="utf-8")),
+            "",
+        )
+    )
+    return unit_of(unit.name, text, cache / "addons")

@@ -1,0 +1,409 @@
+"""Runs models in the development library: compiles what they call when they call it.
+
+A model gets the operators that it names, and those that it probably calls: what its trace says,
+else what other models were seen to call. One that comes up missing while it runs is compiled, and
+the model runs again in a new process: a call that failed in its middle may have written into its
+arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator.build.build import View
+from orchestrator.build.development import Base, Development, Shard
+from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.declared import App
+from orchestrator.load.workspace import FILE
+from orchestrator.models.checks import require_inputs
+from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.plan.development import NAME, guess
+from orchestrator.plan.planner import entry_nodes
+from orchestrator.select.needs import added_bytes
+from orchestrator.select.policy import static_selection
+from orchestrator.system.staging import write_if_changed
+from orchestrator.system.workspace_lock import workspace_lock
+from orchestrator.trace.lock import lock_path, parse_lock, read_runs
+from orchestrator.trace.reading import LONGEST
+from orchestrator.values.config import ModelConfig
+from orchestrator.values.trace import Trace
+from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.npy import read_npy
+from orchestrator.verify.verdict import RunnerResult, VerifyResult, ended, verify
+
+_LONGEST_INPUTS: Final = 2**28
+# What lta_library_extend says of a library that it refuses (native/capi/extend.cpp).
+_REFUSALS: Final = ("the add-on", "this add-on", "not an add-on")
+
+
+class RunFailedError(OrchestratorError):
+    """A model does not run in the development library."""
+
+
+class ShardRefusedError(OrchestratorError):
+    """The base refused a shard that was made for it: a bug of ours."""
+
+
+class InputsUnfitError(OrchestratorError):
+    """Files of inputs that are none, or that do not go together."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is run: a model's file, with inputs if it has none inside.
+
+    trace  its lock, where the workspace has one of this very file
+    """
+
+    name: str
+    path: Path
+    config: ModelConfig
+    recorded: bytes | None
+    info: ModelInfo
+    app: App | None = None
+    trace: Trace | None = None
+
+    @property
+    def roots(self) -> frozenset[str]:
+        return frozenset(map(str, self.info.root_operators))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One shard that the model ran with, and the operators that it missed.
+
+    seconds  wall time of making it, and of the model's process
+    """
+
+    shard: Shard
+    missing: tuple[str, ...]
+    seconds: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Operators that an app's traces do not have, and the bytes of what they need besides, by the
+    index: with all dtypes, so at most that."""
+
+    operators: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class RanModel:
+    """A model that ran.
+
+    result   the runner's
+    verdict  against the recorded runs, where its lock has them and the inputs are its own
+    growth   of its app's library; None for a model of no app, and for an app without traces
+    """
+
+    subject: Subject
+    pytorch: str
+    base: Base
+    attempts: tuple[Attempt, ...]
+    result: dict[str, Any]
+    verdict: VerifyResult | None
+    growth: Growth | None = None
+
+
+def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
+    """An app's models. Raises InputsUnfitError, and what reading models raises."""
+    on = session.of(app.name)
+    if inputs and len(app.config.models) > 1:
+        raise InputsUnfitError(
+            f"//apps/{app.name} has several models, and --input is for one",
+            expected="the path of one model",
+            seen=", ".join(model.name for model in app.config.models),
+        )
+    given = read_inputs(inputs)
+    found = []
+    for model in app.config.models:
+        shipped = on.shipped(app, model)
+        config = model if given is None else ModelConfig(file=model.file)
+        info = on.model(app, model)
+        trace = _lock(lock_path(app.folder, model.name))
+        current = trace is not None and trace.identity == on.trace_identity(app, model)
+        found.append(
+            Subject(
+                model.name,
+                shipped.path,
+                config,
+                shipped.inputs if given is None else given,
+                info,
+                app,
+                trace if current else None,
+            )
+        )
+    return tuple(found)
+
+
+def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
+    """A model's file. Raises InputsUnfitError, and what reading it raises."""
+    given = read_inputs(inputs)
+    version = on.runtime.version
+    info = read_model(path, on.runtime.dialect.models)
+    require_inputs(info, declared=given is not None)
+    others = on.other_offers(version.version)
+    require_loadable(info, on.kernels, version, others, FILE, on.own_classes)
+    trace = next((one for one in _locks(on) if one.identity.model == info.sha256), None)
+    return Subject(path.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
+
+
+def read_inputs(paths: Sequence[Path]) -> bytes | None:
+    """The model runner's inputs: a list of calls in a .json file, or an array for each argument of
+    `forward`; None for none. Raises InputsUnfitError, ArrayUnreadableError."""
+    if not paths:
+        return None
+    if len(paths) == 1 and paths[0].suffix == ".json":
+        try:
+            with paths[0].open("rb") as file:
+                text = file.read(_LONGEST_INPUTS + 1)
+        except OSError as error:
+            raise _unfit(paths[0], error.strerror or str(error)) from None
+        if len(text) > _LONGEST_INPUTS or not text.lstrip().startswith(b"["):
+            raise _unfit(paths[0], f"a file of {len(text):,} bytes that is no list")
+        return text
+    for path in paths:
+        if path.suffix != ".npy":
+            raise _unfit(path, f"a file with the suffix {path.suffix or 'of none'}")
+    calls = [{"method": "forward", "args": [read_npy(path) for path in paths]}]
+    return json.dumps(calls).encode()
+
+
+def _unfit(path: Path, seen: str) -> InputsUnfitError:
+    return InputsUnfitError(
+        "these are no inputs of a model",
+        place=Place(str(path)),
+        expected="one .json file, or a .npy file for each argument of forward",
+        seen=seen,
+        hint='in JSON: [{"method": "forward", "args": [{"int": 3}]}], with values as'
+        " docs/guide/run-a-model.md has them",
+    )
+
+
+def run_in_development(
+    session: RuntimeSession,
+    subject: Subject,
+    *,
+    repeat: int | None,
+    jobs: int | None,
+    view: View,
+) -> RanModel:
+    """Run a model, and compile what it needs until nothing is missing.
+
+    repeat: how often its first input is run for its time. Raises NoDevelopmentLibraryError,
+    RunFailedError, ShardRefusedError, and what planning, compiling and linking raise.
+    """
+    development = Development(session, jobs, view)
+    development.require()
+    kernels = session.kernels_for(subject.roots)
+    operators = _probable(session, subject)
+    attempts: list[Attempt] = []
+    while True:
+        began = time.monotonic()
+        with _alone(session):
+            base = development.base
+            shard = development.shard(subject.roots, operators)
+        made = time.monotonic()
+        seen = _run(session, subject, base, shard, repeat)
+        missing = _missing(seen)
+        seconds = (made - began, time.monotonic() - made)
+        attempts.append(Attempt(shard, missing, seconds))
+        new = frozenset(missing) - operators
+        if not new or not new <= kernels.by_operator.keys():
+            break
+        session.say(f"{', '.join(sorted(new))}: not there yet, compiling")
+        operators |= new
+    result = _checked(session, subject, seen, attempts)
+    with _alone(session):
+        _remember(session, subject, operators)
+    return RanModel(
+        subject,
+        session.runtime.version.version,
+        base,
+        tuple(attempts),
+        result,
+        _verdict(session, subject, seen),
+        None if subject.app is None else _growth(session, subject, subject.app, result),
+    )
+
+
+@contextmanager
+def _alone(session: Session) -> Iterator[None]:
+    """While something is compiled or written, and not while the model runs."""
+    with workspace_lock(session.context.state, True, session.say, "run"):
+        yield
+
+
+def _run(
+    session: RuntimeSession, subject: Subject, base: Base, shard: Shard, repeat: int | None
+) -> RunnerResult:
+    library = base.extended.path
+    argv = [str(base.driver)]
+    if repeat is not None:
+        argv += ["--time", "--repeat", str(repeat)]
+    return run_model(
+        argv,
+        subject.path,
+        subject.config,
+        {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)},
+        recorded=subject.recorded,
+        addon=shard.path,
+        runner=session.context.runner,
+    )
+
+
+def _missing(seen: RunnerResult) -> tuple[str, ...]:
+    """The operators that the model asked for in vain, in loading it or in one of its runs."""
+    if seen.result is None:
+        return ()
+    errors = [seen.result.get("error"), *(run.get("error") for run in seen.result["runs"])]
+    names = {
+        str(name)
+        for error in errors
+        if error is not None and error["code"] == "MISSING_OPERATOR"
+        for name in error.get("operators", ())
+    }
+    return tuple(sorted(names))
+
+
+def _checked(
+    session: Session, subject: Subject, seen: RunnerResult, attempts: Sequence[Attempt]
+) -> dict[str, Any]:
+    """The result of a model that ran. Raises RunFailedError, ShardRefusedError."""
+    place = Place(str(subject.path))
+    if seen.result is None:
+        raise RunFailedError(
+            f"the development library died on the model {subject.name}",
+            place=place,
+            seen=f"it {ended(seen)}",
+            hint="run the model in PyTorch on the same inputs",
+            details=seen.stderr[-2000:],
+        )
+    whole = seen.result.get("error")
+    if whole is not None and str(whole["text"]).startswith(_REFUSALS):
+        raise ShardRefusedError(
+            "the development library refused what was made for it",
+            place=Place(str(attempts[-1].shard.path)),
+            seen=str(whole["text"]),
+            hint="this is a bug: report it; ./orchestrate clean, then run the model again",
+        )
+    error = whole or next((run["error"] for run in seen.result["runs"] if run["error"]), None)
+    if error is None:
+        return dict(seen.result)
+    hint = "run the model in PyTorch on the same inputs"
+    if error["code"] == "MISSING_OPERATOR":
+        hint = "this PyTorch, as it is built here, has no kernel of it"
+        if attempts[-1].shard.operators.issuperset(attempts[-1].missing):
+            hint = "it was compiled and is not found: this is a bug, report it"
+    raise RunFailedError(
+        f"the model {subject.name} does not run on its inputs",
+        place=place,
+        seen=f"{error['code']}: {error['text']}",
+        hint=hint,
+    )
+
+
+def _verdict(session: RuntimeSession, subject: Subject, seen: RunnerResult) -> VerifyResult | None:
+    if subject.app is None or subject.trace is None:
+        return None
+    if subject.recorded != session.shipped(subject.app, _model_of(subject)).inputs:
+        return None
+    runs = read_runs(subject.app.folder, subject.trace, session.context.root)
+    return verify(subject.name, runs, seen)
+
+
+def _growth(
+    session: RuntimeSession, subject: Subject, app: App, result: Mapping[str, Any]
+) -> Growth | None:
+    locks = [_lock(lock_path(app.folder, model.name)) for model in app.config.models]
+    traced = frozenset(
+        name
+        for lock in locks
+        if lock is not None
+        for name in (*lock.root_operators, *lock.called_operators)
+    )
+    if not traced:
+        return None
+    runtime, index = session.runtime, session.runtime.index
+    kernels, known = session.kernels_for(subject.roots), session.kernels.by_operator.keys()
+    new = (subject.roots | (result.get("operators") or {}).keys()) - traced
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    _, total = added_bytes(
+        index,
+        kernels,
+        entry=entry_nodes(index, runtime.entry.library, runtime.dialect.symbols),
+        operators=sorted(traced & known),
+        units=sorted(numbers[path] for path in runtime.facts.always_for("release")),
+        cut=sorted(numbers[path] for path in session.cut_units(subject.roots)),
+        more=sorted(new & known),
+    )
+    return Growth(tuple(sorted(new)), total)
+
+
+def _model_of(subject: Subject) -> ModelConfig:
+    assert subject.app is not None
+    return next(one for one in subject.app.config.models if one.name == subject.name)
+
+
+def _probable(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+    """The operators that the model has at first."""
+    kernels = session.kernels_for(subject.roots)
+    known = kernels.by_operator.keys()
+    remembered = _remembered(session, subject)
+    if remembered:
+        return subject.roots | (remembered & known)
+    if subject.trace is not None:
+        called = frozenset(subject.trace.called_operators)
+        return subject.roots | (called & known)
+    closure = static_selection(session.runtime.index, kernels, subject.roots, NAME).operators
+    called = frozenset(name for lock in _locks(session) for name in lock.called_operators)
+    called |= frozenset(session.runtime.version.usual_calls)
+    return guess(subject.roots, closure, called & known)
+
+
+def _locks(session: RuntimeSession) -> Iterator[Trace]:
+    """The workspace's locks of this runtime, as far as they can be read."""
+    tree = session.workspace.config.pins[session.name].tree
+    for app in session.workspace.apps.values():
+        for model in app.config.models:
+            lock = _lock(lock_path(app.folder, model.name))
+            if lock is not None and lock.identity.runtime == tree:
+                yield lock
+
+
+def _lock(path: Path) -> Trace | None:
+    try:
+        with path.open("rb") as file:
+            text = file.read(4 * LONGEST + 4).decode("utf-8", "replace")
+        return parse_lock(text, str(path))
+    except (OSError, OrchestratorError):
+        return None
+
+
+def _notes(session: RuntimeSession, subject: Subject) -> Path:
+    tree = session.runtime.index.tree[:16]
+    return session.context.state / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
+
+
+def _remembered(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+    """What the model had when it last ran; nothing where that cannot be read."""
+    try:
+        with _notes(session, subject).open("rb") as file:
+            names = json.loads(file.read(2**20))["operators"]
+        return frozenset(map(str, names))
+    except (OSError, ValueError, TypeError, KeyError):
+        return frozenset()
+
+
+def _remember(session: RuntimeSession, subject: Subject, operators: frozenset[str]) -> None:
+    text = json.dumps({"format": 1, "operators": sorted(operators)}) + "\n"
+    write_if_changed(_notes(session, subject), text)

@@ -1,0 +1,157 @@
+"""`orchestrator run`: runs a model in the development library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from orchestrator.build.launch import check_launcher
+from orchestrator.build.run import (
+    RanModel,
+    Subject,
+    app_subjects,
+    file_subject,
+    run_in_development,
+)
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.commands.jobs import add_jobs
+from orchestrator.commands.patterns import resolve_patterns
+from orchestrator.commands.views import progress_view, speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.report.run import MadeShard, RunReport
+from orchestrator.system.workspace_lock import cache_in_use
+
+NAME = "run"
+HELP = """\
+Runs a model in the development library of this machine: PyTorch without kernels, to which shards
+with what the model calls are linked and added when it calls it. What was compiled once comes from
+the cache from then on. It prints the outputs, the operators with their own time in the first run,
+and what was compiled; of an app's models, whether the outputs are as they were traced. It writes no
+trace, and nothing into dist/. The exit code is 1 where a model does not run, or gives other outputs
+than when it was traced."""
+EXAMPLE = """\
+./orchestrate run new.ptl
+./orchestrate run new.ptl --input image.npy --repeat 30
+./orchestrate run //apps/camera"""
+
+
+class UnknownRuntimeError(OrchestratorError):
+    """`--runtime` names none that WORKSPACE pins, or an app has another."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the model or app, --input, --repeat, --runtime, --json and --jobs."""
+    parser.add_argument("what", metavar="MODEL.ptl|//apps/APP", help="a model, or an app's models")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        dest="inputs",
+        metavar="FILE",
+        help="one .json file with calls, or a .npy file for each argument of forward"
+        " (default: the inputs bundled in the model, or declared for it)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=_count,
+        metavar="N",
+        help="run each method's first input N times, and print its median and least time",
+    )
+    parser.add_argument("--runtime", metavar="NAME", help="a runtime of WORKSPACE, for a model")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_jobs(parser)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:8]) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 1,000,000")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Run and print, model by model."""
+    say = speaker(arguments.quiet)
+    session = Session(context, say)
+    check_launcher(session)
+    inputs = [Path(name) for name in arguments.inputs]
+    reports = []
+    with cache_in_use(context.cache, say):
+        on, subjects = _subjects(session, arguments, inputs)
+        for subject in subjects:
+            ran = run_in_development(
+                on,
+                subject,
+                repeat=arguments.repeat,
+                jobs=arguments.jobs or session.workspace.config.jobs,
+                view=progress_view(arguments.quiet, arguments.verbose),
+            )
+            reports.append(_report(ran))
+            if not arguments.json:
+                print(reports[-1].text(), end="", flush=True)
+    if arguments.json:
+        rows = [report.to_value() for report in reports]
+        print(json.dumps({"format": 1, "models": rows}, indent=2))
+    sys.stdout.flush()
+    differ = any(one.verdict is not None and one.verdict.failures for one in reports)
+    return ExitCode.USER_ERROR if differ else ExitCode.OK
+
+
+def _subjects(
+    session: Session, arguments: argparse.Namespace, inputs: list[Path]
+) -> tuple[RuntimeSession, tuple[Subject, ...]]:
+    what, name = arguments.what, arguments.runtime
+    pins = session.workspace.config.pins
+    if name is not None and name not in pins:
+        raise UnknownRuntimeError(
+            f"WORKSPACE pins no runtime {name}", expected=", ".join(sorted(pins)), seen=name
+        )
+    if not what.startswith("//"):
+        on = session.default if name is None else session.on(name)
+        return on, (file_subject(on, Path(what), inputs),)
+    labels = resolve_patterns([what], session.workspace, session.say)
+    apps = session.workspace.apps_of(labels)
+    if len(apps) != 1:
+        raise UnknownRuntimeError(
+            "a run is of one app",
+            expected="a label such as //apps/camera",
+            seen=", ".join(f"//apps/{app.name}" for app in apps) or what,
+        )
+    (app,) = apps
+    if name not in (None, app.runtime):
+        raise UnknownRuntimeError(
+            f"//apps/{app.name} has another runtime",
+            expected=app.runtime,
+            seen=name,
+            hint="run the model's file to run it in another one",
+        )
+    return session.of(app.name), app_subjects(session, app, inputs)
+
+
+def _report(ran: RanModel) -> RunReport:
+    return RunReport(
+        model=ran.subject.name,
+        path=str(ran.subject.path),
+        pytorch=ran.pytorch,
+        roots=len(ran.subject.roots),
+        base_units=ran.base.units,
+        base_compiled=ran.base.compiled,
+        shards=tuple(
+            MadeShard(
+                operators=len(one.shard.operators),
+                units=one.shard.units,
+                bytes=one.shard.bytes,
+                compiled=one.shard.compiled,
+                missing=one.missing,
+                made_seconds=one.seconds[0],
+                ran_seconds=one.seconds[1],
+            )
+            for one in ran.attempts
+        ),
+        result=ran.result,
+        verdict=ran.verdict,
+        new_operators=None if ran.growth is None else ran.growth.operators,
+        new_bytes=0 if ran.growth is None else ran.growth.bytes,
+    )

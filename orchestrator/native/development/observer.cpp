@@ -1,0 +1,99 @@
+// See observer.h. Part of the development library: it asks PyTorch itself.
+#include "observer.h"
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ATen/core/dispatch/ObservedOperators.h>
+#include <ATen/record_function.h>
+
+#include "../coverage/coverage.h"
+
+#if defined(PYTORCH_DISABLE_PER_OP_PROFILING)
+#error "the development library is compiled with the tracing flags: see tracer/recorder.h"
+#endif
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Called {
+  int64_t calls = 0;
+  double microseconds = 0;
+};
+
+std::map<std::string, Called> operators;
+std::mutex lock; // over `operators`; an operator may run on threads of its own
+bool counting = true;
+
+// An operator that is running.
+struct Frame {
+  std::string name;
+  Clock::time_point start;
+  double callees = 0; // microseconds
+};
+
+thread_local std::vector<Frame> frames;
+
+// Of one call; its end finds that there was a start.
+struct Seen : at::ObserverContext {};
+
+std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function) {
+  const auto name = function.operator_name();
+  if (!counting || !name) {
+    return nullptr;
+  }
+  frames.push_back({c10::toString(*name), Clock::now()});
+  return std::make_unique<Seen>();
+}
+
+void ended(const at::RecordFunction&, at::ObserverContext* context) {
+  if (!context || frames.empty()) {
+    return;
+  }
+  const Frame frame = std::move(frames.back());
+  frames.pop_back();
+  const double all =
+      std::chrono::duration<double, std::micro>(Clock::now() - frame.start).count();
+  if (!frames.empty()) {
+    frames.back().callees += all;
+  }
+  const std::lock_guard<std::mutex> guard(lock);
+  Called& called = operators[frame.name];
+  ++called.calls;
+  called.microseconds += all - frame.callees;
+}
+
+class Times : public driver::Observer {
+ public:
+  void before_load() override {
+    // operators such as aten::size ask for that when they are registered: a shard's are not yet
+    c10::ObservedOperators::getUnobservedOperatorList().clear();
+    at::addGlobalCallback(at::RecordFunctionCallback(started, ended)
+                              .scopes({at::RecordScope::FUNCTION}));
+  }
+  void repeating(bool on) override { counting = !on; }
+  void write(json::Writer& out) override {
+    out.key("operators").open('{');
+    for (const auto& entry : operators) {
+      out.key(entry.first).open('{').key("calls").integer(entry.second.calls);
+      out.key("microseconds").real(entry.second.microseconds).close('}');
+    }
+    out.close('}');
+  }
+};
+
+} // namespace
+
+// A tracer's interpreter tells which instructions ran. Nobody here wants to know.
+void coverage::runs(const torch::jit::mobile::Code&, size_t, torch::jit::Instruction,
+                    const std::vector<c10::IValue>&) {}
+
+extern "C" driver::Observer* lta_development_observer() {
+  static Times times;
+  return &times;
+}

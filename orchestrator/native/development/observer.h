@@ -1,0 +1,10 @@
+// The development library's observer, for its model runner; see main.cpp.
+#pragma once
+
+#include "driver.h"
+
+// Counts and times the operators that the dispatcher is asked for, and adds to the output:
+//   "operators":{"aten::add.Tensor":{"calls":n,"microseconds":x}...}
+// The time is an operator's own, without that of those that it calls. Runs that are repeated for
+// their time alone are not counted.
+extern "C" __attribute__((visibility("default"))) driver::Observer* lta_development_observer();

@@ -1,0 +1,166 @@
+"""What the development library's base holds: all of the runtime that no operator's kernel is part
+of, for every model alike. Pure.
+
+A unit is in the base or in shards, never in both: whatever the base's units define is kept, also
+what nothing in the base refers to, as far as it needs no further unit. So no variable of theirs is
+there twice, and no initialiser runs twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.codegen.requests import RegistrationRequest
+from orchestrator.index.model import COMDAT, RuntimeIndex
+from orchestrator.plan.planner import Planner
+from orchestrator.plan.variant import VariantPlan, VariantSpec
+from orchestrator.select.closure import Registry, is_function
+from orchestrator.select.policy import recorded_selection
+from orchestrator.values.selection import Selection
+
+# What the base is called where an app's library has its name: in files and exported symbols.
+NAME = "development"
+# What kernels call to tell observers of their dtypes where they are compiled for tracing; the index
+# has them without (at::detail::record_kernel_function_dtype, ATen/Dispatch.cpp).
+RECORDING = (
+    "_ZN2at6detail28record_kernel_function_dtypeE"
+    "NSt3__112basic_stringIcNS1_11char_traitsIcEENS1_9allocatorIcEEEE",
+)
+# Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
+_TABLES = "_ZTV"
+
+
+@dataclass(frozen=True)
+class BasePlan:
+    """The base's units, and what it is told of registrations.
+
+    kept       symbols that its link keeps whatever refers to them
+    own        the registrations of its own calls without the dispatcher
+    entries    its typed entry points: each asks the dispatcher, since shards bring the kernels
+    """
+
+    plan: VariantPlan
+    kept: tuple[str, ...]
+    own: RegistrationRequest
+    entries: RegistrationRequest
+
+    @property
+    def called(self) -> frozenset[str]:
+        """The operators whose typed entry points the base defines."""
+        return frozenset(self.entries.calls)
+
+
+def every_dtype(index: RuntimeIndex, kernels: Registry) -> Selection:
+    """No operator, and all dtypes, classes and features: so objects do not depend on a model."""
+    whole = recorded_selection(index, kernels, (), NAME, entry=(), units=(), cut=())
+    return replace(whole, operators={}, root_operators=frozenset())
+
+
+def plan_base(
+    planner: Planner, kernels: Registry, spec: VariantSpec, exported: Collection[str]
+) -> BasePlan:
+    """The base of a runtime.
+
+    spec: as a tracer's, with its entry symbols; exported: the symbols that it exports, where it has
+    them
+    """
+    index = planner.index
+    selection = every_dtype(index, kernels)
+    calls = {index.names[node].split("@", 1)[0] for node in index.operator_calls}
+    spec = replace(spec, entry=spec.entry - calls)
+    found = planner.walk(kernels, selection, spec)
+    owners = {index.owners[node] for node in found.parents} - {COMDAT}
+    selected = planner.facts.dialect.generated.selected
+    units = {unit for unit in owners if not index.units[unit].path.startswith(selected)}
+    kept = kept_symbols(index, units, exported)
+    whole = planner.plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
+    request = whole.request
+    return BasePlan(
+        whole,
+        (*kept, *RECORDING),
+        replace(request, calls=()),
+        RegistrationRequest(request.calls, request.calls, ()),
+    )
+
+
+def kept_symbols(
+    index: RuntimeIndex, units: Collection[int], exported: Collection[str]
+) -> tuple[str, ...]:
+    """The functions, and tables of virtual ones, of those that are to be exported, that `units`
+    define and that need no other unit, sorted. A typed entry point is any plan's own, and no unit.
+    """
+    callers: dict[int, list[int]] = {}
+    outside = []
+    for node in range(len(index.names)):
+        if node in index.operator_calls:
+            continue
+        if index.owners[node] >= 0 and index.owners[node] not in units:
+            outside.append(node)
+        for target in index.targets(node):
+            callers.setdefault(target, []).append(node)
+    reaching = set(outside)
+    while outside:
+        for node in callers.get(outside.pop(), ()):
+            if node not in reaching:
+                reaching.add(node)
+                outside.append(node)
+    named = frozenset(exported)
+    found = {
+        index.names[node].split("@", 1)[0]
+        for node in range(len(index.names))
+        if index.owners[node] in units and node not in reaching
+    }
+    return tuple(sorted(filter(_can_be_kept, found & named)))
+
+
+def _can_be_kept(symbol: str) -> bool:
+    """Whether the address of a symbol can be taken as of any other: no thread's own variable."""
+    named = is_function(symbol) or symbol.startswith(_TABLES)
+    return named and symbol.isidentifier() and symbol.isascii()
+
+
+def keeping_text(symbols: Iterable[str]) -> str:
+    """The unit that keeps symbols in a link that drops what nothing refers to."""
+    names = list(symbols)
+    declared = (
+        f'extern const char kept_{number} __asm__("{name}") __attribute__((weak));'
+        for number, name in enumerate(names)
+    )
+    lines = [
+        "// Keeps what shards may refer to. Weak: a function that was inlined everywhere is gone.",
+        'extern "C" {',
+        *declared,
+        "__attribute__((used, retain)) const char* const lta_kept[] = {",
+        *(f"    &kept_{number}," for number in range(len(names))),
+        "    nullptr,",
+        "};",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def guess(
+    roots: Iterable[str], closure: Collection[str], called: Collection[str]
+) -> frozenset[str]:
+    """The operators that a model probably calls: those it names, and of those that they may call
+    the ones that other models were seen to."""
+    return frozenset(roots) | frozenset(name for name in called if name in closure)
+
+
+def groups_of(
+    operators: Collection[str], known: Sequence[frozenset[str]]
+) -> tuple[frozenset[str], ...]:
+    """Operators in groups that are registered by objects of their own: those that earlier runs made
+    objects for, as far as they fit, and one group of the rest.
+
+    So a model with an operator more recompiles the registration of that one alone.
+    """
+    left, found = set(operators), []
+    for group in sorted(known, key=lambda one: (-len(one), sorted(one))):
+        if group and group <= left:
+            found.append(group)
+            left -= group
+    if left:
+        found.append(frozenset(left))
+    return tuple(found)

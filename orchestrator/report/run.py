@@ -1,0 +1,206 @@
+"""What a model gave when it was run, for people and as JSON. Pure."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from orchestrator.errors import visible
+from orchestrator.report.table import human_bytes
+from orchestrator.verify.verdict import VerifyResult
+
+_MOST_VALUES: Final = 6
+_MOST_ITEMS: Final = 4
+_MOST_OPERATORS: Final = 12
+_DEEPEST: Final = 6
+_LONGEST: Final = 80
+# dtype -> how `struct` reads an element
+_ELEMENTS: Final = {
+    "float32": "f",
+    "float64": "d",
+    "float16": "e",
+    "int64": "q",
+    "int32": "i",
+    "int16": "h",
+    "int8": "b",
+    "uint8": "B",
+    "bool": "?",
+    "qint8": "b",
+    "quint8": "B",
+    "qint32": "i",
+}
+
+
+@dataclass(frozen=True)
+class MadeShard:
+    """A shard that the model ran with.
+
+    operators  that it registers; missing: that came up missing in it
+    units      of PyTorch's; compiled: objects, now; None where it came from the store
+    """
+
+    operators: int
+    units: int
+    bytes: int
+    compiled: int | None
+    missing: tuple[str, ...]
+    made_seconds: float
+    ran_seconds: float
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One model's runs.
+
+    result         the model runner's (native/driver/driver.h)
+    new_operators  that its app's traces do not have, and at most the bytes that its library would
+                   grow by; None for a model of no app
+    """
+
+    model: str
+    path: str
+    pytorch: str
+    roots: int
+    base_units: int
+    base_compiled: int | None
+    shards: tuple[MadeShard, ...]
+    result: Mapping[str, Any]
+    verdict: VerifyResult | None
+    new_operators: tuple[str, ...] | None
+    new_bytes: int = 0
+
+    def text(self) -> str:
+        """For people; ends with a newline."""
+        return "".join(f"{visible(line)}\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.model}: PyTorch {self.pytorch}, {self.roots} operators named"
+        yield f"  base: {self.base_units} units, {_origin(self.base_compiled)}"
+        for shard in self.shards:
+            yield (
+                f"  shard: {shard.operators} operators, {shard.units} units,"
+                f" {human_bytes(shard.bytes)}, {_origin(shard.compiled)}"
+                f" in {shard.made_seconds:.1f} s"
+            )
+            if shard.missing:
+                yield f"    missing when it ran: {', '.join(shard.missing)}"
+        for run in self.result["runs"]:
+            yield f"  {run['method']}[{run['index']}]: {shown_value(run['output'])}"
+            if run.get("microseconds") is not None:
+                yield (
+                    f"    {milliseconds(run['microseconds'])} a run,"
+                    f" {milliseconds(run['microseconds_min'])} at least"
+                )
+        yield from self._operators()
+        if self.verdict is not None:
+            yield f"  {compared(self.verdict)}"
+        if self.new_operators:
+            yield (
+                f"  not in the app's traces: {', '.join(self.new_operators)}; with them its"
+                f" library grows by {human_bytes(self.new_bytes)} at most"
+            )
+
+    def _operators(self) -> Iterator[str]:
+        called = self.result.get("operators") or {}
+        rows = sorted(called.items(), key=lambda row: (-row[1]["microseconds"], row[0]))
+        yield f"  {len(rows)} operators ran"
+        for name, seen in rows[:_MOST_OPERATORS]:
+            calls = f"{seen['calls']} call{'' if seen['calls'] == 1 else 's'}"
+            yield f"    {milliseconds(seen['microseconds']):>12}  {calls:>10}  {name}"
+        if len(rows) > _MOST_OPERATORS:
+            rest = sum(seen["microseconds"] for _, seen in rows[_MOST_OPERATORS:])
+            yield f"    {milliseconds(rest):>12}  {'':>10}  {len(rows) - _MOST_OPERATORS} others"
+
+    def to_value(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return {
+            "model": self.model,
+            "path": self.path,
+            "pytorch": self.pytorch,
+            "named_operators": self.roots,
+            "base": {"units": self.base_units, "compiled": self.base_compiled},
+            "shards": [
+                {
+                    "operators": one.operators,
+                    "units": one.units,
+                    "bytes": one.bytes,
+                    "compiled": one.compiled,
+                    "missing": list(one.missing),
+                    "made_seconds": round(one.made_seconds, 3),
+                    "ran_seconds": round(one.ran_seconds, 3),
+                }
+                for one in self.shards
+            ],
+            "runs": list(self.result["runs"]),
+            "operators": self.result.get("operators") or {},
+            "as_recorded": None if self.verdict is None else self.verdict.status,
+            "growth": None
+            if self.new_operators is None
+            else {"operators": list(self.new_operators), "bytes": self.new_bytes},
+        }
+
+
+def _origin(compiled: int | None) -> str:
+    return "from the store" if compiled is None else f"{compiled} compiled"
+
+
+def compared(verdict: VerifyResult) -> str:
+    """Whether the outputs are the recorded ones."""
+    if verdict.failures:
+        return f"not as it was traced: {verdict.failures[0]}"
+    return "as it was traced" + (" in part" if verdict.status == "ok in part" else "")
+
+
+def milliseconds(microseconds: float) -> str:
+    """`1.234 ms`."""
+    return f"{microseconds / 1000:,.3f} ms"
+
+
+def shown_value(value: Mapping[str, Any] | None, depth: int = 0) -> str:
+    """A value of native/driver/values.h in one line: kind, dtype, shape, first elements."""
+    if value is None:
+        return "nothing"
+    kind, held = next(iter(value.items()))
+    if kind == "tensor":
+        return _tensor(held)
+    if kind in ("list", "tuple", "dict"):
+        return _container(kind, held, depth)
+    return "None" if kind == "none" else f"{kind} {str(held)[:_LONGEST]}"
+
+
+def _container(kind: str, held: Sequence[Any], depth: int) -> str:
+    if depth == _DEEPEST:
+        return f"{kind} of {len(held)}"
+    if kind == "dict":
+        items = [
+            f"{shown_value(key, depth + 1)}: {shown_value(one, depth + 1)}"
+            for key, one in held[:_MOST_ITEMS]
+        ]
+    else:
+        items = [shown_value(one, depth + 1) for one in held[:_MOST_ITEMS]]
+    if len(held) > _MOST_ITEMS:
+        items.append("...")
+    return f"{kind} of {len(held)} ({'; '.join(items)})"
+
+
+def _tensor(held: Mapping[str, Any]) -> str:
+    dtype, shape = held["dtype"], held["shape"]
+    head = f"tensor {dtype} {list(shape)}"
+    form = _ELEMENTS.get(dtype)
+    if form is None:
+        return head
+    size = struct.calcsize(form)
+    # four characters of base64 are three bytes
+    text = held["data"][: 4 * (-(-(_MOST_VALUES + 1) * size // 3))]
+    data = base64.b64decode(text)
+    count = min(len(data) // size, _MOST_VALUES)
+    values = struct.unpack(f"<{count}{form}", data[: count * size])
+    more = len(data) // size > count
+    return f"{head}: {' '.join(map(_number, values))}{' ...' if more else ''}"
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,90 @@
+"""Models in the development library: what is missing is compiled, what was is found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guide import rough, shown
+from real import ROOT, Ran, orchestrator, workspace_copy
+
+from orchestrator.system.folders import ensure_folder
+from orchestrator.trace.lock import parse_lock
+
+pytestmark = pytest.mark.real
+
+CAMERA = "apps/camera/models/classifier.ptl"
+# What the model calls, and nobody is told of at first.
+LATE = "aten::native_batch_norm"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with camera, whose model ran without one of its operators, and got it."""
+    folder = workspace_copy(tmp_path_factory.mktemp("development"), "camera")
+    lock = parse_lock((folder / "apps/camera/traces/classifier.yaml").read_text(), "lock")
+    called = {*lock.called_operators, *lock.root_operators} - {LATE}
+    notes = ensure_folder(folder / ".orchestrator", "state") / "development/calls"
+    notes.mkdir(parents=True)
+    name = f"{lock.identity.model}-{lock.identity.runtime[:16]}.json"
+    (notes / name).write_text(json.dumps({"operators": sorted(called)}))
+    ran = orchestrator("run", "//apps/camera", cwd=folder)
+    out = good(ran)
+    assert f"{LATE}: not there yet, compiling" in ran.err
+    assert f"    missing when it ran: {LATE}\n" in out
+    assert "  as it was traced\n" in out
+    return folder
+
+
+def good(ran: Ran) -> str:
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
+def model(ran: Ran) -> dict[str, Any]:
+    (found,) = json.loads(good(ran))["models"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_second_time_everything_comes_from_the_store(root: Path) -> None:
+    out = good(orchestrator("run", "//apps/camera", cwd=root))
+    said = shown("docs/guide/run-a-model.md", "classifier: ")
+    start, end = said.split("\n...\n")
+    assert rough(out).startswith(rough(start))
+    assert rough(out).endswith(rough(end))
+    assert " aten::_convolution\n" in out or " aten::convolution\n" in out
+
+
+def test_a_file_is_run_and_timed(root: Path) -> None:
+    """What it called is remembered by its content."""
+    found = model(orchestrator("run", CAMERA, "--json", "--repeat", "3", cwd=root))
+    (shard,) = found["shards"]
+    assert (shard["compiled"], shard["missing"]) == (None, [])
+    assert found["runs"][0]["microseconds"] >= found["runs"][0]["microseconds_min"] > 0
+    assert found["operators"]["aten::_convolution"]["calls"] == 50
+    assert found["growth"] is None
+
+
+def test_a_damaged_shard_is_made_again_and_a_model_that_fails_is_told(root: Path) -> None:
+    shards = (root / ".orchestrator/development/shards").glob("*.so")
+    last = max(shards, key=lambda path: path.stat().st_mtime)
+    data = last.read_bytes()
+    last.write_bytes(data[:5000] + b"\1\2\3" + data[5003:])
+    ran = orchestrator("run", CAMERA, "--json", cwd=root)
+    assert model(ran)["shards"][-1]["compiled"] is not None
+    assert "in the store is damaged: removed, and made again" in ran.err
+    wrong = root / "wrong.json"
+    wrong.write_text('[{"method": "forward", "args": [{"int": 3}]}]')
+    ran = orchestrator("run", CAMERA, "--input", str(wrong), cwd=root)
+    assert ran.code == 1
+    assert "error: the model classifier does not run on its inputs" in ran.err
+
+
+def test_a_whole_new_operator_is_added_to_a_model(root: Path) -> None:
+    """scanner's model has hardswish, which camera's shard has not."""
+    path = ROOT / "apps/scanner/models/pages.ptl"
+    found = model(orchestrator("run", str(path), "--json", cwd=root))
+    assert "aten::hardswish" in found["operators"]

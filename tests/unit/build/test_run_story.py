@@ -1,0 +1,273 @@
+"""Running a model around the development library, whose base, shards and runner are functions here;
+the real ones are in tests/integration."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from orchestrator.build import run as running
+from orchestrator.build.development import Development, NoDevelopmentLibraryError, Shard
+from orchestrator.build.run import (
+    InputsUnfitError,
+    RanModel,
+    RunFailedError,
+    ShardRefusedError,
+    Subject,
+    read_inputs,
+    run_in_development,
+)
+from orchestrator.errors import Place
+from orchestrator.index.model import Registration
+from orchestrator.select.closure import Registry
+from orchestrator.values.config import ModelConfig
+from orchestrator.verify.verdict import RunnerResult
+
+KNOWN = ("aten::a", "aten::b", "aten::c", "aten::d")
+
+
+def result(error: dict[str, Any] | None = None, at_load: bool = False) -> RunnerResult:
+    run = {"method": "forward", "index": 0, "output": {"int": 1}, "error": error}
+    value = {"runs": [] if at_load else [run], "error": error if at_load else None}
+    return RunnerResult(1 if error else 0, value)
+
+
+def missing(*names: str) -> dict[str, Any]:
+    return {"code": "MISSING_OPERATOR", "text": "no schema", "operators": list(names)}
+
+
+@dataclass
+class Toy:
+    """A model that names aten::a, and what its runner says when it has some operators."""
+
+    root: Path
+    runner: Callable[[frozenset[str]], RunnerResult]
+    shards: list[frozenset[str]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    usual: tuple[str, ...] = ()
+
+    @property
+    def session(self) -> Any:
+        kernels = Registry({name: (cast(Registration, None),) for name in KNOWN})
+        return SimpleNamespace(
+            context=SimpleNamespace(state=self.root),
+            say=self.said.append,
+            kernels_for=lambda roots: kernels,
+            runtime=SimpleNamespace(
+                version=SimpleNamespace(version="1.13.1", usual_calls=self.usual),
+                index=SimpleNamespace(tree=64 * "e"),
+            ),
+            name="pytorch",
+            workspace=SimpleNamespace(
+                apps={}, config=SimpleNamespace(pins={"pytorch": SimpleNamespace(tree="e")})
+            ),
+        )
+
+    def make(self, _roots: Collection[str], operators: Collection[str]) -> Shard:
+        self.shards.append(frozenset(operators))
+        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2)
+
+    def run(self) -> RanModel:
+        info = SimpleNamespace(root_operators=("aten::a",), sha256=64 * "f")
+        subject = Subject(
+            "toy", Path("toy.ptl"), ModelConfig(file="toy.ptl"), None, cast(Any, info)
+        )
+        return run_in_development(
+            self.session, subject, repeat=None, jobs=None, view=cast(Any, None)
+        )
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
+    def made(runner: Callable[[frozenset[str]], RunnerResult]) -> Toy:
+        one = Toy(tmp_path, runner)
+        library = SimpleNamespace(require=lambda: None, base=None, shard=one.make)
+        monkeypatch.setattr(running, "Development", lambda *_: library)
+        monkeypatch.setattr(running, "_alone", lambda _: nullcontext())
+        monkeypatch.setattr(
+            running, "_run", lambda _session, _subject, _base, shard, _n: runner(shard.operators)
+        )
+        found = SimpleNamespace(operators={"aten::a", "aten::b"})
+        monkeypatch.setattr(running, "static_selection", lambda *_: found)
+        return one
+
+    return made
+
+
+def test_what_comes_up_missing_is_compiled_and_the_model_runs_again(
+    toy: Callable[..., Toy],
+) -> None:
+    def runner(has: frozenset[str]) -> RunnerResult:
+        for name in ("aten::b", "aten::c"):
+            if name not in has:
+                return result(missing(name), at_load=name == "aten::b")
+        return result()
+
+    one = toy(runner)
+    ran = one.run()
+    assert one.shards == [
+        {"aten::a"},
+        {"aten::a", "aten::b"},
+        {"aten::a", "aten::b", "aten::c"},
+    ]
+    assert [attempt.missing for attempt in ran.attempts] == [("aten::b",), ("aten::c",), ()]
+    assert one.said == [
+        "aten::b: not there yet, compiling",
+        "aten::c: not there yet, compiling",
+    ]
+
+
+def test_of_what_is_usually_called_it_gets_what_it_can_call(toy: Callable[..., Toy]) -> None:
+    one = toy(lambda _: result())
+    one.usual = ("aten::b", "aten::c", "aten::of_another_pytorch")
+    one.run()
+    assert one.shards == [{"aten::a", "aten::b"}]
+
+
+def test_what_a_model_called_is_remembered(toy: Callable[..., Toy]) -> None:
+    one = toy(lambda has: result(None if "aten::c" in has else missing("aten::c")))
+    one.run()
+    one.shards.clear()
+    one.run()
+    assert one.shards == [{"aten::a", "aten::c"}]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"operators": 3}', '{"operators": ["aten::z"]}'])
+def test_a_damaged_note_is_no_note(toy: Callable[..., Toy], text: str) -> None:
+    one = toy(lambda _: result())
+    (one.root / "development/calls").mkdir(parents=True)
+    (one.root / f"development/calls/{64 * 'f'}-{16 * 'e'}.json").write_text(text)
+    one.run()
+    assert one.shards == [{"aten::a"}]
+
+
+@pytest.mark.parametrize(
+    ("seen", "error"),
+    [
+        (
+            result(missing("aten::unheard")),
+            "error: the model toy does not run on its inputs\n"
+            "  seen:     MISSING_OPERATOR: no schema\n"
+            "  do:       this PyTorch, as it is built here, has no kernel of it",
+        ),
+        (
+            result(missing("aten::a")),
+            "error: the model toy does not run on its inputs\n"
+            "  seen:     MISSING_OPERATOR: no schema\n"
+            "  do:       it was compiled and is not found: this is a bug, report it",
+        ),
+        (
+            result({"code": "RUN_FAILED", "text": "mat1 and mat2"}),
+            "error: the model toy does not run on its inputs\n"
+            "  seen:     RUN_FAILED: mat1 and mat2\n"
+            "  do:       run the model in PyTorch on the same inputs",
+        ),
+        (
+            RunnerResult(-signal.SIGSEGV, None, "oh no\n"),
+            "error: the development library died on the model toy\n"
+            "  seen:     it was killed by SIGSEGV\n"
+            "  do:       run the model in PyTorch on the same inputs\n"
+            "  | oh no",
+        ),
+    ],
+)
+def test_a_model_that_does_not_run(toy: Callable[..., Toy], seen: RunnerResult, error: str) -> None:
+    one = toy(lambda _: seen)
+    with pytest.raises(RunFailedError) as caught:
+        one.run()
+    assert caught.value.render().rstrip().removeprefix("toy.ptl: ") == error
+    assert one.shards == [{"aten::a"}]
+    assert not (one.root / "development").exists()
+
+
+def test_a_shard_that_the_base_refuses_is_a_bug_of_ours(toy: Callable[..., Toy]) -> None:
+    text = "this add-on is for another library: for development, build id 00"
+    one = toy(lambda _: result({"code": "LOAD_FAILED", "text": text}, at_load=True))
+    with pytest.raises(ShardRefusedError) as caught:
+        one.run()
+    assert caught.value.seen == text
+
+
+def test_inputs_are_calls_or_an_array_for_each_argument(tmp_path: Path) -> None:
+    calls = b'[{"method": "forward", "args": []}]'
+    (tmp_path / "x.json").write_bytes(calls)
+    assert read_inputs([tmp_path / "x.json"]) == calls
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }"
+    array = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + b"\5"
+    (tmp_path / "x.npy").write_bytes(array)
+    given = read_inputs([tmp_path / "x.npy", tmp_path / "x.npy"])
+    tensor = {"tensor": {"dtype": "uint8", "shape": [1], "data": "BQ=="}}
+    assert json.loads(given or b"") == [{"method": "forward", "args": [tensor, tensor]}]
+    assert read_inputs([]) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "seen"),
+    [
+        (("x.png",), "a file with the suffix .png"),
+        (("x",), "a file with the suffix of none"),
+        (("gone.json",), "No such file or directory"),
+        (("dict.json",), "a file of 2 bytes that is no list"),
+        (("dict.json", "x.npy"), "a file with the suffix .json"),
+    ],
+)
+def test_other_files_are_no_inputs(tmp_path: Path, names: tuple[str, ...], seen: str) -> None:
+    (tmp_path / "dict.json").write_text("{}")
+    with pytest.raises(InputsUnfitError) as caught:
+        read_inputs([tmp_path / name for name in names])
+    assert caught.value.seen == seen
+
+
+def library(
+    compiler: str, sources: object = None, takes: bool = True, proven: bool = True
+) -> Development:
+    config = SimpleNamespace(
+        system="linux", processor="x86_64" if takes else "arm64", compiler=compiler
+    )
+    toolchain = SimpleNamespace(
+        config=config,
+        place=Place("toolchains/mine.yaml"),
+        abilities=SimpleNamespace(version_script=True, fold_functions=True),
+        driver=SimpleNamespace(kind=compiler, zig=compiler == "zig" or None),
+    )
+    session = SimpleNamespace(
+        host="linux-mine",
+        toolchain=lambda _: toolchain,
+        sources=sources,
+        name="pytorch",
+        runtime=SimpleNamespace(version=SimpleNamespace(version="9.9.9", development=proven)),
+    )
+    return Development(cast(Any, session), None, cast(Any, None))
+
+
+@pytest.mark.parametrize(
+    ("development", "what"),
+    [
+        (library("command"), "there is no development library yet for linux-mine"),
+        (library("zig", takes=False), "there is no development library yet for linux-mine"),
+        (
+            library("zig", proven=False),
+            "there is no development library yet of PyTorch 9.9.9",
+        ),
+        (
+            library("zig", SimpleNamespace(units={"app/ink.cpp": "x"})),
+            "there is no development library yet with an app's own sources",
+        ),
+    ],
+)
+def test_where_there_is_none(development: Development, what: str) -> None:
+    with pytest.raises(NoDevelopmentLibraryError) as caught:
+        development.require()
+    assert caught.value.what == what
+
+
+def test_where_there_is_one() -> None:
+    library("zig").require()

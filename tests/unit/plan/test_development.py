@@ -1,0 +1,129 @@
+"""The development library's base: whole units, of no operator."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from shipped_index import kernels_for, shipped, shipped_spec
+from variants import planner
+
+from orchestrator.index.entry import load_entry
+from orchestrator.plan.addon import AddonRoots, addon_needs
+from orchestrator.plan.development import (
+    RECORDING,
+    BasePlan,
+    groups_of,
+    guess,
+    keeping_text,
+    kept_symbols,
+    plan_base,
+)
+from orchestrator.plan.extension import extension_symbols
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import DIALECTS
+from orchestrator.select.closure import reach
+from orchestrator.select.policy import static_selection
+
+NAMED = ("aten::conv2d", "aten::linear", "aten::hardswish", "aten::lstm.input", "aten::sort")
+
+
+@cache
+def base(dialect: Dialect) -> BasePlan:
+    entry = load_entry(dialect)
+    spec = shipped_spec(
+        (), dialect, entry=entry.library | entry.tracer, purpose="tracer", optimize="size"
+    )
+    exported = extension_symbols(shipped(dialect))
+    return plan_base(planner(dialect), kernels_for((), dialect), spec, exported)
+
+
+def units(plan: BasePlan) -> frozenset[str]:
+    return frozenset(unit for one in plan.plan.compiles for unit in one.units)
+
+
+@pytest.mark.parametrize("version", sorted(DIALECTS))
+def test_no_operator_is_in_the_base(version: str) -> None:
+    dialect = DIALECTS[version]
+    plan, index = base(dialect), shipped(dialect)
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    assert not plan.plan.selection.operators
+    assert plan.own.operators == ()
+    bearing = [path for path in units(plan) if index.units[numbers[path]].operators]
+    assert bearing == []
+    assert not any("/native/cpu/" in path for path in units(plan))
+
+
+@pytest.mark.parametrize("version", sorted(DIALECTS))
+def test_what_it_calls_asks_the_dispatcher(version: str) -> None:
+    """Typed entry points of operators that nobody registered yet must not raise for ever."""
+    plan = base(DIALECTS[version])
+    assert plan.entries.operators == plan.entries.calls
+    assert "aten::empty.memory_format" in plan.called
+    assert plan.own.calls == ()
+
+
+def test_a_shard_has_no_unit_of_the_base() -> None:
+    """Whatever operators it has: no variable is there twice, and no initialiser runs twice."""
+    dialect = DIALECTS["1.13.1"]
+    plan, index = base(dialect), shipped(dialect)
+    kernels = kernels_for(NAMED)
+    operators = static_selection(index, kernels, NAMED, "test").operators
+    reached = reach(
+        index,
+        kernels,
+        entry=index.defining(plan.plan.spec.entry),
+        operators=(),
+        units=(),
+        follow_calls=False,
+    )
+    there = {index.names[node].split("@", 1)[0] for node in reached.parents}
+    has = there.intersection(extension_symbols(index))
+    found = addon_needs(
+        index,
+        dialect,
+        kernels,
+        AddonRoots(tuple(operators), has.__contains__, plan.called, frozenset(), frozenset(), True),
+    )
+    of_shard = {index.units[number].path for number in found.units}
+    assert len(of_shard) > 50
+    # it always registers its operators, and is linked whole
+    assert of_shard & units(plan) <= {"torch/csrc/jit/mobile/promoted_prim_ops.cpp"}
+
+
+def test_what_needs_another_unit_is_not_kept() -> None:
+    index = shipped()
+    plan, exported = base(DIALECTS["1.13.1"]), extension_symbols(index)
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+    of_base = {numbers[path] for path in units(plan)}
+    kept = kept_symbols(index, of_base, exported)
+    assert {*kept} | {*RECORDING} == {*plan.kept}
+    allocator = "c10/core/CPUAllocator.cpp"
+    alone = kept_symbols(index, [numbers[allocator]], exported)
+    assert {*alone} < {*kept}
+    assert kept_symbols(index, (), exported) == ()
+    assert kept_symbols(index, of_base, ()) == ()
+
+
+def test_kept_symbols_are_referred_to_weakly() -> None:
+    assert keeping_text(["_ZN1a1bEv"]).splitlines()[2:6] == [
+        'extern const char kept_0 __asm__("_ZN1a1bEv") __attribute__((weak));',
+        "__attribute__((used, retain)) const char* const lta_kept[] = {",
+        "    &kept_0,",
+        "    nullptr,",
+    ]
+
+
+def test_a_guess_is_of_what_the_model_can_call() -> None:
+    assert guess(["aten::a"], {"aten::b", "aten::c"}, {"aten::c", "aten::d"}) == {
+        "aten::a",
+        "aten::c",
+    }
+
+
+def test_groups_of_earlier_runs_are_taken_whole_and_the_rest_is_new() -> None:
+    a, b, c = (frozenset(text) for text in ("abc", "ab", "de"))
+    assert groups_of("abcdf", (b, c, a)) == (a, frozenset("df"))
+    assert groups_of("abde", (a, b, c)) == (b, c)
+    assert groups_of("xy", ()) == (frozenset("xy"),)
+    assert groups_of("", (a,)) == ()

@@ -1,0 +1,116 @@
+"""What `run` prints."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import pytest
+from test_output_schemas import faults
+
+from orchestrator.report.run import MadeShard, RunReport, shown_value
+from orchestrator.verify.verdict import Failure, VerifyResult
+
+
+def tensor(dtype: str, form: str, *values: object) -> dict[str, Any]:
+    data = base64.b64encode(struct.pack(f"<{len(values)}{form}", *values)).decode()
+    return {"tensor": {"dtype": dtype, "shape": [len(values)], "data": data}}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "nothing"),
+        ({"none": True}, "None"),
+        ({"int": 3}, "int 3"),
+        ({"string": "a\nb" * 60}, "string " + ("a\nb" * 60)[:80]),
+        (tensor("float32", "f", 0.5, -1), "tensor float32 [2]: 0.5 -1"),
+        (tensor("int64", "q", *range(9)), "tensor int64 [9]: 0 1 2 3 4 5 ..."),
+        (tensor("float64", "d", *range(6)), "tensor float64 [6]: 0 1 2 3 4 5"),
+        (tensor("bool", "?", True), "tensor bool [1]: True"),
+        (tensor("float32", "f"), "tensor float32 [0]: "),
+        ({"tensor": {"dtype": "complex64", "shape": [], "data": "AAAA"}}, "tensor complex64 []"),
+        ({"tuple": [{"int": 1}, {"bool": True}]}, "tuple of 2 (int 1; bool True)"),
+        ({"list": [{"int": n} for n in range(5)]}, "list of 5 (int 0; int 1; int 2; int 3; ...)"),
+        ({"dict": [[{"string": "a"}, {"int": 1}]]}, "dict of 1 (string a: int 1)"),
+    ],
+)
+def test_values_in_one_line(value: dict[str, Any] | None, text: str) -> None:
+    assert shown_value(value) == text
+
+
+def test_a_value_of_a_model_cannot_make_the_report_recurse_for_ever() -> None:
+    value: dict[str, Any] = {"int": 1}
+    for _ in range(90):
+        value = {"list": [value]}
+    assert shown_value(value).endswith("(list of 1))))))")
+
+
+def report(**changes: Any) -> RunReport:
+    run = {"method": "forward", "index": 0, "output": {"int": 3}, "error": None}
+    values: dict[str, Any] = {
+        "model": "classifier",
+        "path": "classifier.ptl",
+        "pytorch": "1.13.1",
+        "roots": 2,
+        "base_units": 102,
+        "base_compiled": None,
+        "shards": (
+            MadeShard(3, 10, 20_000, 12, ("aten::gcd",), 4.25, 0.1),
+            MadeShard(4, 11, 21_000, None, (), 0.25, 0.1),
+        ),
+        "result": {
+            "runs": [{**run, "microseconds": 1500.0, "microseconds_min": 1250.0}],
+            "operators": {
+                "aten::relu": {"calls": 2, "microseconds": 10.0},
+                "aten::gcd": {"calls": 1, "microseconds": 1234.5},
+            },
+        },
+        "verdict": VerifyResult("classifier", "ok"),
+        "new_operators": ("aten::gcd",),
+        "new_bytes": 6400,
+    }
+    return RunReport(**(values | changes))
+
+
+def test_a_report() -> None:
+    assert report().text() == (
+        "classifier: PyTorch 1.13.1, 2 operators named\n"
+        "  base: 102 units, from the store\n"
+        "  shard: 3 operators, 10 units, 20 kB, 12 compiled in 4.2 s\n"
+        "    missing when it ran: aten::gcd\n"
+        "  shard: 4 operators, 11 units, 21 kB, from the store in 0.2 s\n"
+        "  forward[0]: int 3\n"
+        "    1.500 ms a run, 1.250 ms at least\n"
+        "  2 operators ran\n"
+        "        1.234 ms      1 call  aten::gcd\n"
+        "        0.010 ms     2 calls  aten::relu\n"
+        "  as it was traced\n"
+        "  not in the app's traces: aten::gcd; with them its library grows by 6.4 kB at most\n"
+    )
+
+
+def test_what_differs_is_told() -> None:
+    failure = Failure("classifier", "forward[0]", "OTHER_OUTPUT", "int: expected 4, seen 3")
+    differs = VerifyResult("classifier", "failed", failures=(failure,))
+    text = report(verdict=differs, new_operators=None).text()
+    assert text.endswith(
+        "  not as it was traced: classifier, forward[0]: int: expected 4, seen 3\n"
+    )
+
+
+def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
+    run = {"method": "forward", "index": 0, "output": {"string": "a\x1b[2Jb"}, "error": None}
+    assert "\x1b" not in report(result={"runs": [run]}).text()
+
+
+def test_as_json() -> None:
+    value = report().to_value()
+    every = [value, report(verdict=None, new_operators=None).to_value()]
+    assert faults("run", json.dumps({"format": 1, "models": every})) == []
+    assert value["shards"][0]["missing"] == ["aten::gcd"]
+    assert value["as_recorded"] == "ok"
+    assert value["runs"][0]["output"] == {"int": 3}
+    assert report(verdict=None, new_operators=None).to_value()["growth"] is None
