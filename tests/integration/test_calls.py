@@ -302,7 +302,10 @@ SCRIPT = archive(
     }
 )
 PACKED = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
-WITHOUT = f"the model holds an object of class {PACKED}, which is not in this library"
+WITHOUT = (
+    f"the model holds an object of class {PACKED}, which is not in this library"
+    " (raised from missing_class at model:0)"
+)
 NO_MODEL = "not a lite-interpreter model: "
 FILES = {
     "torch.jit.save": (
