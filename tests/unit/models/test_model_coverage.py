@@ -100,14 +100,14 @@ def told(recorded: str, of: Listing) -> tuple[str, ...]:
 
 def test_methods_of_objects_that_no_input_ran() -> None:
     functions = read_model(ROOT / "apps/inker/models/outline.ptl", V1_13.models).functions
-    assert functions[0].methods[0] == (7, "width_getter")
+    assert functions[0].methods[0] == (31, "width_getter")
     name = functions[0].qualified
     every = {"width_getter", "__init__", "widths", "scaled"}
     assert unrun_methods(functions, None) == every
     assert unrun_methods(functions, {}) == every
-    assert unrun_methods(functions, {name: FunctionCoverage(47, 0)}) == set()
+    assert unrun_methods(functions, {name: FunctionCoverage(73, 0)}) == set()
     # `widths` is called twice, and once is enough
-    half = FunctionCoverage(47, 0, unrun=((7, 23), (30, 46)))
+    half = FunctionCoverage(73, 0, unrun=((31, 47), (54, 72)))
     assert unrun_methods(functions, {name: half}) == {"width_getter", "__init__"}
 
 
