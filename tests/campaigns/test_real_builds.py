@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -46,8 +47,16 @@ def cache_copy(place: Path) -> Path:
     """The user's cache by hard links: what is removed or replaced in it stays in the other."""
     users = load_workspace(ROOT, os.environ).cache
     # zig's own, of this installation, is found by the same path in both
-    shutil.copytree(users, place, symlinks=True, copy_function=os.link)
+    not_finished = shutil.ignore_patterns("staging")
+    shutil.copytree(users, place, symlinks=True, copy_function=_link, ignore=not_finished)
+    (place / "staging").mkdir()
     return place
+
+
+def _link(source: str, target: str) -> None:
+    """A hard link, unless the file is gone: others write under names that do not last."""
+    with contextlib.suppress(FileNotFoundError):
+        os.link(source, target)
 
 
 def built(root: Path, *labels: str, **env: str) -> str:
