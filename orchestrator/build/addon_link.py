@@ -14,7 +14,7 @@ from typing import Final
 from orchestrator.binary.elf_addon import finish
 from orchestrator.binary.elf_imports import defined_names, importing
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, names_of
+from orchestrator.build.execute import carry_out, require_success
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES
@@ -25,7 +25,6 @@ from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import exported_name
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.ninja_run import failure_error
 from orchestrator.plan.addon import AddonNeeds, entry_request, registration_request
 from orchestrator.plan.graph import (
     cxx_library_compiles,
@@ -191,13 +190,7 @@ def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, v
     carried = carry_out(
         session, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
     )
-    if carried.result.failures:
-        raise failure_error(
-            carried.result,
-            names_of(session, graph),
-            carried.result.actions,
-            session.context.state / "failures.log",
-        )
+    require_success(session, graph, carried)
     return len(carried.compiled)
 
 

@@ -28,7 +28,7 @@ from orchestrator.build.addon_link import (
     link_flags,
 )
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, names_of, object_store
+from orchestrator.build.execute import carry_out, object_store, require_success
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
@@ -42,7 +42,6 @@ from orchestrator.build.variants import (
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.ninja_run import failure_error
 from orchestrator.index.model import aliases
 from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.plan.development import (
@@ -250,13 +249,7 @@ class Development:
             keep_going=False,
             view=self.view,
         )
-        if carried.result.failures:
-            raise failure_error(
-                carried.result,
-                names_of(session, graph),
-                carried.result.actions,
-                session.context.state / "failures.log",
-            )
+        require_success(session, graph, carried)
         return count_units(c for c in graph.compiles.values() if c.object in carried.compiled)
 
     def shard(self, roots: Collection[str], operators: Collection[str]) -> Shard:

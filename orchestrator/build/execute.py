@@ -17,7 +17,7 @@ from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
 from orchestrator.execute.ninja_progress import parse_status
-from orchestrator.execute.ninja_run import NinjaResult, run_ninja
+from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
 from orchestrator.plan.unity import shard_files
 from orchestrator.system.limits import limits, this_machine
 from orchestrator.system.staging import write_if_changed
@@ -109,6 +109,14 @@ def carry_out(
             runner=session.context.runner,
         )
     return Carried(frozenset(graph.compiles) - present, result)
+
+
+def require_success(session: Session, graph: ActionGraph, carried: Carried) -> None:
+    """Raises ActionFailedError where an action of a run failed; all failures go to a log."""
+    result = carried.result
+    if result.failures:
+        log = session.context.state / "failures.log"
+        raise failure_error(result, names_of(session, graph), result.actions, log)
 
 
 def object_store(session: Session) -> ObjectStore:

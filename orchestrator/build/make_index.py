@@ -12,14 +12,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from orchestrator.build.execute import ProgressSink, carry_out, names_of
+from orchestrator.build.execute import ProgressSink, carry_out, require_success
 from orchestrator.build.prepare import PreparedRuntime, shipped_index
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, compile_spec
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.ninja_run import failure_error
 from orchestrator.index.attribution import build_index, renew_units
 from orchestrator.index.entry import (
     Entry,
@@ -99,13 +98,7 @@ def make_index(
         keep_going=True,
         view=view,
     )
-    if carried.result.failures:
-        raise failure_error(
-            carried.result,
-            names_of(session, graph),
-            carried.result.actions,
-            session.context.state / "failures.log",
-        )
+    require_success(session, graph, carried)
     session.say("reading the objects")
     dialect, tree = runtime.dialect, runtime.fetched.digest
     known = dialect.symbols

@@ -13,14 +13,13 @@ from functools import cache, partial
 from itertools import cycle, islice
 from typing import Any
 
-from orchestrator.build.execute import ProgressSink, carry_out, names_of
+from orchestrator.build.execute import ProgressSink, carry_out, require_success
 from orchestrator.build.fetch import is_fetched
 from orchestrator.build.links import executable_links
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace_changes import changes_in_lock
 from orchestrator.build.variants import Wanted, hot_units, plan_all, plan_units
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.execute.ninja_run import failure_error
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
 from orchestrator.models.coverage import (
@@ -120,13 +119,7 @@ def trace_apps(
     graph = action_graph(variants.values(), (link for one in links.values() for link in one))
     texts = texts_of(variants.values())
     carried = carry_out(session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view)
-    if carried.result.failures:
-        raise failure_error(
-            carried.result,
-            names_of(session, graph),
-            carried.result.actions,
-            session.context.state / "failures.log",
-        )
+    require_success(session, graph, carried)
     traced = []
     for app in apps:
         objects = variants[app.name]
