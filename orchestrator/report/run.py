@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from orchestrator.errors import visible
 from orchestrator.report.table import human_bytes
+from orchestrator.values.elements import FORMATS
 from orchestrator.verify.verdict import VerifyResult
 
 _MOST_VALUES: Final = 6
@@ -17,21 +18,6 @@ _MOST_ITEMS: Final = 4
 _MOST_OPERATORS: Final = 12
 _DEEPEST: Final = 6
 _LONGEST: Final = 80
-# dtype -> how `struct` reads an element
-_ELEMENTS: Final = {
-    "float32": "f",
-    "float64": "d",
-    "float16": "e",
-    "int64": "q",
-    "int32": "i",
-    "int16": "h",
-    "int8": "b",
-    "uint8": "B",
-    "bool": "?",
-    "qint8": "b",
-    "quint8": "B",
-    "qint32": "i",
-}
 
 
 @dataclass(frozen=True)
@@ -189,8 +175,8 @@ def _container(kind: str, held: Sequence[Any], depth: int) -> str:
 def _tensor(held: Mapping[str, Any]) -> str:
     dtype, shape = held["dtype"], held["shape"]
     head = f"tensor {dtype} {list(shape)}"
-    form = _ELEMENTS.get(dtype)
-    if form is None:
+    form, numbers = FORMATS.get(dtype, ("", 0))
+    if numbers != 1 or dtype == "bfloat16":  # Python has no such number
         return head
     size = struct.calcsize(form)
     # four characters of base64 are three bytes

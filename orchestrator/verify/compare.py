@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.export.tolerances import TOLERANCES
+from orchestrator.values.elements import FORMATS
 
 
 class MalformedResultError(OrchestratorError):
@@ -46,27 +47,8 @@ EXACT: Final = Tolerance(0, 0)
 # A Python float in a model was computed from tensors, mostly of float32.
 _DOUBLE: Final = Tolerance(*TOLERANCES["float32"])
 
-# dtype -> (struct code of one number, numbers an element); PyTorch's names.
-_FORMATS: Final[Mapping[str, tuple[str, int]]] = {
-    "uint8": ("B", 1),
-    "int8": ("b", 1),
-    "int16": ("h", 1),
-    "int32": ("i", 1),
-    "int64": ("q", 1),
-    "bool": ("?", 1),
-    "float16": ("e", 1),
-    "float32": ("f", 1),
-    "float64": ("d", 1),
-    "bfloat16": ("H", 1),
-    "complex32": ("e", 2),
-    "complex64": ("f", 2),
-    "complex128": ("d", 2),
-    "qint8": ("b", 1),
-    "quint8": ("B", 1),
-    "qint32": ("i", 1),
-}
 _DTYPES: Final[Mapping[str, tuple[str, int, Tolerance]]] = {
-    name: (*form, Tolerance(*TOLERANCES[name])) for name, form in _FORMATS.items()
+    name: (*form, Tolerance(*TOLERANCES[name])) for name, form in FORMATS.items()
 }
 
 

@@ -17,19 +17,7 @@ from typing import Any, Final
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.values.config import InputRun, TensorSpec
-
-_FORMATS = {
-    "float32": "f",
-    "float64": "d",
-    "float16": "e",
-    "int64": "q",
-    "int32": "i",
-    "int16": "h",
-    "int8": "b",
-    "uint8": "B",
-    "bool": "?",
-}
-
+from orchestrator.values.elements import FORMATS
 
 # Values packed at a time: a list of all of them takes ten times the memory of the tensor.
 _AT_ONCE: Final = 2**14
@@ -72,7 +60,7 @@ def _tensor(spec: TensorSpec) -> dict[str, Any]:
     values = _fill(spec, count)
     try:
         while part := list(islice(values, _AT_ONCE)):
-            data += struct.pack(f"<{len(part)}{_FORMATS[spec.dtype]}", *part)
+            data += struct.pack(f"<{len(part)}{FORMATS[spec.dtype][0]}", *part)
     except (struct.error, OverflowError):
         least, most = min(_fill(spec, count)), max(_fill(spec, count))
         raise InputOutOfRangeError(
