@@ -138,7 +138,7 @@ def verb(workspace: Path, *words: str) -> int:
 
 def test_the_verb_shows(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verb(workspace, "show", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(capsys.readouterr().out)["toolchains"]
     assert [each["abi"] for each in shown] == ["linux-arm64", "linux-other"]
     assert shown[0]["target"] == "aarch64-linux-gnu.2.28"
     assert (shown[0]["shared"], shown[0]["map_file"]) == (True, False)
@@ -167,9 +167,14 @@ def test_the_verb_writes_and_prints_a_path(
             ["cmake", "linux-arm46"],
             "error: no toolchain is named linux-arm46\n"
             f"  expected: {ABIS}\n"
+            "  seen:     linux-arm46\n"
             "  do:       did you mean `linux-arm64`?\n",
         ),
-        (["cmake"], f"error: `cmake` requires one ABI\n  expected: {ABIS}\n"),
+        (
+            ["cmake"],
+            f"error: `cmake` requires one ABI\n  expected: {ABIS}\n"
+            "  do:       run: ./orchestrate toolchain cmake ABI\n",
+        ),
     ],
 )
 def test_an_abi_that_is_not_there(
