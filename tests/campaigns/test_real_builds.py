@@ -31,11 +31,13 @@ NAMES = (
 
 
 def delivered(root: Path) -> dict[str, str]:
-    """Path below `dist` -> sha256, of all that a build delivers."""
-    files = sorted(p for p in (root / "dist").rglob("*") if p.is_file() and p.name[0] != ".")
+    """Path below `dist` -> sha256, of all that a build delivers; what begins with a dot, and what
+    is in such a folder, is being made."""
+    files = {p.relative_to(root): p for p in sorted((root / "dist").rglob("*")) if p.is_file()}
     return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
+        name.as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in files.items()
+        if not any(part.startswith(".") for part in name.parts)
     }
 
 
