@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.build.execute import ProgressSink, carry_out, names_of
+from orchestrator.build.execute import Carried, ProgressSink, carry_out, require_success
 from orchestrator.build.libraries import PreparedLibrary
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.variants import Wanted, spec_of
-from orchestrator.execute.ninja_run import NinjaResult, failure_error
 from orchestrator.index.attribution import build_index
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import RuntimeIndex, UnitFacts, aliases, save_index
@@ -61,7 +60,8 @@ def make_library_index(
     everything_on = level_flags(library.data.library, levels, [one.name for one in levels])
     planned = library_compiles(library.facts, spec, units, everything_on)
     compiles = {one.unit: session.placed(one) for one in planned}
-    _, result = _compiled(session, compiles.values(), "library_index", jobs, view)
+    _, carried = _compiled(session, compiles.values(), "library_index", jobs, view)
+    result = carried.result
     places = {name: session.fill(one.object) for name, one in compiles.items()}
     failed = {name for name in compiles if places[name] in result.failures}
     for name in sorted(failed):
@@ -84,7 +84,7 @@ def _compiled(
     name: str,
     jobs: int | None,
     view: Callable[[Mapping[str, float], int], ProgressSink],
-) -> tuple[ActionGraph, NinjaResult]:
+) -> tuple[ActionGraph, Carried]:
     """Compile all, whatever fails."""
     graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
     carried = carry_out(
@@ -97,7 +97,7 @@ def _compiled(
         keep_going=True,
         view=view,
     )
-    return graph, carried.result
+    return graph, carried
 
 
 def _last_lines(text: str) -> str:
@@ -133,11 +133,8 @@ def make_features(
         runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
     )
     compiles = tuple(map(session.placed, planned))
-    graph, result = _compiled(session, compiles, "library_kernels", jobs, view)
-    if result.failures:
-        log = session.context.state / "failures.log"
-        names = names_of(session, graph)
-        raise failure_error(result, names, result.actions, log)
+    graph, carried = _compiled(session, compiles, "library_kernels", jobs, view)
+    require_success(session, graph, carried)
     index = library.index(session.workspace.toolchains[session.host].config.processor)
     assert index is not None, "the index of this machine's processor is made first"
     of_library, of_runtime = index.symbols, known_symbols(runtime.index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from array import array
@@ -169,6 +170,17 @@ def session(runtime: str | None = None) -> RuntimeSession:
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
     whole = Session(context, lambda line: None)
     return whole.default if runtime is None else whole.on(runtime)
+
+
+def camera_workspace(root: Path, added: str) -> tuple[Path, dict[str, str]]:
+    """A workspace at `root` whose only app is camera, with text added to its app.yaml: that file,
+    and the environment of a verb that finds the user's cache."""
+    (root / "apps").mkdir(parents=True)
+    shutil.copy(ROOT / "WORKSPACE", root)
+    shutil.copytree(ROOT / "apps/camera", root / "apps/camera")
+    file = root / "apps/camera/app.yaml"
+    file.write_text(f"{file.read_text()}{added}")
+    return file, {"ORCHESTRATOR_CACHE": str(session().context.cache), "PATH": "/usr/bin:/bin"}
 
 
 def zig(*arguments: str | Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from core_toy import ROOT, session
+from core_toy import camera_workspace, session
 
 from orchestrator import cli
 from orchestrator.build.session import RuntimeSession, UnknownExtraError
@@ -50,12 +49,7 @@ def test_verbs_that_read_locks_refuse_it_at_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "workspace"
-    (root / "apps").mkdir(parents=True)
-    shutil.copy(ROOT / "WORKSPACE", root)
-    shutil.copytree(ROOT / "apps/camera", root / "apps/camera")
-    file = root / "apps/camera/app.yaml"
-    file.write_text(f"{file.read_text()}extra:\n  aten::sortt: later models sort\n")
-    env = {"ORCHESTRATOR_CACHE": str(session().context.cache), "PATH": "/usr/bin:/bin"}
+    file, env = camera_workspace(root, "extra:\n  aten::sortt: later models sort\n")
     for verb in ("plan", "coverage"):
         assert cli.main([verb, "//apps/camera:linux-x86_64"], env=env, cwd=root) == 1
         line = len(file.read_text().splitlines())

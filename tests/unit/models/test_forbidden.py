@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from core_toy import ROOT, session
+from core_toy import ROOT, camera_workspace
 
 from orchestrator import cli
 from orchestrator.models.checks import (
@@ -48,12 +47,7 @@ def test_every_verb_that_reads_models_or_locks_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "workspace"
-    (root / "apps").mkdir(parents=True)
-    shutil.copy(ROOT / "WORKSPACE", root)
-    shutil.copytree(ROOT / "apps/camera", root / "apps/camera")
-    file = root / "apps/camera/app.yaml"
-    file.write_text(f"{file.read_text()}forbid:\n  aten::conv2d: linear layers only\n")
-    env = {"ORCHESTRATOR_CACHE": str(session().context.cache), "PATH": "/usr/bin:/bin"}
+    file, env = camera_workspace(root, "forbid:\n  aten::conv2d: linear layers only\n")
     assert cli.main(["plan", "//apps/camera:linux-x86_64"], env=env, cwd=root) == 1
     assert "  | aten::conv2d: linear layers only; named in " in capsys.readouterr().err
     file.write_text(file.read_text().replace("aten::conv2d", "conv2d"))
