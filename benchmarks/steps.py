@@ -120,9 +120,7 @@ class Bench:
 
     def runtime_of(self, app: str) -> str:
         """The name in WORKSPACE of the runtime that an app is cut from."""
-        name = self.user.workspace.apps[app].config.runtime
-        assert name is not None, "loading fills it in"
-        return name
+        return self.user.workspace.apps[app].runtime
 
     def nothing(self, workspace: Path, cache: Path, label: str) -> list[float]:
         """Wall seconds of builds with nothing changed, through ./orchestrate as a user types it."""
@@ -208,8 +206,9 @@ def further_step(bench: Bench) -> dict[str, Any]:
 
 def forecast(said: str) -> dict[str, float] | None:
     """What a build's progress says on stderr when it begins and when it ends, in wall seconds:
-    `160 to run, about 2 min` and `160 run in 1 min 50 s`. None where it ran too little to say."""
-    begin = re.search(r"^\d+ to run, about (.+)$", said, re.MULTILINE)
+    `160 to run, about 2 min with 2 jobs on 2 cores` and `160 run in 1 min 50 s`. None where it ran
+    too little to say."""
+    begin = re.search(r"^\d+ to run, about ((?:\d+ (?:h|min|s) ?)+)", said, re.MULTILINE)
     end = re.search(r"^\d+ run in (.+)$", said, re.MULTILINE)
     if not begin or not end:
         return None

@@ -1,7 +1,7 @@
 """The `orchestrator` command: finds the verb, runs it, turns every failure into text and a code.
 
-This is the only place that reads the process's environment and arguments, and that catches all
-exceptions. Exit codes are those of `orchestrator.errors.ExitCode`. Imports are few on purpose:
+Only this module reads the process's arguments, passes its environment on, and catches all
+exceptions. Exit codes are those of `orchestrator.errors.ExitCode`. It imports little on purpose:
 `orchestrator --help` must not pay for the pipeline.
 """
 
@@ -46,12 +46,21 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("--output", "--out", "-o"), "libraries go to dist/<app>/<abi>/"),
     **dict.fromkeys(("--config", "--optimize", "-O2", "-O3", "-Os"), "see `optimize` in app.yaml"),
     **dict.fromkeys(("--color", "--no-color"), "NO_COLOR=1 in the environment prints no colour"),
+    "--fix": "`doctor` names what to install, and nothing here installs it",
     "--dry-run": "`plan` shows what a build would do",
     "--format": "`--json` prints values",
     "--offline": "name a local copy of the sources, as PYTORCH_SOURCE=FOLDER",
     "--version": "write it without a verb",
     "-V": "`--version` prints it",
 }
+# What a verb says of a word that it does not take.
+_NO_WORDS: Final = {
+    "cache": "`cache --prune` frees space in it, and `clean --cache` removes it",
+    "clean": "`clean` removes the outputs of all apps, and takes no label",
+    "doctor": "`doctor` checks what all builds need, and takes no label",
+    "init": "`init` takes the current folder, and `init --workspace DIR` another one that exists",
+}
+_REQUIRED: Final = "the following arguments are required: "
 _NO_VERBS: Final = {
     "version": "--version",
     "prune": "cache --prune",
@@ -89,17 +98,25 @@ class NoSuchFolderError(OrchestratorError):
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that raises our errors."""
+    """argparse that raises our errors. `example`: a line of a verb that is complete."""
+
+    example = ""
 
     def error(self, message: str) -> NoReturn:
         message = re.sub("ignored explicit argument .*", "it takes no value", message)
         raise UsageError(message, hint=f"{self._meant(message)}see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:
-        """Advice for an unknown option: its counterpart, or the nearest one."""
+        """Advice for an unknown option: its counterpart, or the nearest one; and for what is
+        missing an example."""
+        if message.startswith(_REQUIRED) and self.example:
+            return f"for example `{self.example}`; "
         unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown == message or not unknown.startswith("-"):
+        if unknown == message:
             return ""
+        if not unknown.startswith("-"):
+            advice = _NO_WORDS.get(self.prog.removeprefix(f"{COMMAND} "))
+            return f"{advice}; " if advice else ""
         word = unknown.split()[0].partition("=")[0]
         if word == "--json":
             return (
@@ -162,7 +179,11 @@ def make_context(
     except RuntimeError:  # `~` of a user that this machine does not know
         start = cwd / arguments.workspace
     if not start.is_dir():
-        raise NoSuchFolderError("--workspace is not a folder", seen=str(start))
+        raise NoSuchFolderError(
+            "--workspace is not a folder",
+            seen=str(start),
+            hint="check the path; for a new workspace make the folder first",
+        )
     start = start.resolve()
     found = find_root(start) if in_workspace else start
     root = usable(found, "workspace", "rename or move its folder")
@@ -271,6 +292,7 @@ def _verb_parser(module: CommandModule) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.example = example.splitlines()[0].strip().rstrip("\\").rstrip()
     module.add_arguments(parser)
     # An option before the verb must not be reset by its default after it.
     _add_global_options(parser, default=argparse.SUPPRESS)

@@ -1,10 +1,11 @@
-"""Errors as a designed interface: one class a failure; place, expected, seen, and what to do next.
+"""Errors as a designed interface: one class per failure; place, expected, seen, and what to do
+next.
 
-Every failure that a user can cause or cure is an `OrchestratorError`. Nothing below the CLI exits
+Every failure that a user can cause or fix is an `OrchestratorError`. Nothing below the CLI exits
 the process or prints: it raises. A Python exception of any other kind is a bug of ours (exit 3).
 
-What an error tells may come from anywhere: a model's names, a text in a lock. `visible` keeps it
-from telling the terminal something.
+The texts in an error may come from anywhere: a model's names, a string in a lock. `visible` escapes
+them, so that they cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ class Place:
 
 
 class OrchestratorError(Exception):
-    """A failure told to the user as: place, what is wrong, expected, seen, what to do next.
+    """A failure reported to the user: place, what is wrong, expected, seen, what to do next.
 
     Subclasses name the failure; they add no behaviour. `what` is one sentence without a full stop.
-    `facts` has the numbers of the text, and what else a program would have to cut out of it.
+    `facts` has the numbers in the text, and everything else that a program would have to parse.
     """
 
     def __init__(

@@ -1,1 +1,2 @@
-"""Binary formats: what ELF, Mach-O and bitcode files say, and the files we cut from them."""
+"""Binary formats: reads and checks ELF, Mach-O and bitcode files, and derives other files from
+them."""

@@ -1,8 +1,8 @@
 """Checks on a delivered ELF shared object, and the sizes of its sections.
 
 Contract: reads files, changes nothing. `check` raises an error that names the file, what was
-expected and what was seen; one class a violation. Where there are several, the first is raised and
-its details name the others.
+expected and what was seen, with one class per violation. If there are several violations, it raises
+the first, and its details list the others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WrongSonameError(OrchestratorError):
 
 
 class ForeignLibraryError(OrchestratorError):
-    """The library needs one that the system does not bring along."""
+    """The library needs a library that the target system does not provide."""
 
 
 class WrongExportsError(OrchestratorError):
@@ -68,7 +68,7 @@ class RunPathError(OrchestratorError):
 
 @dataclass(frozen=True)
 class ElfRules:
-    """What a library must be: `processor` as toolchains name it, `page_size` in bytes.
+    """The rules for a library: `processor` as toolchains name it, `page_size` in bytes.
 
     relocated  who applies packed relocations: the system's loader (bionic), or the library
     canaries   whether functions must guard their stack

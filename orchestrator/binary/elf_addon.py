@@ -1,9 +1,9 @@
 """Finishes a linked add-on: which library it is for, and when its initialisers run.
 
-Contract: `finish` takes the bytes of a linked shared object and returns as many. The note of
-`native/capi/addon_note.h` gets the library's build id and what it is called; the entries for
-initialisers leave the dynamic section, so that the loader runs none: the library does, when it has
-compared the build id, and catches what they throw.
+Contract: `finish` takes the bytes of a linked shared object and returns the same number of bytes.
+It writes the library's build id and description into the note of `native/capi/addon_note.h`. It
+removes the initialisers' entries from the dynamic section, so that the loader runs none of them:
+the library runs them after it has compared the build id, and catches what they throw.
 """
 
 from __future__ import annotations

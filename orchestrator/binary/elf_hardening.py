@@ -1,8 +1,8 @@
-"""Rules of `elf.py` that keep an error in a shared library from being of use to who provokes it.
+"""Hardening rules of `elf.py`: they make memory errors in a shared library harder to exploit.
 
-Contract: each rule takes an open ELF file and returns the error that it found, not raised. Tags and
-flags: System V gABI, "Dynamic Section"; PT_GNU_RELRO and PT_GNU_STACK: Linux Standard Base Core,
-"Program Header".
+Contract: each rule takes an open ELF file and returns the error that it found, without raising it.
+Tags and flags: System V gABI, "Dynamic Section"; PT_GNU_RELRO and PT_GNU_STACK: Linux Standard Base
+Core, "Program Header".
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class LazyBindingError(OrchestratorError):
 
 
 class ExecutableStackError(OrchestratorError):
-    """The library asks for stacks that hold code."""
+    """The library requires an executable stack."""
 
 
 class MissingBuildIdError(OrchestratorError):
-    """Nothing tells which build of the library a crash report is about."""
+    """The library has no build id, so crash reports cannot name its build."""
 
 
 class UnguardedStackError(OrchestratorError):
@@ -59,7 +59,7 @@ def lazy_binding(dynamic: DynamicSection) -> OrchestratorError | None:
     if flags or list(dynamic.iter_tags("DT_BIND_NOW")):
         return None
     return LazyBindingError(
-        "the library's functions are bound when they are first called",
+        "the library binds its functions lazily",
         expected="DF_BIND_NOW or DF_1_NOW",
         seen="neither",
         hint="link with -Wl,-z,now",
@@ -71,7 +71,7 @@ def executable_stack(elf: ELFFile) -> OrchestratorError | None:
     if stack is not None and not stack["p_flags"] & _PF_X:
         return None
     return ExecutableStackError(
-        "the library wants a stack that holds code",
+        "the library requires an executable stack",
         expected="a segment PT_GNU_STACK without PF_X",
         # a loader takes its absence for a wish
         seen="no PT_GNU_STACK" if stack is None else "PF_X",
@@ -92,7 +92,7 @@ def missing_build_id(elf: ELFFile) -> OrchestratorError | None:
     return MissingBuildIdError(
         "the library has no build id",
         expected="a note NT_GNU_BUILD_ID",
-        seen="one of zeros, which nobody filled in" if found else "none",
+        seen="an id of zeros, which was never filled in" if found else "none",
         hint="link with -Wl,--build-id",
     )
 
@@ -107,7 +107,7 @@ def unguarded_stack(elf: ELFFile, symbols: Path | None) -> OrchestratorError | N
             if _knows(ELFFile(file), ".symtab"):
                 return None
     return UnguardedStackError(
-        "the library's functions do not guard their stack",
+        "the library's functions have no stack protectors",
         expected=f"a reference to {_CANARY}",
         seen="none",
         hint="a toolchain without it says so: `compile_flags: [-fno-stack-protector]`",

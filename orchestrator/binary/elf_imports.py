@@ -1,10 +1,10 @@
-"""Objects that take symbols from a library: definitions of what it has are dropped, and references
-to it are renamed to the names that it exports.
+"""Makes objects import symbols from a library: drops their definitions of symbols that the library
+has, and renames references to the names that it exports.
 
-Contract: `importing` takes the bytes of a little-endian ELF object (32 or 64 bits) and returns one
-with the same sections. Sections that nothing refers to any more are left to the linker, which drops
-them (`--gc-sections`). Bytes that are no such object, or whose tables do not fit, raise
-NotObjectError.
+Contract: `importing` takes the bytes of a little-endian ELF object (32 or 64 bits) and returns an
+object with the same sections. The linker drops sections that nothing references any more
+(`--gc-sections`). Raises NotObjectError if the bytes are no such object, or its tables are
+inconsistent.
 
 Formats: System V ABI, chapter 4 (ELF header, sections, symbol table).
 """

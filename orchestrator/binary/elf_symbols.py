@@ -1,4 +1,5 @@
-"""What a linked ELF library defines itself, and what it needs of the system: names and versions.
+"""The symbols that a linked ELF library defines, and those that it needs from the system: names and
+versions.
 
 Contract: reads a file, changes nothing; raises `elf.NotElfError`, as `elf` does.
 """

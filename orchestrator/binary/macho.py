@@ -1,8 +1,8 @@
-"""What a static library for iOS must be: checked on every member of the archive.
+"""Checks a static library for iOS: every member of the archive.
 
 Contract: reads a file, changes nothing. Objects are read by LIEF; the archive around them is BSD's
-`ar` (`/usr/include/ar.h`, `ranlib.h`): names longer than 16 bytes, and those with a space, stand in
-front of the content (`#1/<length>`), and the table of symbols is a member called `__.SYMDEF`.
+`ar` (`/usr/include/ar.h`, `ranlib.h`): names longer than 16 bytes, and names with a space, precede
+the content (`#1/<length>`), and the symbol table is a member called `__.SYMDEF`.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _minimum(member: Member, rules: MachoRules) -> OrchestratorError | None:
     if member.minimum == version_text(int(part) for part in rules.minimum.split(".")):
         return None
     return WrongMinimumError(
-        "an object is for another least version of iOS", expected=rules.minimum, seen=member.minimum
+        "an object has another minimum version of iOS", expected=rules.minimum, seen=member.minimum
     )
 
 
@@ -277,7 +277,7 @@ def _api(members: tuple[Member, ...], rules: MachoRules) -> OrchestratorError | 
         if names
     ]
     return WrongSymbolsError(
-        "the library does not offer exactly the C API",
+        "the library does not export exactly the C API",
         expected=f"the {len(wanted)} functions of the C API",
         seen="; ".join(parts),
         hint="check -fvisibility=hidden, and the prelink",
@@ -289,10 +289,10 @@ def _resolved(members: tuple[Member, ...], _: MachoRules) -> OrchestratorError |
     if not missing:
         return None
     return UnresolvedError(
-        "the library refers to code that is not in it",
+        "the library has undefined references",
         expected="references to the system's libraries only",
         seen=", ".join(missing[:8]) + (", ..." if len(missing) > 8 else ""),
-        hint="the runtime index does not know what this platform's code refers to",
+        hint="the runtime index lacks references of this platform's code",
     )
 
 
@@ -300,7 +300,7 @@ def _guarded(members: tuple[Member, ...], rules: MachoRules) -> OrchestratorErro
     if not rules.canaries or any(_CANARY in member.undefined for member in members):
         return None
     return UnguardedObjectsError(
-        "the library's functions do not guard their stack",
+        "the library's functions have no stack protectors",
         expected=f"a reference to {_CANARY}",
         seen="none",
         hint="a toolchain without it says so: `compile_flags: [-fno-stack-protector]`",

@@ -1,8 +1,8 @@
-"""What an app's linker takes of a static library for iOS: its size before there is an app.
+"""The part of a static library for iOS that an app's linker keeps: its size before there is an app.
 
-As ld64 does with `-dead_strip`: members that references find are cut at their symbols into atoms;
-those are kept that the C API or a static initialiser reaches by relocations; of equal inline
-functions it is the first. Not counted: what the linker adds (unwinding tables, stubs, alignment).
+Follows ld64 with `-dead_strip`: referenced members are split into atoms at their symbols; atoms
+that the C API or a static initialiser reaches through relocations are kept; of identical inline
+functions, the first is kept. What the linker adds (unwind tables, stubs, alignment) is not counted.
 
 Formats: `<mach-o/loader.h>`, `nlist.h`, `reloc.h`, `compact_unwind_encoding.h`; little-endian, 64
 bits, as all of iOS is. LIEF is not used here: it stops at 65,535 relocations of a section.

@@ -1,6 +1,6 @@
-"""Universal files (`<mach-o/fat.h>`): a part for each processor, as `lipo -create` joins them.
+"""Universal files (`<mach-o/fat.h>`): one part per processor, as `lipo -create` joins them.
 
-Contract: pure; equal parts give equal bytes, in whatever order they come.
+Contract: pure; equal parts give equal bytes, in whatever order they are passed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How a library that relocates itself is told: of the files that `SELF_RELOCATED` links.
+"""Recognises libraries that relocate themselves: files linked with `SELF_RELOCATED`.
 
-ELF's table of relative relocations takes 24 bytes for each pointer in data. The packed one (RELR:
-System V gABI, "Relative Relocation Table") takes a bit, but is read by glibc from 2.36 on and by
-musl from 1.2.4 on only. So it gets the tags that Android had for it before they were standard
-(bionic, libc/include/elf.h), which no glibc and no musl knows, and the library applies it itself:
+ELF's table of relative relocations takes 24 bytes per pointer in data. The packed table (RELR:
+System V gABI, "Relative Relocation Table") takes about one bit, but only glibc 2.36 and musl 1.2.4
+and newer read it. So it gets the tags that Android used before the standard ones (bionic,
+libc/include/elf.h), which neither glibc nor musl knows, and the library applies it itself:
 native/runtime_library/relocate.cpp.
 """
 

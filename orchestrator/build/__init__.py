@@ -1,1 +1,1 @@
-"""The verbs as stories: each module carries one out, from labels to what a user sees."""
+"""The steps of each verb, from labels to the result that a command prints."""

@@ -1,4 +1,4 @@
-"""What the digests among actions' parts are made of: compiler, PyTorch, headers, selection."""
+"""The contents behind the digests in actions' parts: compiler, PyTorch, headers, selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of what a variant's actions are made, part by part: as planned now, and as last built."""
+"""The parts of a variant's actions: as planned now, and as last built."""
 
 from __future__ import annotations
 

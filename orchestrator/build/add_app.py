@@ -1,16 +1,17 @@
-"""Adds an app to a workspace: its folder with the models and an app.yaml, or nothing at all.
+"""Adds an app to a workspace: its folder with the models and an app.yaml. All or nothing.
 
-The models are read as a build reads them, and `app.yaml` is loaded before it is put in its place.
-Nothing that a model names reaches that file but names of methods that a call may have.
+The models are read as a build reads them, and `app.yaml` is loaded before it is moved into place.
+Of the names in a model, only valid method names reach that file.
 """
 
 from __future__ import annotations
 
 import errno
 import re
+import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +20,28 @@ from typing import Final
 from orchestrator.build.prepare import whole_index
 from orchestrator.build.session import Session, require_loadable
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.load.checks import AppNameError, DuplicateModelError, unknown_target
+from orchestrator.load.checks import (
+    AppNameError,
+    DuplicateModelError,
+    unknown_runtime,
+    unknown_target,
+)
 from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import check_new_app
 from orchestrator.models.checks import require_inputs
 from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
-from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import dialect_of
 from orchestrator.select.closure import registry
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.locks import file_lock
 from orchestrator.system.staging import sync_folder, sync_tree, write_bytes
-from orchestrator.values.config import NAME, PATTERN_WORDS
+from orchestrator.values.config import ABI, NAME, PATTERN_WORDS
 from orchestrator.values.methods import Method
 from orchestrator.values.versions import ModelVersions
 
 _APPS: Final = "apps"
 _SUFFIX: Final = ".ptl"
+_UNREADABLE: Final = "check the path after --model, and the file's permissions"
 # How a value of a type is written; a tensor's shape is in no file.
 _VALUES: Final = {
     "Tensor": "{shape: [1], fill: uniform}",
@@ -47,11 +53,43 @@ _VALUES: Final = {
 
 
 class AppExistsError(OrchestratorError):
-    """An app that is to be added is there already."""
+    """The app to add already exists."""
 
 
 class ModelFileNameError(OrchestratorError):
     """A model's file has a name that a model cannot have."""
+
+
+@dataclass(frozen=True)
+class AppRequest:
+    """What a user asks for.
+
+    targets    none for this machine's own ABI
+    runtime    None for the workspace's default
+    canonical  whether the models' canonical files are what is to be traced and shipped
+    exported   whether the models are what `export` made, and not files of the user's
+    """
+
+    name: str
+    models: Sequence[Path]
+    targets: Sequence[str] = ()
+    runtime: str | None = None
+    canonical: bool = False
+    exported: bool = False
+
+    @property
+    def file(self) -> str:
+        """Its app.yaml to be."""
+        return f"{_APPS}/{self.name}/app.yaml"
+
+    @property
+    def command(self) -> str | None:
+        """The words that ask for it, to which others can be added."""
+        words = ["./orchestrate", "new-app", self.name]
+        words += [word for path in self.models for word in ("--model", str(path))]
+        words += [word for abi in self.targets for word in ("--target", abi)]
+        words += ["--runtime", self.runtime] if self.runtime else []
+        return None if self.exported else shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -79,41 +117,57 @@ class NewModel:
 
 @dataclass(frozen=True)
 class NewApp:
-    """An app that was added; `place` is its app.yaml."""
+    """An app that was added; `place` is its app.yaml; `canonical`: as asked."""
 
     name: str
     place: Place
     models: tuple[NewModel, ...]
     targets: tuple[str, ...]
+    canonical: bool = False
 
 
-def add_app(
-    session: Session, name: str, models: Sequence[Path], targets: Sequence[str], cwd: Path
-) -> NewApp:
-    """Make `apps/<name>/` of copies of the models, for the targets or this machine's own ABI.
+def add_app(session: Session, asked: AppRequest, cwd: Path) -> NewApp:
+    """Make `apps/<name>/` of copies of the models.
 
-    Raises AppNameError, AppExistsError, UnknownTargetError, ModelFileNameError,
-    DuplicateModelError, what orchestrator.models raises, and the loader's faults.
+    Raises AppNameError, AppExistsError, UnknownTargetError, UnknownRuntimeError,
+    ModelFileNameError, DuplicateModelError, what orchestrator.models raises, and the loader's
+    faults.
     """
+    name, models = asked.name, asked.models
     folder = session.context.root / _APPS / name
     _check_name(folder, name)
-    wanted = tuple(targets) or (session.host,)
+    config = session.workspace.config
+    if asked.runtime is not None and asked.runtime not in config.pins:
+        raise unknown_runtime(asked.runtime, config.pins)
+    wanted = tuple(asked.targets) or (session.host,)
     known = {*session.workspace.toolchains, *session.workspace.groups}
-    raise_all([unknown_target(abi, known) for abi in wanted if abi not in known])
-    _check_file_names(models, cwd, _default_dialect(session).models)
-    new = _read(session, models, cwd, f"{_APPS}/{name}/app.yaml")
+    raise_all([_unknown_target(abi, known) for abi in wanted if abi not in known])
+    _check_file_names(models, cwd, dialect_of(config.pins[_runtime(session, asked)].pytorch).models)
+    new = _read(session, asked, cwd)
     with _staging(session.context.state) as staging:
         staged = staging / _APPS / name
         for path, model in zip(models, new, strict=True):
             (staged / model.file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(cwd / path, staged / model.file)
-        (staged / "app.yaml").write_text(app_text(new, wanted), encoding="utf-8")
+        (staged / "app.yaml").write_text(app_text(asked, new, wanted), encoding="utf-8")
         check_new_app(staging, name, session.workspace)
         sync_tree(staged)
         folder.parent.mkdir(exist_ok=True)
         _move(staged, folder)
     sync_folder(folder.parent)
-    return NewApp(name, Place(f"{_APPS}/{name}/app.yaml"), new, wanted)
+    return NewApp(name, Place(asked.file), new, wanted, asked.canonical)
+
+
+def _unknown_target(text: str, known: Set[str]) -> OrchestratorError:
+    """The fault of what stands behind --target; a label, or several ABIs in one, is told how it is
+    written."""
+    fault = unknown_target(text, known)
+    words = re.sub("^//.*:", "", text).replace(",", " ").split()
+    if [text] != words and words and all(word in known for word in words):
+        fault.hint = "write " + " ".join(f"--target {word}" for word in words)
+    elif not re.fullmatch(ABI, text):
+        fault.hint = "use one of these, and repeat --target for another"
+    return fault
 
 
 def _move(staged: Path, folder: Path) -> None:
@@ -134,9 +188,9 @@ def _move(staged: Path, folder: Path) -> None:
 
 @contextmanager
 def _staging(state: Path) -> Iterator[Path]:
-    """An empty folder in the workspace's state, which goes at the end.
+    """An empty folder in the workspace's state, which is removed at the end.
 
-    One process at a time has it: what is in it before was left by one that was killed.
+    Only one process at a time uses it: previous contents were left by a killed one.
     """
     folder = state / "new-app"
     with file_lock(
@@ -153,9 +207,11 @@ def _staging(state: Path) -> Iterator[Path]:
             shutil.rmtree(folder)
 
 
-def app_text(models: Iterable[NewModel], targets: Iterable[str]) -> str:
+def app_text(asked: AppRequest, models: Iterable[NewModel], targets: Iterable[str]) -> str:
     """The app.yaml of these models for these targets."""
-    lines = ["models:"]
+    lines = [f"runtime: {asked.runtime}"] if asked.runtime else []
+    lines += ["canonical: static"] if asked.canonical else []
+    lines.append("models:")
     for model in models:
         lines.append(f"  - file: {model.file}")
         if model.example:
@@ -200,7 +256,7 @@ def _check_name(folder: Path, name: str) -> None:
     if not re.fullmatch(NAME, name):
         likely = re.sub("[^A-Za-z0-9._-]+", "-", re.sub("^[./]*(apps/)?", "", name)).strip("-")
         raise AppNameError(
-            "an app cannot have this name: no label can write it",
+            "an app cannot have this name: it is not valid in a label",
             expected=PATTERN_WORDS[NAME],
             seen=name,
             hint=f"did you mean {likely}?" if re.fullmatch(NAME, likely) else None,
@@ -229,7 +285,7 @@ def _check_file_names(models: Sequence[Path], cwd: Path, versions: ModelVersions
     raise_all(
         [
             ModelFileNameError(
-                "no model can have the name of this file",
+                "the name of this file is not valid for a model",
                 place=Place(str(path)),
                 expected=f"a file {_SUFFIX}; before that {PATTERN_WORDS[NAME]}",
                 seen=path.name,
@@ -255,39 +311,42 @@ def _unreadable(path: Path, cwd: Path, versions: ModelVersions) -> OrchestratorE
     """What is wrong with the content of a model's file."""
     try:
         read_model(cwd / path, versions, name=str(path))
-    except UnreadableModelError:
-        return None
+    except UnreadableModelError as error:
+        error.hint = _UNREADABLE
+        return error
     except OrchestratorError as error:
         return error
     return None
 
 
-def _default_dialect(session: Session) -> Dialect:
-    """Of the runtime that a new app gets."""
-    config = session.workspace.config
-    return dialect_of(config.pins[config.default_runtime].pytorch)
+def _runtime(session: Session, asked: AppRequest) -> str:
+    return asked.runtime or session.workspace.config.default_runtime
 
 
-def _read(
-    session: Session, models: Sequence[Path], cwd: Path, declared: str
-) -> tuple[NewModel, ...]:
-    """The models, of which the runtime loads each, by what we ship: nothing is fetched.
-
-    declared: the app.yaml that is to be
-    """
-    name = session.workspace.config.default_runtime
-    pin, dialect = session.workspace.config.pins[name], _default_dialect(session)
+def _read(session: Session, asked: AppRequest, cwd: Path) -> tuple[NewModel, ...]:
+    """The models, of which the runtime loads each, by what we ship: nothing is fetched."""
+    name = _runtime(session, asked)
+    pin = session.workspace.config.pins[name]
+    dialect = dialect_of(pin.pytorch)
     kernels = registry(whole_index(dialect, pin.tree, name), session.backends, dialect.keys)
     read, faults = list[NewModel](), list[OrchestratorError]()
-    for path in models:
+    for path in asked.models:
         try:
             info = read_model(cwd / path, dialect.models, name=str(path))
             example = not info.has_bundled_inputs
             require_inputs(info, declared=example and bool(_example(info)))
-            others = session.other_offers(dialect.version)
-            require_loadable(info, kernels, dialect.facts, others, declared)
+            require_loadable(
+                info,
+                kernels,
+                dialect.facts,
+                session.other_offers(dialect.version),
+                asked.file,
+                canonical=asked.exported,
+                to_be_canonical=asked.canonical,
+                command=asked.command,
+            )
         except UnreadableModelError as error:
-            error.hint = "check the path after --model, and the file's permissions"
+            error.hint = _UNREADABLE
             faults.append(error)
         except OrchestratorError as error:
             faults.append(error)

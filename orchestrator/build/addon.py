@@ -1,9 +1,8 @@
-"""Add-ons: a shared library with only what a shipped one lacks for a model, that registers itself
-into it.
+"""Add-ons: a shared library with only what a shipped library lacks for a model. It registers itself
+in that library.
 
-The shipped library is read from its package: its manifest says what it selected, its dynamic
-symbols what it exports. The add-on is linked against it, and both are run together before anything
-is written.
+The shipped library is read from its package: the manifest has its selection, its dynamic symbols
+what it exports. The add-on is linked against it, and both run together before anything is written.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class Addon:
 
 @dataclass(frozen=True)
 class Fits:
-    """The library runs the model as it is."""
+    """The library already runs the model."""
 
     library: str
     reason: str
@@ -167,7 +166,7 @@ def addon(
                 f"{base_name} takes no add-ons",
                 place=Place(str(package)),
                 expected="a library that was built with `extensible: true`",
-                seen="one that exports the C API alone",
+                seen="one that exports only the C API",
                 hint="add `extensible: true` to app.yaml, and build and ship the app again",
             )
         making = _Making(session, _Base(one, path, names), held, called, model, Path(folder))
@@ -189,7 +188,7 @@ def _name(text: str) -> str:
     if re.fullmatch(NAME, text):
         return text
     raise NoAddonError(
-        "this is no name of an add-on",
+        "this is not a valid name of an add-on",
         expected=f"a name that matches {NAME}",
         seen=text,
         hint="name it: --name NAME",
@@ -203,7 +202,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
     library = PLATFORMS[manifest.system].library
     if not isinstance(library, SharedLibrary):
         raise NoAddonError(
-            f"apps for {manifest.system} load no code that was not in them when they were reviewed",
+            f"apps for {manifest.system} cannot load code that was not in the reviewed app",
             place=place,
             expected="a shared library",
             seen=f"a static library for {abi}",
@@ -232,7 +231,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
     toolchain = session.toolchain(abi)
     if manifest.toolchain.identity != toolchain.identity:
         raise NoAddonError(
-            f"the library was made by another toolchain than the one for {abi} here",
+            f"the library was built with another toolchain than the one for {abi} here",
             place=place,
             expected=f"{manifest.toolchain.compiler} {manifest.toolchain.version}"
             f" ({manifest.toolchain.identity[:12]})",
@@ -242,7 +241,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
     trees = {pin.tree for pin in session.workspace.config.pins.values()}
     if manifest.runtime.tree not in trees:
         raise NoAddonError(
-            "the library was made of another PyTorch than this workspace pins",
+            "the library was built from another PyTorch than this workspace pins",
             place=place,
             expected=f"PyTorch {manifest.runtime.pytorch}, tree {manifest.runtime.tree[:12]}",
             seen=", ".join(sorted(tree[:12] for tree in trees)),
@@ -257,7 +256,7 @@ def _require_kind(session: Session, one: Packaged) -> None:
         )
     if not takes_addons(toolchain):
         raise NoAddonError(
-            "add-ons are linked by zig, and another compiler is declared here",
+            "add-ons are linked by zig, but the toolchain declares another compiler",
             place=toolchain.place,
             expected="a toolchain of zig",
             seen=toolchain.driver.kind,
@@ -275,9 +274,9 @@ def _require_addable(one: Packaged, held: Held) -> None:
         )
     if held.judged.verdict != "does not fit" or held.offer.roots is None:
         raise NoAddonError(
-            "it cannot be told what the library lacks",
+            "it is not known what the library lacks",
             place=Place(str(one.path)),
-            expected="a manifest and a trace that tell what to add",
+            expected="a manifest and a trace that show what to add",
             seen=held.judged.reason,
         )
     runtime = held.runtime
@@ -293,16 +292,16 @@ def _require_addable(one: Packaged, held: Held) -> None:
     ]
     if wrong:
         raise NoAddonError(
-            "an add-on cannot bring all that the library lacks",
+            "an add-on cannot provide all that the library lacks",
             place=Place(str(one.path)),
-            expected="operators and kernels that the library has nothing of",
+            expected="operators and kernels that the library lacks completely",
             seen="; ".join(map(_shown, wrong)),
             hint="build the app with the model, and ship it again",
         )
     roots = frozenset(map(str, held.info.root_operators))
     if runtime.decided(held.offer.roots | roots) != runtime.decided(held.offer.roots):
         raise NoAddonError(
-            "the library leaves out code that only models with other operators enter",
+            "the library omits code that only models with other operators reach",
             place=Place(str(one.path)),
             expected="a model with the library's kinds of tensors",
             seen=", ".join(sorted(roots - held.offer.roots)),
@@ -360,7 +359,7 @@ class _Making:
         return self._deliver(linked, operators, objects.compiles, compiled)
 
     def _selection(self) -> tuple[Selection, Selection]:
-        """What the library was cut to, and the same with the model's."""
+        """The library's selection, and the same merged with the model's."""
         fact = self.base.one.manifest.selection
         base = Selection(
             operators=dict.fromkeys(fact.operators, _WHO),
@@ -526,7 +525,7 @@ class _Making:
         driver = driver_path(session, Label(base.app, base.abi))
         if running.prefix is None or not driver.is_file():
             raise NoAddonError(
-                f"the add-on cannot be run for {base.abi} here, and is not written unproven",
+                f"the add-on cannot be run for {base.abi} here, and is not written unverified",
                 expected=f"the model runner of //apps/{base.app}:{base.abi}, and a way to run it",
                 seen=running.why_not or "no model runner",
                 hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",

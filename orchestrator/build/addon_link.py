@@ -1,6 +1,6 @@
-"""What add-ons are made of, and their link against the library that they extend.
+"""The objects of add-ons, and their link against the library that they extend.
 
-The add-ons of shipped libraries and the shards of the development library are made here.
+Makes both the add-ons of shipped libraries and the shards of the development library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from orchestrator.build.build import View
 from orchestrator.build.execute import carry_out, require_success
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
-from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES
+from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts
 from orchestrator.codegen.projection import projection_text
 from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
 from orchestrator.codegen.stubs import generate_stubs
@@ -150,7 +150,7 @@ def addon_objects(
     stubs = generate_stubs({name for part in parts for name in part.needs.stubs}, cache)
     generated = registration_compiles(facts, spec, (*written, *entries, *stubs), cache)
     native = native_compiles(facts, spec, _NATIVE, runtime.native)
-    texts = unwritten([*written, *stubs], cache)
+    texts = {**unwritten([*written, *stubs], cache), **own_texts(on)}
     mine = {c.object for c in generated}
     compiles = []
     for number in sorted({unit for part in parts for unit in part.needs.units}):
@@ -182,7 +182,7 @@ def _library(on: RuntimeSession, spec: VariantSpec, prepared: Prepared) -> tuple
 
 
 def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, view: View) -> int:
-    """Compile what the cache does not hold, and say how many that were.
+    """Compile the objects that are not in the cache, and return their number.
 
     Raises ActionFailedError.
     """

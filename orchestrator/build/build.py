@@ -1,4 +1,4 @@
-"""Builds variants: locks -> selections -> one graph -> libraries -> proof -> packages -> report."""
+"""Builds variants: locks, selections, one graph, libraries, verification, packages, report."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _say_price(session: Session, variant: Variant, inputs: DeliverInputs) -> Non
 def _prove(
     session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
 ) -> _Proof:
-    """Check what is delivered, and run its models. Raises what is wrong with it."""
+    """Check the delivered library, and run its models. Raises the first error."""
     check_library(
         session.toolchain(abi_of(variant.label)),
         delivered,
@@ -218,6 +218,7 @@ def _prove(
         delivered.shared_library,
         variant.objects.plan.spec.levels,
         delivered.models,
+        delivered.manifest.selection_digest,
     )
     require_verified(str(variant.label), results)
     statuses = {result.status for result in results}
@@ -231,7 +232,7 @@ def _prove(
 
 @contextmanager
 def _telling_what_stays(session: Session, label: Label, delivered: Delivered) -> Iterator[None]:
-    """Adds to an error about what is delivered what lies in dist/ after it."""
+    """Adds to an error about a delivery what dist/ contains afterwards."""
     folder = session.context.dist / label.app / abi_of(label)
     try:
         yield
@@ -277,7 +278,7 @@ def _check_budget(variant: Variant, delivered: Delivered) -> None:
             place=variant.app.place,
             expected=f"at most {budget:,} bytes",
             seen=f"{delivered.stripped_bytes:,} bytes",
-            hint="raise the budget, use `optimize: size`, or ask which model wants an operator:"
-            f" ./orchestrate why {variant.label} NAME",
+            hint="raise the budget, use `optimize: size`, or find out which model needs an"
+            f" operator: ./orchestrate why {variant.label} NAME",
             facts={"stripped_bytes": delivered.stripped_bytes, "budget_bytes": budget},
         )

@@ -1,4 +1,5 @@
-"""What cannot run here is compared with the variant of the same app that ran: how it is made."""
+"""Compares the structure of a variant that cannot run here with that of the same app's executed
+one."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from orchestrator.verify.structural import Structure, require_same, structure_of
 
 
 def comparable(session: RuntimeSession, delivered: Delivered, ran: Label) -> bool:
-    """Whether `ran` lies in dist/ and has run, and is cut for the same models as `delivered`."""
+    """Whether `ran` is in dist/, was executed, and was built for the same models as `delivered`."""
     theirs = _folder(session, ran)
     if not (theirs / MANIFEST).is_file():
         return False

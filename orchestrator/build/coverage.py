@@ -1,4 +1,4 @@
-"""What of models' code their inputs ran, from the committed locks: nothing is run."""
+"""The parts of models' code that their inputs ran, from the committed locks. Runs nothing."""
 
 from __future__ import annotations
 

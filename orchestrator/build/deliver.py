@@ -1,4 +1,4 @@
-"""What a variant that has been linked is delivered as."""
+"""Delivers a linked variant."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from orchestrator.build.package import common_fingerprint
 from orchestrator.build.plan import Variant, abi_of
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.public_headers import consumer_definitions, delivered_headers
+from orchestrator.build.selected import selection_fact
 from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import AndroidFacts
 from orchestrator.deliver.manifest import (
@@ -16,7 +17,6 @@ from orchestrator.deliver.manifest import (
     KernelsFact,
     ModelFact,
     RuntimeFact,
-    SelectionFact,
     ToolchainFact,
 )
 from orchestrator.deliver.variant import DeliverInputs, model_path
@@ -25,7 +25,6 @@ from orchestrator.models.methods import declared_call
 from orchestrator.models.stripped import without_debug
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
-from orchestrator.select.closure import GENERATED
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.trace import Trace
 
@@ -63,15 +62,7 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
             _model(session, app, model, trace)
             for model, trace in zip(app.config.models, variant.traces, strict=True)
         ),
-        selection=SelectionFact(
-            operators=tuple(selection.operators),
-            kernel_dtypes={tag: tuple(d) for tag, d in selection.kernel_dtypes.items()},
-            custom_classes=tuple(selection.custom_classes),
-            build_features=tuple(selection.build_features),
-            root_operators=tuple(selection.root_operators),
-            resolved_operators=_resolved(session, variant),
-            backends=session.backends,
-        ),
+        selection=selection_fact(session, selection, variant.objects.plan.request),
         runtime=_runtime(session),
         kernels=_kernels(session, variant.objects.plan.spec),
         threads=app.threads,
@@ -93,20 +84,6 @@ def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
         beside=toolchain.driver.beside,
         fingerprint=common_fingerprint(session, app, variant.traces, selection),
         model_files=delivered_models(session, app),
-    )
-
-
-def _resolved(session: RuntimeSession, variant: Variant) -> tuple[str, ...]:
-    """The selected operators that the variant does not register: only code calls them."""
-    selection = variant.selection
-    kernels = session.kernels_for(selection.root_operators)
-    units = session.runtime.index.units
-    registered = set(variant.objects.plan.request.operators)
-    return tuple(
-        operator
-        for operator in selection.operators
-        if operator not in registered
-        and all(units[one.unit].path.startswith(GENERATED) for one in kernels.kernels(operator))
     )
 
 

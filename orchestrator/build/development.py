@@ -7,20 +7,18 @@ content in their names: see `cache/store.py`. What is there is checked before it
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import stat
-import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from orchestrator.binary.elf import exported_symbols
+from orchestrator.binary.elf import exported_symbols as exported_by
 from orchestrator.build.addon_link import (
     AddonObjects,
-    AddonPart,
     Extended,
     addon_objects,
     compile_objects,
@@ -32,6 +30,8 @@ from orchestrator.build.execute import carry_out, object_store, require_success
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
+from orchestrator.build.shard_files import forget_old
+from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
 from orchestrator.build.variants import (
     Wanted,
     plan_objects,
@@ -43,15 +43,17 @@ from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import aliases
-from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.plan.development import (
     NAME,
     RECORDING,
     BasePlan,
     every_dtype,
+    exported_symbols,
     groups_of,
     keeping_text,
+    own_operators,
     plan_base,
+    usual_dtypes,
 )
 from orchestrator.plan.extension import exports_file, version_script
 from orchestrator.plan.graph import (
@@ -62,20 +64,13 @@ from orchestrator.plan.graph import (
     unwritten,
 )
 from orchestrator.plan.variant import VariantSpec
-from orchestrator.select.closure import Registry
-from orchestrator.system.staging import write_bytes, write_if_changed
+from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import count_units
 from orchestrator.values.fingerprint import fingerprint
 
 # Raised by one when shards of an earlier release must not be opened any more.
 _FORMAT: Final = 1
-# How many groups of operators are remembered, the newest first.
-_MOST_GROUPS: Final = 64
-_LONGEST: Final = 2**20
-# How many shards a workspace links, those that were used last.
-_MOST_SHARDS: Final = 16
 _WHO: Final = frozenset({NAME})
-_NONE: Final = frozenset[str]()
 
 
 class NoDevelopmentLibraryError(OrchestratorError):
@@ -115,6 +110,7 @@ class Shard:
 class Development:
     """The development library of one runtime, for this machine.
 
+    session  of a runtime, or of an app whose own sources are in each shard
     The caller holds the workspace's lock while it asks for `base` or `shard`.
     """
 
@@ -143,13 +139,11 @@ class Development:
                 seen=f"the runtime {session.name}",
                 hint="trace the model: ./orchestrate trace //apps/<app>",
             )
-        if session.sources is not None:
-            raise NoDevelopmentLibraryError(
-                "there is no development library yet with an app's own sources",
-                expected="an app without `sources:`",
-                seen=", ".join(sorted(session.sources.units)),
-                hint="trace it: ./orchestrate trace //apps/<app>",
-            )
+
+    @cached_property
+    def plain(self) -> RuntimeSession:
+        """The session without an app's own sources: the base has nothing of them."""
+        return self.session.on(self.session.name)
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -158,7 +152,7 @@ class Development:
     @cached_property
     def wanted(self) -> Wanted:
         """As a tracer: it tells observers of operators, and a tracer's objects are the base's."""
-        session = self.session
+        session = self.plain
         selection = every_dtype(session.runtime.index, session.kernels)
         return Wanted(
             NAME,
@@ -174,20 +168,27 @@ class Development:
 
     @cached_property
     def base_plan(self) -> BasePlan:
-        session = self.session
+        session = self.plain
         spec = spec_of(session, self.prepared, self.wanted)
-        return plan_base(session.planner, session.kernels, spec, session.extension_symbols)
+        return plan_base(session.planner, session.kernels, spec, self.exported)
+
+    @cached_property
+    def exported(self) -> tuple[str, ...]:
+        """What the base exports of PyTorch, where it has it."""
+        extension = self.plain.extension_symbols
+        layered = self.session.extension_symbols
+        return exported_symbols(self.plain.runtime.index, extension, layered)
 
     @cached_property
     def base(self) -> Base:
         """Raises ActionFailedError, TorchgenFailedError."""
-        session, plan = self.session, self.base_plan
+        session, plan = self.plain, self.base_plan
         objects = self._base_objects(plan)
         # a tracer's code calls more of other units than the index knows
         index = session.runtime.index
         nodes = index.defining(plan.plan.spec.entry)
         entry = {name for n in nodes for name in aliases(index.names[n].split("@", 1)[0])}
-        symbols = {*session.extension_symbols, *entry, *RECORDING}
+        symbols = {*self.exported, *entry, *RECORDING}
         script = version_script(NAME, tuple(sorted(symbols)))
         exports = exports_file(script)
         objects = replace(objects, texts={**objects.texts, exports: script})
@@ -207,7 +208,7 @@ class Development:
                 store.take(name, path)
         if not driver.stat().st_mode & stat.S_IXUSR:  # it was copied
             driver.chmod(0o755)
-        names = frozenset(n for n in exported_symbols(library) if n.startswith(EXPORTED))
+        names = frozenset(n for n in exported_by(library) if n.startswith(EXPORTED))
         version = session.runtime.version.version
         return Base(
             Extended(NAME, library, names, links.build_id, f"development, PyTorch {version}"),
@@ -218,7 +219,7 @@ class Development:
         )
 
     def _base_objects(self, base: BasePlan) -> VariantObjects:
-        session, plan = self.session, base.plan
+        session, plan = self.plain, base.plan
         planned = (replace(plan, request=one) for one in (base.own, base.entries))
         made = registration_units(session, planned, generate=True)
         units = [unit for unit in made[base.own] if unit.name != "operators"]
@@ -227,7 +228,7 @@ class Development:
             session, self.prepared, [self.wanted], {NAME: plan}, {plan.request: tuple(units)}
         ).values()
         cache = session.context.cache
-        keeping = unit_of("kept", keeping_text(base.kept), cache / "kept")
+        keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
         compiles = registration_compiles(session.runtime.facts, plan.spec, [keeping], cache)
         return replace(
             objects,
@@ -236,7 +237,7 @@ class Development:
         )
 
     def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> int:
-        session = self.session
+        session = self.plain
         graph = action_graph([objects], links.all)
         drivers = {c.object: c for c in links.driver_compiles}
         graph = replace(graph, compiles={**graph.compiles, **drivers})
@@ -252,16 +253,25 @@ class Development:
         require_success(session, graph, carried)
         return count_units(c for c in graph.compiles.values() if c.object in carried.compiled)
 
-    def shard(self, roots: Collection[str], operators: Collection[str]) -> Shard:
-        """The shard that registers `operators`, for a model with these root operators.
+    def shard(
+        self, roots: Collection[str], operators: Collection[str], wide: Collection[str]
+    ) -> Shard:
+        """The shard that registers `operators`, for a model with these root operators; it has the
+        kernel tags in `wide`, and an app's own, in all dtypes, and others in the usual ones.
 
         Raises ActionFailedError, TorchgenFailedError, AddonLinkError.
         """
         session, base = self.session, self.base
-        kernels = session.kernels_for(roots)
-        groups = groups_of(operators, self._known_groups(kernels))
-        parts = self._parts(kernels, session.cut_units(roots), groups)
-        selection = replace(self.wanted.selection, operators=dict.fromkeys(sorted(operators), _WHO))
+        kernels, own = session.kernels_for(roots), session.runtime.facts.app_units
+        index = session.runtime.index
+        mine = own_operators(index, kernels, operators, own)
+        file = self._groups_file
+        groups = groups_of(frozenset(operators) - mine, known_groups(file, kernels))
+        parts = parts_of(session, kernels, roots, groups, self._has)
+        every = every_dtype(index, kernels) if own else self.wanted.selection
+        theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
+        selection = usual_dtypes(every, {*wide, *theirs})
+        selection = replace(selection, operators=dict.fromkeys(sorted(operators), _WHO))
         objects = addon_objects(
             session, self.prepared, self._shard_spec(roots), selection, kernels, parts, frozenset()
         )
@@ -275,7 +285,7 @@ class Development:
                 "toolchain": toolchain.identity,
             }
         )
-        self._remember_groups(groups)
+        remember_groups(file, kernels, groups)
         path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
         compiled = self._put(key, path, objects)
         os.utime(path)
@@ -292,11 +302,15 @@ class Development:
         if given.present:
             return None
         compiled = compile_objects(session, objects, self.jobs, self.view)
-        with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
-            made = link_addon(
-                session, session.host, base.extended, objects, path.name, Path(folder)
-            )
+        scratch = session.context.state / NAME / "link"
+        # nobody else links in this workspace: what is there is of a process that was killed
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        try:
+            made = link_addon(session, session.host, base.extended, objects, path.name, scratch)
             write_bytes(path, made.read_bytes())
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         store.take(name, path)
         return compiled
 
@@ -305,59 +319,10 @@ class Development:
         wanted = replace(self.wanted, extensible=False, cut=session.cut_units(roots))
         return spec_of(session, self.prepared, wanted)
 
-    def _parts(
-        self, kernels: Registry, cut: frozenset[str], groups: Sequence[frozenset[str]]
-    ) -> tuple[AddonPart, ...]:
-        """What each group needs that the base and the groups before it do not have."""
-        session, base, plan = self.session, self.base, self.base_plan.plan
-        index, dialect = session.runtime.index, session.runtime.dialect
-        numbers = {unit.path: number for number, unit in enumerate(index.units)}
-        there = frozenset(numbers[unit] for c in plan.compiles for unit in c.units)
-        operators, before = set[str](), AddonNeeds()
-        parts = []
-        for group in groups:
-            operators |= group
-            found = addon_needs(
-                index,
-                dialect,
-                kernels,
-                AddonRoots(
-                    operators=tuple(sorted(operators)),
-                    has=base.extended.exports,
-                    entered=base.called,
-                    own=frozenset(),
-                    cut=frozenset(numbers[path] for path in cut),
-                    by_hand=True,
-                    there=there,
-                ),
-            )
-            more = AddonNeeds(
-                units=found.units - before.units,
-                called=found.called - before.called,
-                direct=found.direct - before.direct,
-                stubs=found.stubs - before.stubs,
-            )
-            parts.append(AddonPart(tuple(sorted(group)), more, more.called))
-            before = found
-        return tuple(parts)
-
-    def _known_groups(self, kernels: Registry) -> tuple[frozenset[str], ...]:
-        """The groups of earlier runs, of operators that there are; none where they cannot be
-        read: then everything is one group."""
-        try:
-            with self._groups_file.open("rb") as file:
-                rows = json.loads(file.read(_LONGEST))
-            groups = [frozenset(map(str, row)) for row in rows["groups"]]
-        except (OSError, ValueError, TypeError, KeyError):
-            return ()
-        known = kernels.by_operator.keys()
-        return tuple(group for group in groups[:_MOST_GROUPS] if group and group <= known)
-
-    def _remember_groups(self, groups: Iterable[frozenset[str]]) -> None:
-        used = list(groups)
-        rest = [one for one in self._known_groups(self.session.kernels) if one not in used]
-        rows = [sorted(one) for one in (*used, *rest)][:_MOST_GROUPS]
-        write_if_changed(self._groups_file, json.dumps({"format": 1, "groups": rows}) + "\n")
+    @property
+    def _has(self) -> BaseHas:
+        units = {unit for c in self.base_plan.plan.compiles for unit in c.units}
+        return BaseHas(frozenset(units), self.base.extended.exports, self.base.called)
 
     @property
     def _groups_file(self) -> Path:
@@ -366,14 +331,6 @@ class Development:
     def _tell_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
             self.session.say(f"{name[:12]}... in the store is damaged: removed, and made again")
-
-
-def forget_old(folder: Path) -> None:
-    """Remove a workspace's shards but for those that were used last: the cache has them still, and
-    prunes none that a workspace links."""
-    used = sorted(folder.glob(f"lib{NAME}_*.so"), key=lambda path: path.stat().st_mtime)
-    for path in used[:-_MOST_SHARDS]:
-        path.unlink(missing_ok=True)
 
 
 def _stored(name: str, suffix: str) -> str:

@@ -1,4 +1,4 @@
-"""An app's elementwise operators as further sources of its own: C++ that is generated."""
+"""An app's elementwise operators as additional, generated C++ sources of the app."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def all_sources(app: App) -> OwnSources | None:
         path = f"{one.path}.cpp"
         if path in sources.texts:
             raise SourceUnfitError(
-                "a source has the name of one that is generated",
+                "a source has the same name as a generated one",
                 place=Place(f"apps/{app.name}/{path}"),
                 seen=f"apps/{app.name}/{one.path}, of which it would be generated",
                 hint="rename one of them",

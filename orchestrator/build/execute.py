@@ -1,4 +1,4 @@
-"""Writes an action graph as build.ninja and has ninja carry it out."""
+"""Writes an action graph as build.ninja, and runs ninja on it."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def carry_out(
 ) -> Carried:
     """Write `<state>/<name>.ninja` and run it.
 
-    texts: file (`$cache/...`) -> text, of what the plan wants written first.
-    What the cache holds is checked and linked into the workspace first; what ninja makes is kept in
-    the cache as soon as it is finished, so that an interrupted run keeps it too.
+    texts: file (`$cache/...`) -> text, for the files that the plan needs first. Cached objects are
+    checked and linked into the workspace first. ninja's outputs are stored in the cache as soon as
+    each is finished, so that an interrupted run keeps them too.
     """
     cache = session.context.cache
     write_texts(session, {**texts, **shards_of(session, graph)})
@@ -133,9 +133,9 @@ def stored_name(session: Session, output: str) -> str:
 
 
 def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
-    """The objects and precompiled headers that lie in the workspace now, checked.
+    """The objects and precompiled headers that are in the workspace now, checked.
 
-    Whatever else lies there under one of their names, half written perhaps, is removed.
+    Any other file with one of their names, for example a half-written one, is removed.
     """
     outputs = {stored_name(session, output): output for output in _outputs(graph)}
     wanted = {name: Path(session.fill(output)) for name, output in outputs.items()}
@@ -155,9 +155,9 @@ def _outputs(graph: ActionGraph) -> set[str]:
 
 
 class _Keeper:
-    """Hands objects to the store when ninja says that they are finished, and the rest at the end.
+    """Passes objects to the store when ninja reports them as finished, and the rest at the end.
 
-    ninja renames an output into its place as an action's last step: what is there is whole.
+    An action renames its output into place as its last step, so existing outputs are complete.
     """
 
     def __init__(self, session: Session, graph: ActionGraph, present: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Exports a plan as a Bazel workspace: a folder that needs nothing of this machine but itself."""
+"""Exports a plan as a Bazel workspace: a folder that depends on nothing else on this machine."""
 
 from __future__ import annotations
 

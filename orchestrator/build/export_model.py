@@ -1,4 +1,4 @@
-"""Exports a module of torch into an app: one that is there, or a new one of that model alone."""
+"""Exports a PyTorch module into an app: an existing one, or a new one with only that model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.build.add_app import add_app
+from orchestrator.build.add_app import AppRequest, add_app
 from orchestrator.build.session import Session, require_loadable
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, export_module
 from orchestrator.canonical.python import find_python
@@ -105,7 +105,7 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
         staged = Path(folder, f"{name}.ptl")
         staged.write_bytes(data)
         if there is None:
-            added = add_app(session, app, [staged], (), Path(folder))
+            added = add_app(session, AppRequest(app, [staged], exported=True), Path(folder))
             file = f"apps/{app}/{added.models[0].file}"
             return ExportedModel(app, file, added.models[0].info, result, True, True)
         path, declared = _destination(there, name)
@@ -165,7 +165,7 @@ def _name(asked: ModelExport) -> str:
 def _require_name(text: str) -> None:
     if not _MODULE.fullmatch(text):
         raise ModuleNameError(
-            "this names nothing that Python could import",
+            "Python cannot import this name",
             place=Place(text),
             expected="package:attribute, such as `models.vad:Detector`",
         )

@@ -1,14 +1,14 @@
 """Fetches the pinned source trees into the user's cache folder: verified, once, all or nothing.
 
-A tree becomes `<cache>/runtime/<name>-<first 12 digits of its digest>/`: just the files that count
-(see `tree.py`), and the marker `.complete`, written last. It is put together under
-`<cache>/staging/` and renamed into place, so a folder with that name is whole or is not there; what
-an interrupted fetch leaves in staging is removed by the next one. A lock file keeps two processes
-from fetching at once; whoever calls guards the cache as a whole (`system/workspace_lock.py`).
+A tree becomes `<cache>/runtime/<name>-<first 12 digits of its digest>/`: only the files that the
+digest covers (see `tree.py`), and the marker `.complete`, written last. It is staged under
+`<cache>/staging/` and renamed into place, so a folder with that name is complete or does not exist.
+The next fetch removes what an interrupted one left in staging. A lock file keeps two processes from
+fetching at once; the caller guards the cache as a whole (`system/workspace_lock.py`).
 
-The ways of a pin are tried in order. A way that cannot be gone here (a variable that is unset, no
-network) is a reason to try the next. A way that gives something else than what is pinned ends the
-fetch: that is never papered over.
+The sources of a pin are tried in order. A source that is unavailable on this machine (an unset
+variable, no network) is skipped. A source whose contents do not match the pin aborts the fetch: a
+mismatch is never hidden.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SourceMismatchError(OrchestratorError):
 
 
 class LibraryUnknownError(OrchestratorError):
-    """WORKSPACE pins a library of which we know nothing."""
+    """WORKSPACE pins an unknown library."""
 
 
 class CacheFullError(OrchestratorError):
@@ -128,11 +128,11 @@ def fetch_runtime(
     dialects: Mapping[str, Dialect] = DIALECTS,
     libraries: LibraryRules | None = None,
 ) -> FetchedRuntime:
-    """The pinned PyTorch tree, its third-party headers and the libraries, fetched where they are
-    not there yet.
+    """The pinned PyTorch tree, its third-party headers and the libraries, fetched if they are
+    missing.
 
-    With `verify`, trees that are there are hashed again, and fetched again where they were damaged.
-    Raises `RuntimeUnavailableError`, `SourceMismatchError`, `CacheFullError`, `CacheReadOnlyError`,
+    With `verify`, existing trees are hashed again, and fetched again if they are damaged. Raises
+    `RuntimeUnavailableError`, `SourceMismatchError`, `CacheFullError`, `CacheReadOnlyError`,
     `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
     `tree.py`, `archive.py` and `apt.py`.
     """
@@ -161,7 +161,7 @@ def fetch_runtime(
 
 
 def read_marker(tree: Path) -> Marker | None:
-    """What the tree's marker says; None where the tree is not there, or not whole."""
+    """The contents of the tree's marker; None if the tree is missing or incomplete."""
     try:
         return Marker(**json.loads((tree / MARKER).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -282,7 +282,7 @@ def _fetch_one(wanted: _Wanted, ways: Ways) -> None:
 
 
 def _install(wanted: _Wanted, staged: Path, way: str, ways: Ways) -> None:
-    """Verify the staged tree, mark it as whole, and put it in its place."""
+    """Verify the staged tree, mark it as complete, and move it into place."""
     files = tree_files(staged, wanted.rules)
     seen = digest_files(staged, files)
     if seen != wanted.digest:

@@ -1,7 +1,7 @@
-"""Will it fit? Holds a model against libraries that were shipped: by manifests, and by running it.
+"""Checks whether a model fits libraries that have shipped: by their manifests, and by running it.
 
-Nothing is built, and nothing but a library that is to run is unpacked. A package is a program: it
-runs here only where it was built in this workspace, or where the caller says so.
+Builds nothing, and unpacks only a library that is to run. A package is a program: its library runs
+here only if it was built in this workspace, or if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from orchestrator.binary.elf_symbols import needed_libraries
 from orchestrator.build.fetch import tree_folder
 from orchestrator.build.prepare import whole_index
+from orchestrator.build.selected import OtherSelectionError, require_selection
 from orchestrator.build.session import Session
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.entry import load_entry, loader_symbols
@@ -57,7 +58,7 @@ _READERS: Final = 4
 
 
 class NoPackageError(OrchestratorError):
-    """No library was named to hold a model against."""
+    """No library was named to compare a model with."""
 
 
 class OtherModelError(OrchestratorError):
@@ -66,7 +67,7 @@ class OtherModelError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a model besides its file: where an app of the workspace has it.
+    """What is known about a model in addition to its file, if an app of the workspace has it.
 
     trace   its lock, read; `current` says whether it still holds, `why_not` if not
     """
@@ -129,7 +130,7 @@ def _shown(session: Session, lock: Path | None) -> str:
 
 @dataclass(frozen=True)
 class Held:
-    """A model held against one library.
+    """A model compared with one library.
 
     app, config  where the workspace has the model
     trace        its lock, if it still holds; else `why_not`
@@ -146,7 +147,7 @@ class Held:
 
 
 def hold(session: Session, model: Path, one: Packaged) -> Held:
-    """Holds a model against a library, without running it there. Raises what `fits` raises."""
+    """Compares a model with a library, without running it there. Raises what `fits` raises."""
     info = read_model(model, _every_version())
     known = _known(session, model, info, None)
     fitting = _Fitting(session, model, info, known)
@@ -182,7 +183,7 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
                 place=Place(str(lock)),
                 expected=info.sha256,
                 seen=trace.identity.model,
-                hint="name the lock of this very file",
+                hint="name the lock of this file",
             )
         return _current(session, _Known(lock=lock), trace)
     for app in session.workspace.apps.values():
@@ -252,7 +253,10 @@ class _Fitting:
             judged.verdict,
             judged.reason,
         )
-        ran, not_run = self._run(one, runs)
+        try:
+            ran, not_run = self._run(one, runs)
+        except OtherSelectionError as error:
+            return FitRow(str(one.path), error=error)
         if ran is not None and ran.status in ("ok", "ok in part"):
             return replace(row, verdict="proven", reason=_how(ran, self.known), ran=ran)
         if ran is not None:
@@ -369,7 +373,7 @@ class _Fitting:
         return self._runtimes[key]
 
     def _run(self, one: Packaged, runs: Runs) -> tuple[VerifyResult | None, str]:
-        """How the model ran in a library, or why it did not run."""
+        """How the model ran in a library, or why it did not run. Raises OtherSelectionError."""
         why_not = self._why_not(one, runs)
         if why_not:
             return None, why_not
@@ -390,7 +394,7 @@ class _Fitting:
                         take_library(one, Path(folder) / name)
             except OrchestratorError as error:
                 return None, error.what
-            return self._result([*running.prefix, str(driver)], Path(folder)), ""
+            return self._result([*running.prefix, str(driver)], Path(folder), one), ""
 
     def _why_not(self, one: Packaged, runs: Runs) -> str:
         if runs == "none":
@@ -423,12 +427,13 @@ class _Fitting:
         every = [own, *sorted(variants.glob(f"*/{one.manifest.abi}/driver"))]
         return next((path for path in every if path.is_file()), None)
 
-    def _result(self, argv: Sequence[str], libraries: Path) -> VerifyResult:
+    def _result(self, argv: Sequence[str], libraries: Path, one: Packaged) -> VerifyResult:
         session, config = self.session, self.known.config
         config = config or ModelConfig(file=self.path.name)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(libraries)}
         runner = session.context.runner
         seen = run_model(argv, self.path, config, env, threads=1, runner=runner)
+        require_selection(one.manifest.selection_digest, seen, Place(str(one.path)))
         return verify(self.path.stem, self._expected or seen.result or {"runs": []}, seen)
 
     @cached_property

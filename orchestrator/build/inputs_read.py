@@ -1,11 +1,11 @@
-"""What the outcome of a build hangs on: the files that it read, looked for and made.
+"""The files that the result of a build depends on: those that it read, looked for and wrote.
 
-The next build of the same words need not be carried out while all of it is as it was
-(`commands/replay.py`). So the rule for what belongs here: whatever an ordinary build would
-notice. Variables of the environment note themselves (`system/environment.py`).
+The next build with the same arguments is up to date while all of them are unchanged
+(`commands/replay.py`). So this must cover every change that an ordinary build would notice.
+Environment variables record themselves (`system/environment.py`).
 
-PyTorch's headers, 4,000 for each ABI, count by their folders: in the cache they are verified when
-they are fetched (`fetch --verify` does it again), and in dist/ `verify` compares each.
+PyTorch's headers, 4,000 per ABI, are represented by their folders: in the cache they are verified
+when they are fetched (`fetch --verify` repeats this), and in dist/ `verify` compares each of them.
 """
 
 from __future__ import annotations

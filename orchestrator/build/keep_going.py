@@ -1,4 +1,5 @@
-"""Failures in a build of many variants: the first ends it, or all are told and the others go on."""
+"""Failures in a build of many variants: the first one ends the build, or all are reported at the
+end."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Failures:
 
     @contextmanager
     def of(self, *labels: Label) -> Iterator[None]:
-        """Keeps what is raised inside as the labels' failure, or lets it through."""
+        """Stores an error raised inside as the labels' failure, or lets it propagate."""
         try:
             yield
         except OrchestratorError as error:

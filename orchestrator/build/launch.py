@@ -1,10 +1,11 @@
-"""What a build needs so that a compiler launcher can stand before its compilers.
+"""Prepares a build for a compiler launcher.
 
 A launcher that shares objects between machines must see no path that differs between them. All but
-two of the folders in a command lie in the user's cache folder, which the launcher is told of; our
-own sources and zig's library lie in the installation, so that they get a place in the cache folder,
-by content: our headers one of their own, so that PyTorch's units do not see our sources change.
-Commands run there too: zig names the files of its library relative to where it runs.
+two of the folders in a command are in the user's cache folder, which the launcher is configured
+with. Our own sources and zig's library are in the installation, so they are copied or linked into
+the cache folder, by content; our headers have a folder of their own, so that a change to our
+sources does not affect PyTorch's units. Commands also run there, because zig names the files of its
+library relative to the working folder.
 """
 
 from __future__ import annotations

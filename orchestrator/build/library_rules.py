@@ -1,4 +1,4 @@
-"""The rules that a delivered library is held to: those of its system's loader and stores."""
+"""The rules that a delivered library must satisfy: those of its system's loader and app stores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import assert_never
 
 from orchestrator.binary import elf, macho
 from orchestrator.build.prepare import NATIVE
+from orchestrator.build.selected import require_held
 from orchestrator.build.session import Session
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.compilers.resolve import ResolvedToolchain
@@ -20,11 +21,11 @@ from orchestrator.values.labels import Label
 
 
 class NotForReleaseError(OrchestratorError):
-    """A release was asked for, of variants that must not be shipped."""
+    """A release was requested of variants that must not ship."""
 
 
 def require_releasable(session: Session, labels: Sequence[Label]) -> None:
-    """Raises NotForReleaseError for the variants whose toolchain is a stand-in."""
+    """Raises NotForReleaseError for the variants whose toolchain is the stub sysroot's."""
     found = [label for label in labels if not session.toolchain(str(label.abi)).for_release]
     if not found:
         return
@@ -44,11 +45,13 @@ def require_releasable(session: Session, labels: Sequence[Label]) -> None:
 def check_library(
     toolchain: ResolvedToolchain, delivered: Delivered, *, extensible: bool = False
 ) -> None:
-    """Raises the first rule of a shipped library that the delivered one breaks.
+    """Raises the first rule of a shipped library that the delivered one breaks, or
+    OtherSelectionError.
 
     extensible: whether it may export what add-ons take
     """
     config, driver, manifest = toolchain.config, toolchain.driver, delivered.manifest
+    require_held(manifest.selection_digest, delivered.shared_library)
     header = (NATIVE / "capi/libtorch_app.h").read_text()
     canaries = guards_stack(config.compile_flags)
     library = PLATFORMS[config.system].library

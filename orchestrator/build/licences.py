@@ -1,4 +1,4 @@
-"""The licences of what a variant holds: parts of PyTorch by its units, libraries by its symbols."""
+"""The licences of a variant's contents: parts of PyTorch by its units, libraries by its symbols."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def licences(
 
 
 def own_licence() -> Licence:
-    """Ours: every library holds the C API, and code that is generated here."""
+    """Our own: every library contains the C API, and code that we generate."""
     return Licence(
         _OURSELVES,
         metadata.version(_OURSELVES),

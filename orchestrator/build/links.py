@@ -1,4 +1,4 @@
-"""The links of variants: which objects become the files that one is delivered from, and how."""
+"""The links of variants: how objects become the files that a variant is delivered from."""
 
 from __future__ import annotations
 

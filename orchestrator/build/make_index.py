@@ -1,6 +1,6 @@
-"""Makes what is shipped for a PyTorch version: its runtime index and its entry symbols.
+"""Makes the shipped data of a PyTorch version: its runtime index and its entry symbols.
 
-A maintainer's job: every unit is compiled once with all operators and dtypes (about 35 CPU minutes
+For maintainers. Every unit is compiled once with all operators and dtypes (about 35 CPU minutes
 from an empty cache), and preprocessed once.
 """
 
@@ -57,7 +57,7 @@ class MadeIndex:
 
 
 class UnitUnknownError(OrchestratorError):
-    """A unit shall be indexed anew that the runtime does not have."""
+    """A unit to index again is not one of the runtime's."""
 
 
 def make_index(
@@ -67,8 +67,8 @@ def make_index(
     view: Callable[[Mapping[str, float], int], ProgressSink],
     only: Collection[str] = (),
 ) -> MadeIndex:
-    """Compile, preprocess, index, write: all units, or those of `only` anew. The entry symbols are
-    found anew in any case.
+    """Compile, preprocess, index, write: all units, or again only those of `only`. The entry
+    symbols are always computed again.
 
     Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError, UnitUnknownError,
     UnitNotRenewableError.
@@ -127,7 +127,7 @@ def _natives(
 
 
 def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
-    """Raises UnitUnknownError where `only` has what is none of `units`."""
+    """Raises UnitUnknownError if `only` has a unit that is not in `units`."""
     unknown = sorted(set(only) - {unit.path for unit in units})
     if unknown:
         raise UnitUnknownError(

@@ -1,7 +1,7 @@
-"""Makes what is shipped for a library: its index for each processor, and what our kernels that call
-it refer to.
+"""Makes the shipped data of a library: its index for each processor, and the symbols that our
+kernels reference.
 
-A maintainer's job: about 600 small units a processor, 90 CPU seconds from an empty cache.
+For maintainers. Compiles about 600 small units per processor, 90 CPU seconds from an empty cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the supported PyTorch versions offer to models, by the indices that are shipped."""
+"""The operators that the supported PyTorch versions offer to models, from the shipped indices."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""An app's own sources, made known to plans: compiled once for this machine, read, and cached.
+"""An app's own sources as input to plans: compiled once for this machine, analysed, and cached.
 
-Before anything is planned, each source is preprocessed and compiled with the flags of the runtime
-index. What its object tells (`index/layers.py`) becomes a layer over that index, and is kept in the
-user's cache under a digest of all that it hangs on. Faults are told of the app's files, not of
-their copies in the cache.
+Before planning, each source is preprocessed and compiled with the flags of the runtime index. The
+facts in its object (`index/layers.py`) become a layer over that index, which is stored in the
+user's cache under a digest of everything that it depends on. Errors name the app's files, not their
+copies in the cache.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _MOST_LINES = 20
 _DEPENDENCY = re.compile(r"(?:\\.|[^\s\\])+")
 _HEADERS = (
     "sources are compiled with the headers of the app's runtime, of the app's own `include` and"
-    " beside them: operators need <torch/library.h> and <ATen/ATen.h>"
+    " of the sources' folders: operators need <torch/library.h> and <ATen/ATen.h>"
 )
 _ANY_BLOCK = r"\bTORCH_LIBRARY\w*\s*\(\s*{}\b"
 _ANY_CLASS = r"\bclass_\s*<[^;{{}}]*?\"{}\""
@@ -171,7 +171,7 @@ class _Work:
         return self.context.cache / "layers" / f"{fingerprint(parts)}.json"
 
     def kept(self) -> tuple[LayerUnit, ...] | None:
-        """The layer from the cache; None where it is not there, or not whole."""
+        """The layer from the cache; None if it is missing or damaged."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             digest, _, text = self.path.read_bytes().partition(b"\n")
             if digest.decode() == hashlib.sha256(text).hexdigest():
@@ -241,7 +241,7 @@ class _Work:
                 raise SourceBrokenError(
                     "a source reads a file outside of the app",
                     place=Place(unit),
-                    expected="headers beside the sources, below `include` or of the runtime",
+                    expected="headers next to the sources, below `include` or of the runtime",
                     seen=str(path),
                     hint="copy it into the app, into a folder under `include:` in `sources:`",
                 )
@@ -366,7 +366,7 @@ def _require_symbols(units: Sequence[LayerUnit], index: RuntimeIndex) -> None:
     by_name = looked_up_by_name(units)
     if by_name is not None:
         raise SymbolMissingError(
-            "a source looks operators up by their names, which no plan can follow",
+            "a source looks up operators by name, which no plan can follow",
             place=Place(by_name),
             expected="calls such as `at::relu(x)`",
             seen="c10::Dispatcher::findSchema",
@@ -376,7 +376,7 @@ def _require_symbols(units: Sequence[LayerUnit], index: RuntimeIndex) -> None:
     if missing:
         symbol = min(missing)
         raise SymbolMissingError(
-            "a source calls what this runtime does not have",
+            "a source calls a function that this runtime does not have",
             place=Place(missing[symbol]),
             expected=f"functions of PyTorch {index.pytorch} for mobile, or the app's own",
             seen=readable(symbol),

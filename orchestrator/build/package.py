@@ -1,8 +1,8 @@
-"""Packages of the variants that a build has delivered and proven, in `dist/<app>/packages/`.
+"""Packages of the variants that a build has delivered and verified, in `dist/<app>/packages/`.
 
-A kind of package that joins ABIs is made when every ABI that belongs into it is delivered, proven
-and of the same state as what this build made; otherwise the report says which ABI is missing. So a
-build of one label gives a whole package or none, and never one that mixes two states of an app.
+A package of several ABIs is made once every one of its ABIs is delivered, verified and built from
+the same state of the app as this build; otherwise the report names the missing ABIs. So a build of
+one label makes a complete package or none, never one that mixes two states of an app.
 """
 
 from __future__ import annotations
@@ -119,19 +119,19 @@ def common_fingerprint(
 
 
 def mark_unproven(session: Session, label: Label) -> None:
-    """Note that what lies in dist/ of a variant is not of its last build, which has to pass yet."""
+    """Mark a variant's folder in dist/ as unverified: its last build has not passed yet."""
     mark = _mark(session, label.app, str(label.abi))
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
 
 
 def mark_proven(session: Session, label: Label) -> None:
-    """Take the note away: the variant has passed all checks, and lies in dist/."""
+    """Remove the mark: the variant has passed all checks, and is in dist/."""
     _mark(session, label.app, str(label.abi)).unlink(missing_ok=True)
 
 
 def is_proven(session: Session, label: Label) -> bool:
-    """Whether the variant's last build has passed all checks: what lies in dist/ is of it."""
+    """Whether the variant's last build has passed all checks, so that dist/ has its result."""
     return not _mark(session, label.app, str(label.abi)).exists()
 
 
@@ -187,7 +187,7 @@ def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) ->
         if app.config.packages:
             toolchain = session.toolchain(abi)
             raise OtherCLibraryError(
-                f"a library for {abi} has no place in a package of kind {kind}",
+                f"a library for {abi} cannot be in a package of kind {kind}",
                 place=toolchain.place,
                 expected=f"a compiler for {C_LIBRARIES[wanted]}",
                 seen=f"one for {C_LIBRARIES[toolchain.driver.c_library]}: {toolchain.version}",
@@ -198,7 +198,7 @@ def _fits(session: Session, app: App, kind: PackageKind, abis: Sequence[str]) ->
 
 
 def _sum_up(session: Session, app: App) -> None:
-    """Bring the list of the packages' digests up to date, signed where a key is declared."""
+    """Update the list of the packages' digests, and sign it if a key is declared."""
     into = session.context.dist / app.name / FOLDER
     if not into.is_dir():
         return

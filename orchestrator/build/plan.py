@@ -1,4 +1,5 @@
-"""Plans without building: what each variant is cut to, what it needs, what is there already."""
+"""Plans without building: each variant's selection, the units it needs, and those that are
+cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a declared workspace to a runtime that can be planned with: fetched, generated, indexed."""
+"""Turns a declared workspace into runtimes that plans can use: fetched, generated, indexed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PreparedRuntime:
 
     @property
     def version(self) -> VersionData:
-        """What is known of its version."""
+        """The facts about its version."""
         return self.dialect.facts
 
     @cached_property
@@ -92,7 +92,7 @@ class PreparedRuntime:
 
     @cached_property
     def entry(self) -> Entry:
-        """What our native code refers to, and what is reached by no reference of its own."""
+        """The symbols that our native code references, and roots that nothing references."""
         if self.base is not None:
             return self.base.entry
         shipped = load_entry(self.dialect)
@@ -271,14 +271,17 @@ def looked_up(version: VersionData) -> dict[str, frozenset[str]]:
 
 def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
     """unit -> header of ours that the version's data gives it, or a kernel of ours."""
-    rules = {rule.unit: (rule.header, bool(rule.unless)) for rule in version.include}
-    rules |= {unit: (header, True) for unit, header in headers_of_units().items()}
-    return {unit: own_header(header, by_choice) for unit, (header, by_choice) in rules.items()}
+    found = {
+        rule.unit: own_header(rule.header, bool(rule.unless), behind=rule.behind)
+        for rule in version.include
+    }
+    kernels = headers_of_units().items()
+    return found | {unit: own_header(header, by_choice=True) for unit, header in kernels}
 
 
-def own_header(path: str, by_choice: bool = False) -> OwnHeader:
+def own_header(path: str, by_choice: bool = False, *, behind: bool = False) -> OwnHeader:
     """A header of ours under native/."""
-    return OwnHeader(path, text_digest("".join(header_texts(NATIVE / path))), by_choice)
+    return OwnHeader(path, text_digest("".join(header_texts(NATIVE / path))), by_choice, behind)
 
 
 def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:

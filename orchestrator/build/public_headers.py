@@ -1,4 +1,4 @@
-"""Which of PyTorch's headers a delivery holds: those that the probe is really compiled with."""
+"""The PyTorch headers that a delivery contains: those that compiling the probe actually reads."""
 
 from __future__ import annotations
 

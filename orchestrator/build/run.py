@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,12 +19,13 @@ from typing import Any, Final
 from orchestrator.build.build import View
 from orchestrator.build.development import Base, Development, Shard
 from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.build.shard_files import in_use
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import FILE
 from orchestrator.models.checks import require_inputs
-from orchestrator.models.info import ModelInfo, read_model
-from orchestrator.plan.development import NAME, guess
+from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.plan.development import NAME, guess, wide_tags
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.needs import added_bytes
 from orchestrator.select.policy import static_selection
@@ -59,7 +60,8 @@ class InputsUnfitError(OrchestratorError):
 class Subject:
     """What is run: a model's file, with inputs if it has none inside.
 
-    trace  its lock, where the workspace has one of this very file
+    trace    its lock, where the workspace has one of this very file
+    earlier  the lock of that or of an earlier file: it tells what this one probably calls
     """
 
     name: str
@@ -69,6 +71,7 @@ class Subject:
     info: ModelInfo
     app: App | None = None
     trace: Trace | None = None
+    earlier: Trace | None = None
 
     @property
     def roots(self) -> frozenset[str]:
@@ -77,7 +80,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One shard that the model ran with, and the operators that it missed.
+    """One shard that the model ran with, and the operators and dtypes that it missed.
 
     seconds  wall time of making it, and of the model's process
     """
@@ -116,6 +119,11 @@ class RanModel:
 
 def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
     """An app's models. Raises InputsUnfitError, and what reading models raises."""
+    return tuple(app_subject(session, app, model, inputs) for model in app.config.models)
+
+
+def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
+    """One of an app's models. Raises as `app_subjects`."""
     on = session.of(app.name)
     if inputs and len(app.config.models) > 1:
         raise InputsUnfitError(
@@ -124,32 +132,31 @@ def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Su
             seen=", ".join(model.name for model in app.config.models),
         )
     given = read_inputs(inputs)
-    found = []
-    for model in app.config.models:
-        shipped = on.shipped(app, model)
-        config = model if given is None else ModelConfig(file=model.file)
-        info = on.model(app, model)
-        trace = _lock(lock_path(app.folder, model.name))
-        current = trace is not None and trace.identity == on.trace_identity(app, model)
-        found.append(
-            Subject(
-                model.name,
-                shipped.path,
-                config,
-                shipped.inputs if given is None else given,
-                info,
-                app,
-                trace if current else None,
-            )
-        )
-    return tuple(found)
+    shipped = on.shipped(app, model)
+    info = on.model(app, model)
+    trace = _lock(lock_path(app.folder, model.name))
+    current = trace is not None and trace.identity == on.trace_identity(app, model)
+    return Subject(
+        model.name,
+        shipped.path,
+        model if given is None else ModelConfig(file=model.file),
+        shipped.inputs if given is None else given,
+        info,
+        app,
+        trace if current else None,
+        trace,
+    )
 
 
 def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
     """A model's file. Raises InputsUnfitError, and what reading it raises."""
     given = read_inputs(inputs)
     version = on.runtime.version
-    info = read_model(path, on.runtime.dialect.models)
+    try:
+        info = read_model(path, on.runtime.dialect.models)
+    except UnreadableModelError as error:
+        error.hint = "check the path, and the file's permissions"
+        raise
     require_inputs(info, declared=given is not None)
     others = on.other_offers(version.version)
     require_loadable(info, on.kernels, version, others, FILE, on.own_classes)
@@ -196,35 +203,41 @@ def run_in_development(
     repeat: int | None,
     jobs: int | None,
     view: View,
+    with_arguments: bool = False,
 ) -> RanModel:
     """Run a model, and compile what it needs until nothing is missing.
 
-    repeat: how often its first input is run for its time. Raises NoDevelopmentLibraryError,
+    repeat: how often its first input is run for its time; with_arguments: whether the result has
+    the inputs. Raises NoDevelopmentLibraryError,
     RunFailedError, ShardRefusedError, and what planning, compiling and linking raise.
     """
     development = Development(session, jobs, view)
     development.require()
     kernels = session.kernels_for(subject.roots)
-    operators = _probable(session, subject)
+    operators, wide = _probable(session, subject), _probably_wide(session, subject)
     attempts: list[Attempt] = []
     while True:
         began = time.monotonic()
-        with _alone(session):
-            base = development.base
-            shard = development.shard(subject.roots, operators)
-        made = time.monotonic()
-        seen = _run(session, subject, base, shard, repeat)
-        missing = _missing(seen)
+        with ExitStack() as held:
+            with _alone(session):
+                base = development.base
+                shard = development.shard(subject.roots, operators, wide)
+                held.enter_context(in_use(shard.path))
+            made = time.monotonic()
+            seen = _run(session, subject, base, shard, repeat, with_arguments)
+        missing, dtypes = _missing(seen), _missing_dtypes(seen)
         seconds = (made - began, time.monotonic() - made)
-        attempts.append(Attempt(shard, missing, seconds))
-        new = frozenset(missing) - operators
-        if not new or not new <= kernels.by_operator.keys():
+        shown = tuple(f"{tag} for {dtype}" for tag, dtype in sorted(dtypes.items()))
+        attempts.append(Attempt(shard, (*missing, *shown), seconds))
+        new, wider = frozenset(missing) - operators, dtypes.keys() - wide
+        if not (new or wider) or not new <= kernels.by_operator.keys():
             break
-        session.say(f"{', '.join(sorted(new))}: not there yet, compiling")
+        session.say(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
         operators |= new
+        wide |= wider
     result = _checked(session, subject, seen, attempts)
     with _alone(session):
-        _remember(session, subject, operators)
+        _remember(session, subject, operators, wide)
     return RanModel(
         subject,
         session.runtime.version.version,
@@ -244,7 +257,12 @@ def _alone(session: Session) -> Iterator[None]:
 
 
 def _run(
-    session: RuntimeSession, subject: Subject, base: Base, shard: Shard, repeat: int | None
+    session: RuntimeSession,
+    subject: Subject,
+    base: Base,
+    shard: Shard,
+    repeat: int | None,
+    with_arguments: bool,
 ) -> RunnerResult:
     library = base.extended.path
     argv = [str(base.driver)]
@@ -257,6 +275,7 @@ def _run(
         {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)},
         recorded=subject.recorded,
         addon=shard.path,
+        with_arguments=with_arguments,
         runner=session.context.runner,
     )
 
@@ -273,6 +292,18 @@ def _missing(seen: RunnerResult) -> tuple[str, ...]:
         for name in error.get("operators", ())
     }
     return tuple(sorted(names))
+
+
+def _missing_dtypes(seen: RunnerResult) -> dict[str, str]:
+    """Kernel tags that lacked a dtype, with one of them."""
+    if seen.result is None:
+        return {}
+    errors = [seen.result.get("error"), *(run.get("error") for run in seen.result["runs"])]
+    return {
+        str(error["kernel_tag"]): str(error["dtype"])
+        for error in errors
+        if error is not None and error["code"] == "MISSING_DTYPE"
+    }
 
 
 def _checked(
@@ -302,7 +333,7 @@ def _checked(
     hint = "run the model in PyTorch on the same inputs"
     if error["code"] == "MISSING_OPERATOR":
         hint = "this PyTorch, as it is built here, has no kernel of it"
-        if attempts[-1].shard.operators.issuperset(attempts[-1].missing):
+        if attempts[-1].shard.operators.issuperset(_missing(seen)):
             hint = "it was compiled and is not found: this is a bug, report it"
     raise RunFailedError(
         f"the model {subject.name} does not run on its inputs",
@@ -358,16 +389,25 @@ def _probable(session: RuntimeSession, subject: Subject) -> frozenset[str]:
     """The operators that the model has at first."""
     kernels = session.kernels_for(subject.roots)
     known = kernels.by_operator.keys()
-    remembered = _remembered(session, subject)
+    remembered = _remembered(session, subject, "operators")
     if remembered:
         return subject.roots | (remembered & known)
-    if subject.trace is not None:
-        called = frozenset(subject.trace.called_operators)
+    trace = subject.trace or subject.earlier
+    if trace is not None:
+        called = frozenset(trace.called_operators)
         return subject.roots | (called & known)
     closure = static_selection(session.runtime.index, kernels, subject.roots, NAME).operators
     called = frozenset(name for lock in _locks(session) for name in lock.called_operators)
     called |= frozenset(session.runtime.version.usual_calls)
     return guess(subject.roots, closure, called & known)
+
+
+def _probably_wide(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+    """The kernel tags that the model has in all dtypes at first: those that it, or any model that
+    was traced, ran in an unusual one."""
+    locks = _locks(session) if subject.trace is None else (subject.trace,)
+    traced = frozenset[str]().union(*(wide_tags(lock.kernel_tags) for lock in locks))
+    return traced | _remembered(session, subject, "wide_tags")
 
 
 def _locks(session: RuntimeSession) -> Iterator[Trace]:
@@ -394,16 +434,19 @@ def _notes(session: RuntimeSession, subject: Subject) -> Path:
     return session.context.state / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
 
 
-def _remembered(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+def _remembered(session: RuntimeSession, subject: Subject, what: str) -> frozenset[str]:
     """What the model had when it last ran; nothing where that cannot be read."""
     try:
         with _notes(session, subject).open("rb") as file:
-            names = json.loads(file.read(2**20))["operators"]
+            names = json.loads(file.read(2**20))[what]
         return frozenset(map(str, names))
     except (OSError, ValueError, TypeError, KeyError):
         return frozenset()
 
 
-def _remember(session: RuntimeSession, subject: Subject, operators: frozenset[str]) -> None:
-    text = json.dumps({"format": 1, "operators": sorted(operators)}) + "\n"
+def _remember(
+    session: RuntimeSession, subject: Subject, operators: frozenset[str], wide: frozenset[str]
+) -> None:
+    had = {"format": 1, "operators": sorted(operators), "wide_tags": sorted(wide)}
+    text = json.dumps(had) + "\n"
     write_if_changed(_notes(session, subject), text)

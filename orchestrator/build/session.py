@@ -1,6 +1,6 @@
 """One invocation's view of the workspace: declarations, runtimes, toolchains, models.
 
-Everything here is found on first use and kept, so that quick verbs pay for nothing that they do not
+Everything here is computed on first use and cached, so that quick verbs pay only for what they
 need.
 """
 
@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -82,22 +82,39 @@ class UnknownExtraError(OrchestratorError):
 
 
 @dataclass
-class Session:
-    """Lazily found facts of one invocation that hold for every runtime; `say` takes a line of
-    progress. What hangs on a runtime is asked of `on` one, or `of` the app that is cut from it."""
+class _Found:
+    """What one invocation has found so far, whichever session of it asked."""
 
     context: Context
-    say: Callable[[str], None]
-    _toolchains: dict[str, ResolvedToolchain] = field(default_factory=dict)
-    _running: dict[str, Running] = field(default_factory=dict)
-    _prepared: dict[str, PreparedRuntime] = field(default_factory=dict)
-    _on: dict[str, RuntimeSession] = field(default_factory=dict)
-    _shipped: dict[tuple[str, str], Shipped] = field(default_factory=dict)
-    _of: dict[str, AppSession] = field(default_factory=dict)
+    toolchains: dict[str, ResolvedToolchain] = field(default_factory=dict)
+    running: dict[str, Running] = field(default_factory=dict)
+    prepared: dict[str, PreparedRuntime] = field(default_factory=dict)
+    shipped: dict[tuple[str, str], Shipped] = field(default_factory=dict)
+    on: dict[str, RuntimeSession] = field(default_factory=dict)
+    of: dict[str, AppSession] = field(default_factory=dict)
 
     @cached_property
     def workspace(self) -> Workspace:
         return load_workspace(self.context.root, self.context.env)
+
+
+class Session:
+    """Facts of one invocation that hold for every runtime, found on first use. What depends on a
+    runtime is asked of `on` one, or `of` an app, which uses one.
+
+    say: takes a line of progress
+    """
+
+    def __init__(
+        self, context: Context, say: Callable[[str], None], found: _Found | None = None
+    ) -> None:
+        self.context = context
+        self.say = say
+        self._found = _Found(context) if found is None else found
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._found.workspace
 
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
         """What an app wants a library's kernels for."""
@@ -112,9 +129,9 @@ class Session:
         Raises what `shipped_model` raises.
         """
         key = (app.name, model.name)
-        if key not in self._shipped:
-            self._shipped[key] = shipped_model(app, model, self.context.root)
-        return self._shipped[key]
+        if key not in self._found.shipped:
+            self._found.shipped[key] = shipped_model(app, model, self.context.root)
+        return self._found.shipped[key]
 
     @cached_property
     def tracer(self) -> str:
@@ -153,9 +170,9 @@ class Session:
 
     def toolchain(self, abi: str) -> ResolvedToolchain:
         """The resolved toolchain of an ABI."""
-        if abi not in self._toolchains:
+        if abi not in self._found.toolchains:
             declared = self.workspace.toolchains[abi]
-            self._toolchains[abi] = resolve_toolchain(
+            self._found.toolchains[abi] = resolve_toolchain(
                 declared.config,
                 declared.place,
                 self.context.cache,
@@ -163,33 +180,30 @@ class Session:
                 self.context.runner,
                 self.context.state,
             )
-        return self._toolchains[abi]
+        return self._found.toolchains[abi]
 
     def running(self, abi: str) -> Running:
         """How an ABI's binaries run on this machine."""
-        if abi not in self._running:
+        if abi not in self._found.running:
             toolchain = self.toolchain(abi)
-            self._running[abi] = toolchain.running(self.context.cache, self.say)
-        return self._running[abi]
+            self._found.running[abi] = toolchain.running(self.context.cache, self.say)
+        return self._found.running[abi]
 
     def on(self, name: str) -> RuntimeSession:
         """The invocation with the runtime that WORKSPACE pins by this name."""
-        if name not in self._on:
-            shared = {one.name: getattr(self, one.name) for one in fields(Session)}
-            self._on[name] = RuntimeSession(**shared, name=name)
-            self._on[name].workspace = self.workspace
-        return self._on[name]
+        if name not in self._found.on:
+            self._found.on[name] = RuntimeSession(self.context, self.say, self._found, name)
+        return self._found.on[name]
 
     def of(self, app: str) -> RuntimeSession:
         """The invocation with an app's runtime, and with the app's own sources in it."""
         declared = self.workspace.apps[app]
         if declared.config.sources is None:
             return self.on(declared.runtime)
-        if app not in self._of:
-            shared = {one.name: getattr(self, one.name) for one in fields(Session)}
-            self._of[app] = AppSession(**shared, name=declared.runtime, app=app)
-            self._of[app].workspace = self.workspace
-        return self._of[app]
+        if app not in self._found.of:
+            name = declared.runtime
+            self._found.of[app] = AppSession(self.context, self.say, self._found, name, app)
+        return self._found.of[app]
 
     def grouped(self, apps: Iterable[str]) -> tuple[tuple[RuntimeSession, tuple[str, ...]], ...]:
         """The invocations with these apps' runtimes, by name, and the apps that each is of."""
@@ -213,14 +227,14 @@ class Session:
 
     @property
     def prepared(self) -> tuple[PreparedRuntime, ...]:
-        """The runtimes that were asked for so far, by name."""
-        return tuple(self._prepared[name] for name in sorted(self._prepared))
+        """The runtimes that have been prepared so far, by name."""
+        return tuple(self._found.prepared[name] for name in sorted(self._found.prepared))
 
     @property
     def folders(self) -> Mapping[str, str]:
         """Ninja variable -> folder of this machine, of the runtimes that were asked for."""
-        if len(self._prepared) == 1:  # nearly always, and asked for each object of a plan
-            return next(iter(self._prepared.values())).folders
+        if len(self._found.prepared) == 1:  # nearly always, and asked for each object of a plan
+            return next(iter(self._found.prepared.values())).folders
         return {one: path for runtime in self.prepared for one, path in runtime.folders.items()}
 
     def fill(self, text: str) -> str:
@@ -230,13 +244,16 @@ class Session:
         return _VARIABLE.sub(lambda match: folders.get(match[1], match[0]), text)
 
 
-@dataclass
 class RuntimeSession(Session):
     """An invocation with one of the runtimes that WORKSPACE pins, by its `name`."""
 
-    name: str = field(kw_only=True)
-    _kernels: dict[tuple[str, ...], Registry] = field(default_factory=dict)
-    _models: dict[Path, ModelInfo] = field(default_factory=dict)
+    def __init__(
+        self, context: Context, say: Callable[[str], None], found: _Found, name: str
+    ) -> None:
+        super().__init__(context, say, found)
+        self.name = name
+        self._kernels: dict[tuple[str, ...], Registry] = {}
+        self._models: dict[Path, ModelInfo] = {}
 
     @cached_property
     def runtime(self) -> PreparedRuntime:
@@ -244,7 +261,7 @@ class RuntimeSession(Session):
         ensure_folder(self.context.state, "state")
         note_workspace(self.context.cache, self.context.root)
         found = prepare_runtime(self.workspace, self.name, self.context, self.say)
-        self._prepared[self.name] = found
+        self._found.prepared[self.name] = found
         return found
 
     def prepare_planning(self, abis: Iterable[str]) -> Prepared:
@@ -375,7 +392,9 @@ class RuntimeSession(Session):
                 shipped.is_canonical,
             )
             found = forbidden_operators(info, app.config.forbid)
-            require_allowed(info, found, operator_places(path, found))
+            # a canonical file has no debug information: what it was made of may have some
+            places = {**operator_places(shipped.declared, found), **operator_places(path, found)}
+            require_allowed(info, found, places)
             self._models[path] = info
         return self._models[path]
 
@@ -460,12 +479,15 @@ class RuntimeSession(Session):
         return in_own_folders(action, self.runtime.renamed)
 
 
-@dataclass
 class AppSession(RuntimeSession):
     """An invocation with the runtime of one app that has sources of its own: they are a layer over
     the runtime's index, and their units are in each of the app's plans."""
 
-    app: str = field(kw_only=True)
+    def __init__(
+        self, context: Context, say: Callable[[str], None], found: _Found, name: str, app: str
+    ) -> None:
+        super().__init__(context, say, found, name)
+        self.app = app
 
     @cached_property
     def runtime(self) -> PreparedRuntime:
@@ -511,19 +533,25 @@ def require_loadable(
     declared: str,
     own_classes: Mapping[str, OwnClass] = MappingProxyType({}),
     canonical: bool = False,
+    *,
+    to_be_canonical: bool = False,
+    command: str | None = None,
 ) -> None:
     """Raises what orchestrator.models raises of a model that the runtime does not load.
 
-    others, declared: as in `check_operators`
+    others, declared, command: as in `check_operators`
     own_classes: as in `check_own_classes`
     canonical: whether it is the canonical model, of which there is none again
+    to_be_canonical: whether its canonical model is what the runtime will load
     """
     require_no_enums(info)
     require_no_named_tuples(info)
     require_types(info)
     known = {OperatorName.parse(name) for name in kernels.by_operator}
     lowered = frozenset() if canonical else lowered_for(version.version)
-    check_operators(info, known, version.version, others, declared, lowered)
+    if to_be_canonical:
+        known |= {OperatorName.parse(name) for name in lowered}
+    check_operators(info, known, version.version, others, declared, lowered, command)
     check_lapack(info, version.lapack, version.version)
     check_own_classes(info, own_classes, declared)
     check_classes(info, {*version.custom_classes, *own_classes}, version.version)

@@ -11,7 +11,7 @@ from orchestrator.packagers.minisign import SigningKey, open_key
 
 
 class SigningKeyInWorkspaceError(OrchestratorError):
-    """The secret key lies where it would be committed."""
+    """The secret key is in the workspace, where it could be committed."""
 
 
 def check_signing(session: Session) -> None:
@@ -31,9 +31,9 @@ def signing_key(session: Session) -> SigningKey | None:
         return None
     if path.resolve().is_relative_to(session.context.root.resolve()):
         raise SigningKeyInWorkspaceError(
-            "the signing key lies in the workspace",
+            "the signing key is in the workspace",
             place=Place(FILE),
-            expected="a file outside of it, where nobody commits it",
+            expected="a file outside of it, so that nobody commits it",
             seen=str(path),
             hint="move it, or name a variable with its path: `minisign: $SIGNING_KEY`",
         )

@@ -7,7 +7,7 @@ operators, all dtypes, with recording compiled in.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import cycle, islice
@@ -63,7 +63,7 @@ class ModelFailedError(OrchestratorError):
 
 
 class IndexIncompleteError(OrchestratorError):
-    """A model reached an operator that the static closure does not hold: a fault of the index."""
+    """A model reached an operator outside of the static closure: an error in the index."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,16 @@ class TracedModel:
 
 @dataclass(frozen=True)
 class TracedApp:
-    """An app's traced models, and how many units its tracer has, and had to compile."""
+    """An app's traced models, and how many units its tracer has, and had to compile.
+
+    errors  of the models that could not be traced; with one, no lock of the app was written
+    """
 
     app: App
     models: tuple[TracedModel, ...]
     units: int
     compiled: int
+    errors: tuple[OrchestratorError, ...] = ()
 
 
 def trace_apps(
@@ -104,9 +108,9 @@ def trace_apps(
 ) -> tuple[TracedApp, ...]:
     """Trace every model of `apps`; all tracers are built in one graph.
 
-    all_operators: a tracer that holds everything, as a cross-check of the index.
-    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
-    LapackMissingError, UnfitRecordingError, and what models, planning and compiling raise.
+    all_operators: use a tracer with all operators, as a cross-check of the index.
+    Raises what reading models, planning and compiling raise. A model that cannot be traced does not
+    stop the others: what is wrong with it is in its app's `errors`.
     """
     variants = dict[str, VariantObjects]()
     for on, names in session.grouped(app.name for app in apps):
@@ -125,8 +129,8 @@ def trace_apps(
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
         tracer = session.fill(links[app.name][0].output)
-        models = tuple(_trace_models(session.of(app.name), app, tracer, write))
-        traced.append(TracedApp(app, models, count_units(objects.compiles), compiled))
+        models, errors = _trace_models(session.of(app.name), app, tracer, write)
+        traced.append(TracedApp(app, models, count_units(objects.compiles), compiled, errors))
     return tuple(traced)
 
 
@@ -194,36 +198,54 @@ def _bytes_in(session: RuntimeSession, tree: str, trace: Trace) -> int | None:
 
 def _trace_models(
     session: RuntimeSession, app: App, tracer: str, write: bool
-) -> Iterable[TracedModel]:
+) -> tuple[tuple[TracedModel, ...], tuple[OrchestratorError, ...]]:
+    """The traced models and the errors of the others; without an error, the locks are written."""
+    traced, errors = list[tuple[TracedModel, bytes]](), list[OrchestratorError]()
     for model in app.config.models:
         session.say(f"tracing //apps/{app.name}: {model.name}")
-        results = _results(session, app, model, tracer)
-        runs = deterministic_part(results)
-        recording, listings = runs.pop("trace"), session.listings(app, model)
-        coverage = _coverage(app, model, runs.pop("coverage", None), listings)
-        packed, digest = pack_runs(runs)
-        trace = trace_from_recording(
-            app.name,
-            model.name,
-            session.trace_identity(app, model),
-            recording,
-            digest,
-            scales(session),
-            coverage,
-        )
-        changes = changes_in_lock(
-            app.folder,
-            session.context.root,
-            trace,
-            runs,
-            session.runtime_names,
-            partial(_bytes_in, session),
-        )
-        if write:
-            write_lock(app.folder, trace, packed)
-        misfits = tuple(map(str, session.misfits(app, model)))
-        methods = methods_covered(coverage, listings)
-        yield TracedModel(trace, changes, uncompared(runs), misfits, methods)
+        try:
+            traced.append(_trace_model(session, app, model, tracer))
+        except OrchestratorError as error:
+            errors.append(error)
+    if write and not errors:
+        for one, packed in traced:
+            write_lock(app.folder, one.trace, packed)
+    return tuple(one for one, _ in traced), tuple(errors)
+
+
+def _trace_model(
+    session: RuntimeSession, app: App, model: ModelConfig, tracer: str
+) -> tuple[TracedModel, bytes]:
+    """A model's trace, and its runs as the lock's companion has them.
+
+    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
+    LapackMissingError, UnfitRecordingError.
+    """
+    results = _results(session, app, model, tracer)
+    runs = deterministic_part(results)
+    recording, listings = runs.pop("trace"), session.listings(app, model)
+    coverage = _coverage(app, model, runs.pop("coverage", None), listings)
+    packed, digest = pack_runs(runs)
+    trace = trace_from_recording(
+        app.name,
+        model.name,
+        session.trace_identity(app, model),
+        recording,
+        digest,
+        scales(session),
+        coverage,
+    )
+    changes = changes_in_lock(
+        app.folder,
+        session.context.root,
+        trace,
+        runs,
+        session.runtime_names,
+        partial(_bytes_in, session),
+    )
+    misfits = tuple(map(str, session.misfits(app, model)))
+    methods = methods_covered(coverage, listings)
+    return TracedModel(trace, changes, uncompared(runs), misfits, methods), packed
 
 
 def _coverage(

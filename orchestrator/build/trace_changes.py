@@ -1,4 +1,4 @@
-"""What a new trace changes in a model's lock: names, and how far the results are apart."""
+"""What a new trace changes in a model's lock: names, and how far the outputs differ."""
 
 from __future__ import annotations
 

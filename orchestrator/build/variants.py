@@ -1,8 +1,8 @@
 """From selections to variants: plans, and the compilations of each; nothing is compiled here.
 
-Three stages: `plan_units` says which units each variant needs and which registrations;
-`registration_units` has torchgen write those, which is the one stage with effects; `plan_objects`
-makes the compilations of it all. `plan_all` is the three of them.
+Three stages: `plan_units` determines the units and registrations that each variant needs;
+`registration_units` has torchgen write the registrations, and is the only stage with effects;
+`plan_objects` plans all compilations. `plan_all` runs all three.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.build.prepare import NATIVE, Prepared
+from orchestrator.build.selected import selection_unit
 from orchestrator.build.session import RuntimeSession
 from orchestrator.codegen.registrations import (
     GeneratedUnit,
@@ -46,6 +47,7 @@ from orchestrator.plan.graph import (
     registration_compiles,
     relocation_compile,
     runtime_library_compiles,
+    selection_compile,
     tasks_compile,
     threads_compile,
     unwritten,
@@ -199,6 +201,7 @@ def _objects(
 ) -> VariantObjects:
     runtime, cache, spec = session.runtime, session.context.cache, plan.spec
     stubs = generate_stubs(plan.needed.stubs, cache)
+    selected = selection_unit(session, wanted.selection, plan.request)
     library, library_bytes = _library(session, spec)
     return VariantObjects(
         plan,
@@ -206,6 +209,7 @@ def _objects(
         (
             *native_compiles(runtime.facts, spec, _sources(plan), runtime.native),
             threads_compile(spec, wanted.threads, runtime.native),
+            selection_compile(spec, selected, cache),
         ),
         runtime_library(session, prepared, spec),
         _java(session, spec, wanted.app),
@@ -214,9 +218,9 @@ def _objects(
         library_bytes,
         _cxx_library(prepared, spec),
         texts={
-            **unwritten(stubs, cache),
+            **unwritten((*stubs, selected), cache),
             **_exports(session, wanted, spec),
-            **_own_texts(session),
+            **own_texts(session),
         },
     )
 
@@ -229,7 +233,7 @@ def _exports(session: RuntimeSession, wanted: Wanted, spec: VariantSpec) -> dict
     return {exports_file(text): text}
 
 
-def _own_texts(session: RuntimeSession) -> Mapping[str, str]:
+def own_texts(session: RuntimeSession) -> Mapping[str, str]:
     """file (`$cache/...`) -> text, of the app's own sources."""
     return {} if session.sources is None else session.sources.copies
 

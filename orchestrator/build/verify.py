@@ -1,4 +1,4 @@
-"""Verifies what lies in dist/: every model of an app in its delivered library."""
+"""Verifies the contents of dist/: runs every model of an app in its delivered library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.links import library_name
+from orchestrator.build.selected import require_selection
 from orchestrator.build.session import Session
 from orchestrator.canonical.lock import Shipped
 from orchestrator.deliver.delivered import read_delivery
@@ -100,7 +101,10 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
     levels = () if kernels is None else _levels(session, label, kernels.levels)
     traces = read_traces(session, app)
     models = models_in(folder, manifest)
-    return verify_library(session, app, label.abi, traces, driver, library, levels, models)
+    selection = manifest.selection_digest
+    return verify_library(
+        session, app, label.abi, traces, driver, library, levels, models, selection
+    )
 
 
 def _levels(session: Session, label: Label, named: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -126,12 +130,14 @@ def verify_library(
     library: Path,
     levels: Iterable[str],
     models: Mapping[str, Path],
+    selection: str | None,
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs: with what
     this processor has, and at all lower CPU levels; with one thread, and with several where the app
     has them. Delivered files of its `models`, by name, are run too.
 
     levels: those above the ABI's baseline that the library chooses from, lowest first.
+    selection: the digest in its manifest, where that has one. Raises OtherSelectionError.
     """
     threads = verified_threads(app)
     running = session.running(abi)
@@ -146,7 +152,9 @@ def verify_library(
         argv = [*running.prefix, str(driver)]
         shipped = session.shipped(app, model)
         runner = _Runner(argv, shipped, model, env, session.context.runner)
-        one = verify(model.name, expected, runner.run(threads=1))
+        ran = runner.run(threads=1)
+        require_selection(selection, ran, Place(str(library)))
+        one = verify(model.name, expected, ran)
         others = {
             level: verify(model.name, expected, runner.run(level=level, threads=1))
             for level in here

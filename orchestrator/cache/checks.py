@@ -1,4 +1,4 @@
-"""Checks the user's cache, except source trees: the name of each file has its digest.
+"""Checks the user's cache, except source trees: each file's name contains its digest.
 
 Objects, precompiled headers and registrations are checked at every use as well; generated headers,
 6,000 of them, only here.

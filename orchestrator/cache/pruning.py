@@ -81,7 +81,7 @@ def workspaces(cache: Path) -> tuple[User, ...]:
 
 
 def forget_gone(cache: Path) -> None:
-    """Drop the notes of workspaces that are gone."""
+    """Remove the records of workspaces that no longer exist."""
     for user in workspaces(cache):
         if not user.exists:
             with suppress(OSError):

@@ -1,8 +1,8 @@
 """Finished objects: named by their inputs, checked by their contents.
 
-ninja writes objects into the workspace, where nobody else removes them. The store, which all of a
-user's workspaces share, stores each finished one and provides it again, as a hard link
-where possible. An entry's name holds both identities:
+ninja writes objects into the workspace, where no other process removes them. The store, which all
+of a user's workspaces share, keeps each finished object and provides it again, as a hard link if
+possible. An entry's name holds both identities:
 
     <cache>/objects/ab/<fingerprint of the action>.<sha256 of the content>.o
 
@@ -52,7 +52,7 @@ class ObjectStore:
     folders: tuple[Path, ...]
 
     def listed(self, names: Iterable[str]) -> frozenset[str]:
-        """The names of which there is an entry, by its name alone: one look at each folder."""
+        """Those of the names that have an entry, checked by name only: one listing per folder."""
         return frozenset(self._entries(names))
 
     def give(self, wanted: dict[str, Path]) -> Given:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 from pydantic import ValidationError
 
@@ -27,6 +27,7 @@ from orchestrator.system.process import CommandRunner, Finished
 from orchestrator.values.config import Declared, Line, Tuple
 
 _OFF: Final = "or leave the model as it is: `canonical: off` for it in app.yaml"
+_STATIC: Final = "declare `canonical: static` for it, which keeps control flow and state"
 
 
 class NoTorchScriptError(OrchestratorError):
@@ -43,6 +44,14 @@ class OriginalFailsError(OrchestratorError):
 
 class UnrecordableInputsError(OrchestratorError):
     """A model's bundled inputs cannot be recorded."""
+
+
+class UntraceableError(OrchestratorError):
+    """A model's way, or its state, does not let it be traced."""
+
+
+class SpecialisedError(OrchestratorError):
+    """A trace would hold for some of the inputs alone that a model takes."""
 
 
 class CanonicalDiffersError(OrchestratorError):
@@ -99,6 +108,8 @@ def convert(
     python: ExportPython,
     env: Mapping[str, str],
     runner: CommandRunner,
+    kind: Literal["static", "traced"] = "static",
+    without: Iterable[str] = (),
 ) -> Converted:
     """Convert a model, and compare what came out with it.
 
@@ -106,6 +117,7 @@ def convert(
     name      becomes the archive's top folder
     declared  the model runner's inputs; None for those that are bundled
     pytorch   the version of the app's runtime: operators that it does not have are lowered
+    without   names of rewrites that are not to be applied
     Raises the errors of this module.
     """
     require_torchscript(model, shown)
@@ -118,7 +130,8 @@ def convert(
         "name": name,
         "declared": declared,
         "pytorch": pytorch,
-        "without": [],
+        "kind": kind,
+        "without": sorted(without),
         "tolerances": tolerances,
     }
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as place:
@@ -166,6 +179,22 @@ def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
                 "this model has no inputs to compare it with",
                 place=place,
                 hint="bundle inputs in the model, or declare `inputs:` in app.yaml",
+            )
+        case "untraceable":
+            raise UntraceableError(
+                "this model cannot be traced",
+                place=place,
+                expected="a way that depends on no value, tensors as inputs, and no state",
+                seen=lines[0][:500],
+                hint=f"{_STATIC}, {_OFF}",
+            )
+        case "specialised":
+            raise SpecialisedError(
+                "a trace of this model would be of some inputs alone, so nothing was written",
+                place=place,
+                expected="a way that is the same for all inputs that the model takes",
+                seen=lines[0][:500],
+                hint=f"{_STATIC}, {_OFF}",
             )
         case "differs":
             raise _differs(facts, place)

@@ -87,13 +87,15 @@ class CanonicalLock(Declared):
     canonical  sha256 of the file that was made of it
     inputs     sha256 of the recorded inputs' JSON, or `declared`
     torch      the version that made it; `worker` is a digest of our part
+    kind       how it was made
+    left       names of rewrites that were left out, since they make the app's library larger
     folded     whether factors and norms were folded into weights, which rounds
     """
 
     format: Literal[1]
     app: str = Field(pattern=NAME)
     model: str = Field(pattern=NAME)
-    kind: Literal["static"]
+    kind: Literal["static", "traced"]
     original: Sha256
     canonical: Sha256
     inputs: Sha256 | Literal["declared"]
@@ -103,6 +105,7 @@ class CanonicalLock(Declared):
     largest: float = Field(ge=0)
     operators: Operators
     rewrites: Tuple[Rewrite]
+    left: Tuple[Line] | None = None
     comparison: Tuple[ComparedCall]
 
 
@@ -169,6 +172,14 @@ def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
             place=place,
             expected=lock.original,
             seen=_sha256(declared),
+            hint=f"run: {command}",
+        )
+    if lock.kind != app.canonical_kind(model):
+        raise CanonicalStaleError(
+            f"the canonical model of {model.name} is of another kind than app.yaml says",
+            place=place,
+            expected=app.canonical_kind(model),
+            seen=lock.kind,
             hint=f"run: {command}",
         )
     wanted = "bundled" if model.inputs == "bundled" else DECLARED

@@ -3,8 +3,8 @@
 - `json`: for scripts; see `to_json`.
 - `github`: lines for `$GITHUB_OUTPUT`; an empty `include` is an error there, so `any` tells a job
   whether to run at all (docs.github.com, "Running variations of jobs in a workflow").
-- `gitlab`: the text of a child pipeline; one without jobs is an error there, so that it has a job
-  that does nothing where nothing is touched (docs.gitlab.com, "Downstream pipelines", "Dynamic
+- `gitlab`: the text of a child pipeline; one without jobs is an error there, so it has a job
+  that does nothing if nothing is affected (docs.gitlab.com, "Downstream pipelines", "Dynamic
   child pipelines").
 """
 

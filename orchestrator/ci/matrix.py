@@ -1,4 +1,4 @@
-"""What a change touches: today's workspace against the one of a git commit."""
+"""The variants that a change affects: the current workspace compared with that of a git commit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def matrix_since(
 
 
 def _broken_since(head: Workspace, base: Workspace | None, paths: Iterable[str]) -> list[str]:
-    """The broken apps that were right before, or of which a file was changed."""
+    """The broken apps that were valid before, or one of whose files changed."""
     changed = {path.split("/")[1] for path in paths if path.startswith("apps/")}
     return [app for app in head.broken if base is None or app not in base.broken or app in changed]
 

@@ -1,7 +1,7 @@
-"""Which variants a change of the declarations or of their files touches, and why. Pure.
+"""Which variants a change to the declarations or their files affects, and why. Pure.
 
-Declarations are compared as values: a comment or another spelling of the same touches nothing, and
-a default of WORKSPACE touches the apps that use it.
+Declarations are compared as values: a comment or another spelling of the same value affects
+nothing, and a default in WORKSPACE affects the apps that use it.
 """
 
 from __future__ import annotations

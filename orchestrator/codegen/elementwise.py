@@ -1,7 +1,7 @@
-"""C++ of elementwise operators: one function of a user's, and all around it that a backend needs.
+"""C++ of elementwise operators: a user's function, and all the code around it that a backend needs.
 
-A backend is a template, `elementwise_<backend>.cpp.j2`; the function is put into it as it is, with
-the lines of the file that it stands in. The interface is that of PyTorch's Jiterator
+A backend is a template, `elementwise_<backend>.cpp.j2`. The function is inserted verbatim, with
+`#line` directives for its own file. The interface is that of PyTorch's Jiterator
 (`jiterator_stringify` in `ATen/jit_macros.h`). Pure.
 """
 

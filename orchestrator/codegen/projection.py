@@ -1,7 +1,7 @@
-"""A unit's projection: the selection cut down to the names that this unit mentions.
+"""A unit's projection: the selection reduced to the names that this unit mentions.
 
-Two apps whose projections of a unit are equal share its object.  The rule why nothing else of the
-selection can reach the object: the shared `selected_mobile_ops.h` only declares
+Two apps whose projections of a unit are equal share its object.  Nothing else in the selection can
+affect the object, because the shared `selected_mobile_ops.h` only declares
 `should_include_kernel_dtype`, and TORCH_SELECTIVE_{NAME,SCHEMA,CLASS} of torch/library.h, which the
 projection redefines, are expanded nowhere but in calls with the mentioned names.
 """
@@ -44,7 +44,7 @@ def selected_tag(name: str, dtypes: tuple[str, ...]) -> SelectedTag:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a unit is told of a selection; None for what it does not ask about.
+    """The part of a selection that a unit depends on; None for parts that it does not depend on.
 
     everything     every dtype of every tag is selected
     tags           kernel tags of which something is selected
@@ -72,10 +72,10 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
 
 
 def projection(unit: UnitFacts, selection: Selection) -> Projection | None:
-    """What a unit is told of a selection; None for an op-agnostic unit.
+    """The part of a selection that a unit depends on; None for an op-agnostic unit.
 
-    A unit that computes names of tags (`open_tags`) or classes gets all of the selection's; where
-    no run has told them (`ALL_TAGS`), all that there are.
+    A unit that computes names of tags (`open_tags`) or classes gets all of the selection's; if no
+    run has recorded them (`ALL_TAGS`), all that exist.
     """
     if not mentions_selection(unit):
         return None

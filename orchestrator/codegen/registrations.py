@@ -3,9 +3,9 @@
 The texts live in the user's cache under the request's digest, so that apps and later runs with the
 same request share them.  Effects: one process (the worker) and files in the cache.
 
-A folder's `SHA256SUMS` is written last: it says that the folder is whole, and what its files hold.
-They are read and compared at every use, since they are read anyway; a folder in which something
-else lies is written again.
+A folder's `SHA256SUMS` is written last: it marks the folder as complete and has its files' digests.
+The files are compared at every use, since they are read anyway; a folder that differs is written
+again.
 """
 
 from __future__ import annotations

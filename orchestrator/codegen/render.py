@@ -1,8 +1,8 @@
-"""Renders the generated C++ that is ours, from the templates beside this file.
+"""Renders our own generated C++, from the templates next to this file.
 
 Names of operators, tags, dtypes and classes come from lock files and models. None of them is
-trusted here: see `orchestrator.system.templates`, whose filters `cpp_text`, `cpp_name` and
-`cpp_list` they go through.
+trusted here: they pass through the filters `cpp_text`, `cpp_name` and `cpp_list` of
+`orchestrator.system.templates`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The text of an app's stubs: functions of cut units, replaced by ones that raise an error."""
+"""The text of an app's stubs: functions that replace those of excluded units, and raise an
+error."""
 
 from __future__ import annotations
 

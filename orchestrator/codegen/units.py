@@ -1,4 +1,5 @@
-"""Generated units, named by their content: values, until somebody writes them into the cache."""
+"""Generated units, named by their content. They are values until a caller writes them to the
+cache."""
 
 from __future__ import annotations
 

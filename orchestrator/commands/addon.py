@@ -1,9 +1,12 @@
-"""`orchestrator addon`: makes what a shipped library lacks for a model."""
+"""`orchestrator addon`: makes an add-on with what a shipped library lacks for a model."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from orchestrator.build.addon import Addon, Fits, addon
 from orchestrator.build.launch import check_launcher
@@ -16,18 +19,19 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "addon"
 HELP = """\
-Makes an add-on: a shared library with only what a shipped one lacks for a model, which
-lta_library_extend() adds to it. For libraries for Linux that were built with `extensible: true`;
-the add-on is for that very build. The model must be in an app of this workspace, with its trace; it
-runs in the library with the add-on, as do the library's own models, before anything is written. The
-exit code is 0 where an add-on was made or the library needs none, 1 where there can be none."""
+Makes an add-on: a shared library with only what a shipped library lacks for a model. An app loads
+it with lta_library_extend(). It works for libraries for Linux that were built with
+`extensible: true`, and only for exactly that build. The model must be in an app of this workspace,
+with its trace. Before anything is written, it runs in the library with the add-on, and so do the
+library's own models. The exit code is 0 if an add-on was made or the library needs none, 1 if an
+add-on is not possible."""
 EXAMPLE = """\
 ./orchestrate addon --for dist/camera/linux-x86_64 apps/scanner/models/pages.ptl
 ./orchestrate addon --for camera-libtorch-1.0.0-linux-x86_64.tar.zst new.ptl --name winter"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the model, the library's package, --name and --jobs."""
+    """Add the model, the library's package, --name, --json and --jobs."""
     parser.add_argument("model", metavar="MODEL.ptl", help="the model")
     parser.add_argument(
         "--for",
@@ -36,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE",
         help="the library: a folder of dist/, a .tar.zst or a .deb",
     )
-    parser.add_argument("--name", help="what it is called (default: as the model's file)")
+    parser.add_argument("--name", help="the add-on's name (default: the model file's)")
+    parser.add_argument("--json", action="store_true", help="print the add-on as JSON")
     add_jobs(parser)
 
 
@@ -57,7 +62,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             jobs=arguments.jobs or session.workspace.config.jobs,
             view=progress_view(arguments.quiet, arguments.verbose),
         )
-    print(_told(made, context))
+    if arguments.json:
+        print(json.dumps(_to_json(made, context), indent=2))
+    else:
+        print(_told(made, context))
     return ExitCode.OK
 
 
@@ -72,3 +80,17 @@ def _told(made: Addon | Fits, context: Context) -> str:
         f"  with the library, {proof}\n"
         f"  {archive}"
     )
+
+
+def _to_json(made: Addon | Fits, context: Context) -> dict[str, Any]:
+    if isinstance(made, Fits):
+        return {"format": 1, "library": made.library, "reason": made.reason, "addon": None}
+    addon = {
+        "folder": made.folder.relative_to(context.root).as_posix(),
+        "archive": made.archive.relative_to(context.root).as_posix(),
+        "bytes": made.bytes,
+        "units_compiled": made.compiled,
+        "operators": list(made.operators),
+        "models": [asdict(one) for one in made.results],
+    }
+    return {"format": 1, "library": made.library, "reason": "", "addon": addon}

@@ -15,6 +15,7 @@ from orchestrator.build.launch import check_launcher
 from orchestrator.build.library_rules import require_releasable
 from orchestrator.build.session import Session
 from orchestrator.build.signing_key import check_signing
+from orchestrator.build.traced import require_traced
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, valid_labels
 from orchestrator.commands.replay import forget, keep, started
@@ -69,6 +70,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     labels, faults = valid_labels(arguments.patterns, session.workspace, say)
     if not arguments.keep_going:
         raise_all(faults)
+        require_traced(session, labels)
     if arguments.release:
         require_releasable(session, labels)
     check_launcher(session)

@@ -58,11 +58,12 @@ _WHAT: Final = {
     "runtime": "verified source trees",
     "shards": "development libraries",
     "staging": "leftovers of interrupted commands",
-    "stubs": "sources of units that are cut",
+    "stubs": "stubs of excluded units",
     "toolchains": "compiler wrappers",
     "unity": "sources of several units in one",
     "zig": "start files and compiler-rt, built by zig",
 }
+_UNITS: Final = {"k": "kB", "m": "MB", "g": "GB", "ki": "KiB", "mi": "MiB", "gi": "GiB"}
 _SECONDS: Final = {"h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 
 
@@ -91,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unused",
         type=_age,
         metavar="AGE",
-        help="entries unused for so long, such as 12h, 30d or 2w",
+        help="entries that were unused for this long, such as 12h, 30d or 2w",
     )
     parser.add_argument(
         "--dry-run",
@@ -105,7 +106,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Prune, if asked to, and show the contents."""
     wanted = arguments.max is not None or arguments.unused is not None
-    if bool(arguments.prune) != wanted:
+    if wanted and not arguments.prune:
+        raise NothingToPruneByError(
+            "--max and --unused say what --prune removes",
+            hint="write --prune too; with --dry-run it shows what would go",
+        )
+    if arguments.prune and not wanted:
         raise NothingToPruneByError(
             "--prune requires --max or --unused",
             hint="write `cache --prune --max 5GB`, or `cache --prune --unused 30d`",
@@ -176,7 +182,8 @@ def _print(
             print(f"used {_ago(now - user.used)} by {visible(str(user.root))}")
     gone = sum(not user.exists for user in users)
     if gone:
-        print(f"used by {gone:,} workspace{'' if gone == 1 else 's'}, gone since")
+        what = "workspace that no longer exists" if gone == 1 else "workspaces that no longer exist"
+        print(f"used by {gone:,} {what}")
     if arguments.prune and arguments.max is not None and not arguments.dry_run:
         _print_rest(total - arguments.max)
     return ExitCode.OK
@@ -220,11 +227,17 @@ def _size(text: str) -> int:
     try:
         return parse_size(text)
     except PydanticCustomError:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a size such as 5GB or 500MiB") from None
+        meant = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmg]i?)b?", text, re.IGNORECASE)
+        like = f": did you mean {meant[1]}{_UNITS[meant[2].lower()]}?" if meant else ""
+        raise argparse.ArgumentTypeError(
+            f"`{text}` is not a size such as 5GB or 500MiB{like}"
+        ) from None
 
 
 def _age(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,6})([hdw])", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"`{text}` is not an age such as 12h, 30d or 2w")
+        meant = re.fullmatch(r"([0-9]{1,6}) ?(?:([hdw])[a-z]*)?", text, re.IGNORECASE)
+        like = f": did you mean {meant[1]}{(meant[2] or 'd').lower()}?" if meant else ""
+        raise argparse.ArgumentTypeError(f"`{text}` is not an age such as 12h, 30d or 2w{like}")
     return int(match[1]) * _SECONDS[match[2]]

@@ -18,21 +18,29 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "canonical"
 HELP = """\
-Converts models with torch's own passes: frozen, without writes in place that nothing else sees, and
-in fewer operators. What comes out is compared with the model on its inputs, on other sizes and on
-random values. Without --write it prints what it would do, for every model. With --write it writes
-<name>.canonical.ptl and its lock beside the models that `canonical: static` holds for in app.yaml:
-commit them, and trace the app again. Builds need no torch."""
+Rewrites models with torch's own passes: freezes them, makes in-place calls functional where nothing
+else sees the tensor, and replaces operators, so that fewer remain, as far as the app's library does
+not grow. `traced` also runs each method once, with symbolic sizes, and keeps the operators that
+ran. Compares the result with the model on its inputs, on other sizes and on random values. Without
+--write it prints what it would do, for every model. With --write it writes <name>.canonical.ptl and
+its lock next to each model that has `canonical: static` or `traced` in app.yaml: commit them, and
+trace the app again. Builds need no torch."""
 EXAMPLE = """\
 ./orchestrate canonical //apps/camera --python ~/torch/bin/python
 ./orchestrate canonical //... --write"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns, --write, --python and --json."""
+    """Add patterns, --write, --kind, --python and --json."""
     add_patterns(parser)
     parser.add_argument(
         "--write", action="store_true", help="write the canonical models and their locks"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("static", "traced"),
+        default="static",
+        help="how to convert models of which app.yaml says nothing; default: static",
     )
     parser.add_argument(
         "--python",
@@ -51,11 +59,15 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with cache_in_use(context.cache, say):
         session.prepare(app.name for app in apps)
         with workspace_lock(context.state, True, say, "canonical"):
-            rows = tuple(
-                canonical_apps(session, apps, python=arguments.python, write=arguments.write)
+            report = canonical_apps(
+                session,
+                apps,
+                python=arguments.python,
+                write=arguments.write,
+                kind=arguments.kind,
             )
     if arguments.json:
-        print(to_json(rows), end="")
+        print(to_json(report), end="")
     else:
-        show(rows, Console())
+        show(report, Console())
     return ExitCode.OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,7 +26,7 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --cache and --dry-run."""
+    """Add --cache, --dry-run and --json."""
     parser.add_argument(
         "--cache",
         action="store_true",
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show what would be removed, and remove nothing",
     )
+    parser.add_argument("--json", action="store_true", help="print what was removed as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -60,7 +62,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         freed = {
             folder: work(folder, keep=kept if folder == context.dist else ()) for folder in present
         }
-    if not arguments.quiet or dry:
+    if arguments.json:
+        removed = [{"folder": str(folder), "bytes": size} for folder, size in freed.items()]
+        told = {"format": 1, "is_dry_run": dry, "removed": removed, "kept": list(map(str, kept))}
+        print(json.dumps(told | {"bytes": sum(freed.values())}, indent=2))
+    elif not arguments.quiet or dry:
         for folder, size in freed.items():
             print(f"{'would remove' if dry else 'removed'} {folder} ({size:,} bytes)")
         for path in kept:

@@ -1,4 +1,4 @@
-"""`orchestrator coverage`: prints what of apps' models their inputs ran, from their locks."""
+"""`orchestrator coverage`: prints which code of apps' models their inputs ran, from the locks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from orchestrator.system.workspace_lock import cache_in_use
 NAME = "coverage"
 HELP = """\
 Prints which instructions and branches of their methods the apps' models ran when they were traced,
-as coverage tools print it: with the lines of the model's source where its file tells them. Code
-that ends in an error whatever it does is not counted. It reads the committed locks and runs
-nothing; `trace` records."""
+as coverage tools do: with the lines of the model's source if the file has them. Code that always
+ends in an error is not counted. It reads the committed locks and runs nothing; `trace` records
+coverage."""
 EXAMPLE = """\
 ./orchestrate coverage //apps/camera
 ./orchestrate coverage //... --require 90"""
@@ -38,7 +38,7 @@ def add_requirement(parser: argparse.ArgumentParser, option: str) -> None:
         type=_percent,
         dest="require",
         metavar="PERCENT",
-        help="fail where the inputs of a model run less of its code (default: 100)",
+        help="fail if a model's inputs run less of its code (default: 100)",
     )
 
 

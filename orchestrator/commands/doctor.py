@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _runtimes(workspace: Workspace) -> tuple[Finding, ...]:
-    """What is told of PyTorch's versions, by the shipped indices and the apps' models."""
+    """The findings on PyTorch versions, from the shipped indices and the apps' models."""
     config = workspace.config
     offered = tuple(offers(config.pins, config.defaults.backends))
     models = tuple(read_models(workspace))

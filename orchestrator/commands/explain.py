@@ -1,4 +1,4 @@
-"""`orchestrator explain`: tells why a unit is compiled again, or a library linked again."""
+"""`orchestrator explain`: explains why a unit is compiled again, or a library linked again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 
 from orchestrator.build.actions import explain
 from orchestrator.build.session import Session
+from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
@@ -15,10 +16,10 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "explain"
 HELP = """\
-Tells what the next build does with a unit of a variant, and why: it compares what the last build of
-that variant in this workspace used for the unit (compiler, flags, headers, selection) with what it
-would use now, and names each difference. UNIT is a unit's path, as builds and errors show it; with
-`link` it tells of the files that the variant links. `why` tells who asks for a unit."""
+Prints what the next build does with a unit of a variant, and why. It compares what the last build
+of that variant in this workspace used for the unit (compiler, flags, headers, selection) with what
+it would use now, and lists the differences. UNIT is a unit's path, as builds and errors print it;
+`link` stands for all files that the variant links. `why` explains which models need a unit."""
 EXAMPLE = """\
 ./orchestrate explain //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp
 ./orchestrate explain //apps/camera:linux-x86_64 link"""
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the label, the unit and --json."""
     parser.add_argument("label", metavar="LABEL", help="one ABI of an app: //apps/camera:ABI")
     parser.add_argument("unit", metavar="UNIT", help="a unit's path, or `link`")
-    parser.add_argument("--json", action="store_true", help="print the answer for machines")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -42,10 +43,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     labels = resolve_patterns([arguments.label], session.workspace, say)
     if len(labels) > 1:
         raise SeveralVariantsError(
-            "explain tells of one variant",
+            "explain needs one variant",
             expected=f"one label, such as {labels[0]}",
             seen=f"{arguments.label}, which is {len(labels)} variants",
         )
+    require_traced(session, labels)
     with cache_in_use(context.cache, say):
         found = explain(session, labels[0], arguments.unit)
     if arguments.json:

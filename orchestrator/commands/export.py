@@ -1,11 +1,13 @@
-"""`orchestrator export`: a module of torch into an app; a plan for another build system."""
+"""`orchestrator export`: exports a PyTorch module into an app, or a plan to another build
+system."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from orchestrator.build.export import export_bazel
 from orchestrator.build.export_model import ExportedModel, ModelExport, app_of, export_model
@@ -20,15 +22,15 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "export"
 HELP = """\
-export model: makes a module of torch an app's .ptl, canonical and with its example inputs inside,
-in apps/NAME/models/; an app that is not there is created. The module is scripted, so that control
-flow is kept, and what comes out is compared with it, on the inputs, on other sizes and on random
-values. torch runs in a Python of its own.
+export model: turns a PyTorch module into an app's .ptl, canonical and with example inputs, in
+apps/NAME/models/; creates the app if it does not exist. The module is scripted, so control flow is
+kept, and the model is compared with it on the inputs, on other sizes and on random values. torch
+runs in a separate Python environment.
 export bazel: writes the plan of the apps and ABIs that the patterns name into a folder, as a Bazel
 workspace: a target for every compilation and link, with its inputs, and `//apps/<app>:<abi>` for
-each library. The folder holds all sources and the compiler, so that it builds on other machines and
-with a remote cache. It replaces what an earlier export wrote, and refuses a folder that holds
-anything else."""
+each library. The folder contains all sources and the compiler, so that it builds on other machines
+and with a remote cache. The export replaces an earlier one, and refuses a folder with any other
+contents."""
 EXAMPLE = """\
 ./orchestrate export model apps/vad --module models.vad:Detector --inputs models.vad:examples
 ./orchestrate export model apps/vad --module models.vad:Detector --input \
@@ -46,7 +48,7 @@ class ExportArgumentsError(OrchestratorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the format, its place, patterns, and what `model` takes."""
+    """Add the format, its place, patterns, --json, and what `model` takes."""
     parser.add_argument("format", choices=("bazel", "model"), help="what to export")
     parser.add_argument(
         "place",
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with `bazel`, the folder to write; with `model`, apps/NAME",
     )
     add_patterns(parser)
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     _add_model(parser.add_argument_group("with `model`"))
 
 
@@ -87,7 +90,7 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--trace",
         action="store_true",
-        help="trace the module: refused where that loses a branch",
+        help="trace the module; refused if that loses a branch",
     )
     parser.add_argument(
         "--fixed-sizes", action="store_true", help="compare no other batches and sizes"
@@ -96,7 +99,7 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
         "--canonical",
         choices=("static", "off"),
         default="static",
-        help="off: with the operators that torch wrote (default: static)",
+        help="off: keep the operators that torch wrote (default: static)",
     )
     parser.add_argument(
         "--path",
@@ -128,7 +131,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with cache_in_use(context.cache, say):
         session.prepare(label.app for label in labels)
         export_bazel(session, labels, folder)
-    print(f"{folder}: {len(labels)} variant{'' if len(labels) == 1 else 's'}")
+    if arguments.json:
+        variants = [{"app": label.app, "abi": label.abi} for label in labels]
+        print(json.dumps({"format": 1, "folder": str(folder), "variants": variants}, indent=2))
+    else:
+        print(f"{folder}: {len(labels)} variant{'' if len(labels) == 1 else 's'}")
     return ExitCode.OK
 
 
@@ -153,7 +160,10 @@ def _run_model(arguments: argparse.Namespace, session: Session) -> int:
             session.prepare([app])
         with workspace_lock(context.state, True, session.say, "export"):
             made = export_model(session, app, asked, Path.cwd())
-    print(*map(visible, _told(made)), sep="\n")
+    if arguments.json:
+        print(json.dumps(_to_json(made), indent=2))
+    else:
+        print(*map(visible, _told(made)), sep="\n")
     return ExitCode.OK
 
 
@@ -170,26 +180,52 @@ def _require_model_arguments(arguments: argparse.Namespace) -> None:
 
 
 def _told(made: ExportedModel) -> Sequence[str]:
-    calls = made.result.comparison
-    same = sum(call.result == "same" for call in calls)
-    not_taken = sum(call.result == "not taken" for call in calls)
-    unsteady = sum(call.result == "differs by itself" for call in calls)
-    largest = made.result.largest
+    counts, largest = _compared(made), made.result.largest
     operators = len(made.info.root_operators)
     lines = [
         f"{made.file}: {operators} operators, {made.info.size:,} bytes"
         + (f"; created //apps/{made.app}" if made.created else ""),
-        f"  {same} calls compared with the module, largest difference"
+        f"  {counts['same']} calls compared with the module, largest difference"
         f" {f'{largest:.0e}' if largest else '0'}",
     ]
-    if not_taken:
-        lines.append(f"  {not_taken} more were not: the module takes no such inputs")
-    if unsteady:
-        lines.append(f"  {unsteady} more were not: the module gives other values each time")
+    if counts["not_taken"]:
+        lines.append(f"  {counts['not_taken']} more were not: the module takes no such inputs")
+    if counts["unsteady"]:
+        lines.append(
+            f"  {counts['unsteady']} more were not: the module gives other values each time"
+        )
+    return [*lines, "next:", *(f"  {step}" for step in _steps(made))]
+
+
+def _compared(made: ExportedModel) -> dict[str, int]:
+    """How the calls compared, by what came of them."""
+    calls = made.result.comparison
+    return {
+        "same": sum(call.result == "same" for call in calls),
+        "not_taken": sum(call.result == "not taken" for call in calls),
+        "unsteady": sum(call.result == "differs by itself" for call in calls),
+    }
+
+
+def _steps(made: ExportedModel) -> list[str]:
     declare = f"declare {made.file.rpartition('/')[2]} under `models:` in apps/{made.app}/app.yaml"
-    steps = [
+    return [
         *([] if made.declared else [declare]),
         f"./orchestrate trace //apps/{made.app}",
         f"./orchestrate build //apps/{made.app}",
     ]
-    return [*lines, "next:", *(f"  {step}" for step in steps)]
+
+
+def _to_json(made: ExportedModel) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "app": made.app,
+        "file": made.file,
+        "created": made.created,
+        "declared": made.declared,
+        "operators": [str(name) for name in made.info.root_operators],
+        "bytes": made.info.size,
+        "compared": _compared(made),
+        "largest": made.result.largest,
+        "next": _steps(made),
+    }

@@ -17,13 +17,14 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "fits"
 HELP = """\
-Says whether a model runs in libraries that were cut for other models: in delivered folders, and in
-packages that need not be of this workspace any more. There are four answers: it fits, proven (it
-ran there, on its inputs); it fits by the manifest (with the model's trace, or by static analysis);
-it does not fit (with what lacks, where the model's source names it, and about how large it is); and
-nobody can tell. Libraries of this workspace's dist/ run by default; with --run those of packages do
-too, which are programs of their authors'. The exit code is 0 where it fits all, 1 where it does not
-fit one or a package cannot be read, 2 where the worst is that nobody can tell."""
+Checks whether a model runs in libraries that were built for other models: in delivered folders, and
+in packages, which need not come from this workspace. There are four answers: it fits, proven (it
+ran in the library, on its inputs); it fits by the manifest (with the model's trace, or by static
+analysis); it does not fit (with what is missing, where the model's source names it, and its
+estimated size); cannot tell. Libraries in this workspace's dist/ run by default; --run also runs
+those in packages, which are programs of their authors. The exit code is 0 if the model fits all
+libraries, 1 if it does not fit one or a package cannot be read, 2 if the worst answer is `cannot
+tell`."""
 EXAMPLE = """\
 ./orchestrate fits model.ptl --in dist/camera/linux-x86_64
 ./orchestrate fits model.ptl --no-run --in camera-libtorch-*.deb camera-libtorch-*.aar
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run it in every library that this machine can run",
     )
     how.add_argument(
-        "--no-run", action="store_const", const="none", dest="runs", help="run it nowhere"
+        "--no-run", action="store_const", const="none", dest="runs", help="do not run it"
     )
     parser.add_argument("--json", action="store_true", help="print the answers as JSON")
 

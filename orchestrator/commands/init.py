@@ -18,7 +18,7 @@ NAME = "init"
 HELP = """\
 Turns the current folder into a workspace. Writes WORKSPACE, which pins the PyTorch version that
 this orchestrator supports and lists its sources; a script `orchestrate`, which runs the installed
-orchestrator; and a .gitignore where there is none. Commit all of them."""
+orchestrator; and a .gitignore if there is none. Commit all of them."""
 EXAMPLE = """\
 ./orchestrate init
 ./orchestrate init --workspace ml --json"""
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Write the files, WORKSPACE last, and print the next steps. Raises WorkspaceExistsError."""
+    _require_outside_of_apps(context.root)
     files = _files(context.root)
     written: list[Path] = []
     try:
@@ -60,6 +61,18 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     print(f"created {', '.join(names)}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
     return ExitCode.OK
+
+
+def _require_outside_of_apps(root: Path) -> None:
+    """Raise WorkspaceExistsError in an app's folder, where the new workspace would hide its own."""
+    around = next((one for one in root.parents if (one / FILE).is_file()), None)
+    if around is not None and root.relative_to(around).parts[0] == "apps":
+        raise WorkspaceExistsError(
+            "this folder is in the apps/ of a workspace",
+            seen=str(around),
+            hint="add an app: ./orchestrate new-app NAME --model MODEL.ptl; for another workspace"
+            " run init outside of this one",
+        )
 
 
 def _files(root: Path) -> list[tuple[Path, bytes, int]]:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import get_args
+import json
+from typing import Any, get_args
 
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.libraries import PreparedLibrary
-from orchestrator.build.make_library_index import make_features, make_library_index
+from orchestrator.build.make_library_index import (
+    MadeFeatures,
+    MadeLibraryIndex,
+    make_features,
+    make_library_index,
+)
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
@@ -21,7 +27,7 @@ NAME = "library"
 HELP = """\
 For maintainers. `index` compiles every unit of the pinned library for a processor (90 CPU
 seconds from an empty cache), and writes the index that is shipped with the orchestrator. `kernels`
-compiles our own sources that call it, and writes which symbols they refer to."""
+compiles our own sources that call it, and writes the list of symbols that they reference."""
 EXAMPLE = """\
 ./orchestrate library index
 ./orchestrate library index --processor arm64 --jobs 1
@@ -33,13 +39,14 @@ class LibraryUnpinnedError(OrchestratorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, --processor and --jobs."""
+    """Add the action, --processor, --json and --jobs."""
     parser.add_argument("action", choices=["index", "kernels"], help="the file to make")
     parser.add_argument(
         "--processor",
         choices=get_args(Processor),
-        help="make the index of this processor alone; default: all",
+        help="make only this processor's index; default: all",
     )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_runtime(parser)
     add_jobs(parser)
 
@@ -49,15 +56,25 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = chosen(Session(context, say), arguments.runtime)
     check_launcher(session)
+    jobs = arguments.jobs or session.workspace.config.jobs
+    view = progress_view(arguments.quiet)
+    files = list[dict[str, Any]]()
     with cache_in_use(context.cache, say):
         library = _pinned(session)
         with workspace_lock(context.state, True, say, f"library {arguments.action}"):
             if arguments.action == "kernels":
-                _kernels(session, library, arguments)
-                return ExitCode.OK
+                features = make_features(session, library, jobs=jobs, view=view)
+                files.append(_of_kernels(features))
+                if not arguments.json:
+                    _print_kernels(features)
             for processor in sorted(library.data.indexed):
-                if arguments.processor in (None, processor):
-                    _index(session, library, processor, arguments)
+                if arguments.action == "index" and arguments.processor in (None, processor):
+                    made = make_library_index(session, library, processor, jobs=jobs, view=view)
+                    files.append(_of_index(processor, made))
+                    if not arguments.json:
+                        _print_index(made)
+    if arguments.json:
+        print(json.dumps({"format": 1, "files": files}, indent=2))
     return ExitCode.OK
 
 
@@ -71,19 +88,20 @@ def _pinned(session: RuntimeSession) -> PreparedLibrary:
     return session.library
 
 
-def _index(
-    session: RuntimeSession,
-    library: PreparedLibrary,
-    processor: Processor,
-    arguments: argparse.Namespace,
-) -> None:
-    made = make_library_index(
-        session,
-        library,
-        processor,
-        jobs=arguments.jobs or session.workspace.config.jobs,
-        view=progress_view(arguments.quiet),
-    )
+def _of_index(processor: Processor, made: MadeLibraryIndex) -> dict[str, Any]:
+    index = made.index.index
+    return {
+        "file": made.path.name,
+        "bytes": made.path.stat().st_size,
+        "processor": processor,
+        "units": len(index.units),
+        "names": len(index.names),
+        "references": len(index.edges),
+        "left_out": list(made.left_out),
+    }
+
+
+def _print_index(made: MadeLibraryIndex) -> None:
     index = made.index.index
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     print(f"  {len(index.units)} units")
@@ -92,15 +110,18 @@ def _index(
         print(f"  {unit} does not compile: omitted")
 
 
-def _kernels(
-    session: RuntimeSession, library: PreparedLibrary, arguments: argparse.Namespace
-) -> None:
-    made = make_features(
-        session,
-        library,
-        jobs=arguments.jobs or session.workspace.config.jobs,
-        view=progress_view(arguments.quiet),
-    )
+def _of_kernels(made: MadeFeatures) -> dict[str, Any]:
+    return {
+        "file": made.path.name,
+        "bytes": made.path.stat().st_size,
+        "kernels": {
+            name: {"library": len(entry.library), "others": len(entry.runtime)}
+            for name, entry in sorted(made.entries.items())
+        },
+    }
+
+
+def _print_kernels(made: MadeFeatures) -> None:
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     for name, entry in sorted(made.entries.items()):
         print(f"  {name}: {len(entry.library)} symbols of the library, {len(entry.runtime)} others")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from orchestrator.build.add_app import NewApp, NewModel, add_app
+from orchestrator.build.add_app import AppRequest, NewApp, NewModel, add_app
 from orchestrator.build.session import Session
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.views import speaker
@@ -26,7 +26,7 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the name, --model, --target and --json."""
+    """Add the name, --model, --target, --runtime, --canonical and --json."""
     parser.add_argument("name", metavar="NAME", help="the app's name: its label is //apps/NAME")
     parser.add_argument(
         "--model",
@@ -42,6 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ABI",
         help="an ABI to build for; repeatable (default: this machine's own)",
     )
+    parser.add_argument(
+        "--runtime",
+        metavar="NAME",
+        help="a runtime that WORKSPACE pins, for `runtime:` (default: the workspace's)",
+    )
+    parser.add_argument(
+        "--canonical",
+        action="store_true",
+        help="with `canonical: static`: the models' canonical files are traced and shipped",
+    )
     parser.add_argument("--json", action="store_true", help="print the new app as JSON")
 
 
@@ -50,9 +60,15 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     warn_of_broken(session.workspace, say)
-    models = [Path(file) for file in arguments.model]
+    asked = AppRequest(
+        arguments.name,
+        [Path(file) for file in arguments.model],
+        arguments.target,
+        arguments.runtime,
+        arguments.canonical,
+    )
     with cache_in_use(context.cache, say):
-        added = add_app(session, arguments.name, models, arguments.target, Path.cwd())
+        added = add_app(session, asked, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(added), indent=2))
         return ExitCode.OK
@@ -81,6 +97,7 @@ def _steps(added: NewApp) -> list[str]:
     fill = [f"fill in the input shapes in {added.place}"]
     return [
         *(fill if any(model.example for model in added.models) else []),
+        *([f"./orchestrate canonical {label} --write"] if added.canonical else []),
         f"./orchestrate trace {label}",
         f"./orchestrate build {label}",
     ]

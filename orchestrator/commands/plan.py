@@ -8,6 +8,7 @@ from rich.console import Console
 
 from orchestrator.build.plan import planned
 from orchestrator.build.session import Session
+from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
@@ -40,6 +41,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    require_traced(session, labels)
     with cache_in_use(context.cache, say):
         report = planned(session, labels)
     if arguments.json:

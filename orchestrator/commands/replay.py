@@ -1,13 +1,13 @@
 """Fast path for no-op builds: replays the last report without planning.
 
-A successful build stores its report in `.orchestrator/last-build.json`, with size, times and
-inode of all files that it depends on (`build/inputs_read.py`) and digests of the environment's
-variables that it used. While all of that is the same, and ninja finds no work to do, the next build
-with the same arguments replays the report and says so. Times only decide whether to look closer;
+A successful build stores its report in `.orchestrator/last-build.json`, with size, times and inode
+of all files that it depends on (`build/inputs_read.py`) and digests of the environment's variables
+that it used. If all of that is unchanged, and ninja finds no work to do, the next build with the
+same arguments replays the report and says so. Timestamps only decide whether to check more closely;
 content decides what is built.
 
-Which variables were used: those that were looked up (`system/environment.py`); and since compilers
-and models' runs get the whole environment, those that are known to affect them: see
+The variables that count are those that were looked up (`system/environment.py`) and, because
+compilers and models' runs get the whole environment, those that are known to affect them: see
 `_DECIDING`. Others, such as TERM or a desktop's, differ from shell to shell.
 
 Only the standard library is imported here: a cold import of the pipeline takes longer than the

@@ -21,17 +21,18 @@ from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.load.declared import App
 from orchestrator.report.run import MadeShard, RunReport
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "run"
 HELP = """\
-Runs a model in the development library of this machine: PyTorch without kernels, to which shards
-with what the model calls are linked and added when it calls it. What was compiled once comes from
-the cache from then on. It prints the outputs, the operators with their own time in the first run,
-and what was compiled; of an app's models, whether the outputs are as they were traced. It writes no
-trace, and nothing into dist/. The exit code is 1 where a model does not run, or gives other outputs
-than when it was traced."""
+Runs a model in this machine's development library: PyTorch without kernels, plus shards with the
+operators that the model calls. If an operator is missing, it is compiled and the model runs again;
+later runs take it from the cache. It prints the outputs, the operators with their own time in the
+first run, and what was compiled; for an app's models, also whether the outputs match the traced
+ones. It writes no trace, and nothing into dist/. The exit code is 1 if a model does not run, or if
+its outputs differ from the traced ones."""
 EXAMPLE = """\
 ./orchestrate run new.ptl
 ./orchestrate run new.ptl --input image.npy --repeat 30
@@ -44,6 +45,19 @@ class UnknownRuntimeError(OrchestratorError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model or app, --input, --repeat, --runtime, --json and --jobs."""
+    add_subject(parser)
+    parser.add_argument(
+        "--repeat",
+        type=_count,
+        metavar="N",
+        help="run each method's first input N times, and print its median and minimum time",
+    )
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_jobs(parser)
+
+
+def add_subject(parser: argparse.ArgumentParser) -> None:
+    """Add the model or app, --input and --runtime: what is run."""
     parser.add_argument("what", metavar="MODEL.ptl|//apps/APP", help="a model, or an app's models")
     parser.add_argument(
         "--input",
@@ -54,15 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one .json file with calls, or a .npy file for each argument of forward"
         " (default: the inputs bundled in the model, or declared for it)",
     )
-    parser.add_argument(
-        "--repeat",
-        type=_count,
-        metavar="N",
-        help="run each method's first input N times, and print its median and least time",
-    )
     parser.add_argument("--runtime", metavar="NAME", help="a runtime of WORKSPACE, for a model")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    add_jobs(parser)
 
 
 def _count(text: str) -> int:
@@ -88,7 +94,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 jobs=arguments.jobs or session.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
             )
-            reports.append(_report(ran))
+            reports.append(report_of(ran))
             if not arguments.json:
                 print(reports[-1].text(), end="", flush=True)
     if arguments.json:
@@ -102,15 +108,27 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 def _subjects(
     session: Session, arguments: argparse.Namespace, inputs: list[Path]
 ) -> tuple[RuntimeSession, tuple[Subject, ...]]:
-    what, name = arguments.what, arguments.runtime
-    pins = session.workspace.config.pins
+    if not arguments.what.startswith("//"):
+        on = chosen_runtime(session, arguments)
+        return on, (file_subject(on, Path(arguments.what), inputs),)
+    app = chosen_app(session, arguments)
+    return session.of(app.name), app_subjects(session, app, inputs)
+
+
+def chosen_runtime(session: Session, arguments: argparse.Namespace) -> RuntimeSession:
+    """What a model's file is run on. Raises UnknownRuntimeError."""
+    name, pins = arguments.runtime, session.workspace.config.pins
     if name is not None and name not in pins:
         raise UnknownRuntimeError(
             f"WORKSPACE pins no runtime {name}", expected=", ".join(sorted(pins)), seen=name
         )
-    if not what.startswith("//"):
-        on = session.default if name is None else session.on(name)
-        return on, (file_subject(on, Path(what), inputs),)
+    return session.default if name is None else session.on(name)
+
+
+def chosen_app(session: Session, arguments: argparse.Namespace) -> App:
+    """The app that a label names. Raises UnknownRuntimeError, and what resolving labels raises."""
+    what, name = arguments.what, arguments.runtime
+    _ = chosen_runtime(session, arguments)
     labels = resolve_patterns([what], session.workspace, session.say)
     apps = session.workspace.apps_of(labels)
     if len(apps) != 1:
@@ -127,10 +145,11 @@ def _subjects(
             seen=name,
             hint="run the model's file to run it in another one",
         )
-    return session.of(app.name), app_subjects(session, app, inputs)
+    return app
 
 
-def _report(ran: RanModel) -> RunReport:
+def report_of(ran: RanModel) -> RunReport:
+    """What is printed of a model that ran."""
     return RunReport(
         model=ran.subject.name,
         path=str(ran.subject.path),

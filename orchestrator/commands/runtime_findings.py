@@ -1,4 +1,4 @@
-"""The PyTorch versions, and which of the apps' models need which: pure, for `doctor`."""
+"""The PyTorch versions, and which of the apps' models need which of them. Pure; for `doctor`."""
 
 from __future__ import annotations
 

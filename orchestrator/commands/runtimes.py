@@ -1,4 +1,4 @@
-"""`--runtime`: which of the pinned runtimes a maintainer's verb is about."""
+"""`--runtime`: the pinned runtime that a maintainer's verb works on."""
 
 from __future__ import annotations
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, Place, visible
 from orchestrator.trace.reading import LONGEST
-from orchestrator.trace.selected import Form, read_selected, selected_text
+from orchestrator.trace.selected import Form, read_selected, selected_text, selected_value
 from orchestrator.values.selected import Selected, changes_of, merge_selected
 
 NAME = "select"
 HELP = """\
-Shows, merges and compares files of selected operators: locks of ours, PyTorch's selected-operators
-YAML (both forms), ExecuTorch's selected_operators.yaml. `show` prints one as PyTorch's
-SelectiveBuilder reads it, or `--as` another form; `merge` does so with the union of several, which
-keeps who asked (debug_info); `diff` prints what the second has more (+) and less (-) than the
-first. The order of files, and files that are named twice, change nothing."""
+Shows, merges and compares files of selected operators: our locks, PyTorch's selected-operators
+YAML (both formats), ExecuTorch's selected_operators.yaml. `show` prints one as PyTorch's
+SelectiveBuilder reads it, or in another format with `--as`. `merge` prints the union of several,
+and keeps who asked for each operator (debug_info). `diff` prints the entries that only the second
+file has (+) or only the first (-). The order of files does not matter, nor does naming one
+twice."""
 EXAMPLE = """\
 ./orchestrate select show apps/camera/traces/classifier.yaml
 ./orchestrate select merge apps/camera/traces/*.yaml upstream.yaml
@@ -34,12 +37,13 @@ class FilesMiscountedError(OrchestratorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, the files and --as."""
+    """Add the action, the files, --as and --json."""
     parser.add_argument("action", choices=["show", "merge", "diff"], help="what to do")
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of selected operators")
     parser.add_argument(
-        "--as", choices=get_args(Form), default="pytorch", dest="form", help="the form to write"
+        "--as", choices=get_args(Form), default="pytorch", dest="form", help="the format to write"
     )
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -53,8 +57,15 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         )
     files = [_read(Path(name)) for name in arguments.files]
     if arguments.action == "diff":
-        for one in changes_of(*files):
+        changes = changes_of(*files)
+        if arguments.json:
+            print(json.dumps({"format": 1, "changes": list(map(asdict, changes))}, indent=2))
+            return ExitCode.OK
+        for one in changes:
             print(visible(f"{'+' if one.added else '-'} {one.part} {one.name}"))
+    elif arguments.json:
+        selection = selected_value(merge_selected(files), arguments.form)
+        print(json.dumps({"format": 1, "form": arguments.form, "selection": selection}, indent=2))
     else:
         print(selected_text(merge_selected(files), arguments.form), end="")
     return ExitCode.OK

@@ -18,13 +18,15 @@ from orchestrator.commands.views import progress_view, speaker
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
 from orchestrator.report.coverage import ModelCoverage, require, value_of
+from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "trace"
 HELP = """\
 Builds each app's tracer (PyTorch reduced to what the app's models could reach, with recording
 compiled in), runs every model on its inputs, and writes apps/<app>/traces/<model>.yaml and the
-recorded outputs next to it. Commit both: builds read them."""
+recorded outputs next to it. Commit both: builds read them. A model that fails does not stop the
+others; of an app with such a model nothing is written."""
 EXAMPLE = """\
 ./orchestrate trace //apps/camera
 ./orchestrate trace //..."""
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Trace and print one line a model."""
+    """Trace and print one line a model; at the end all errors."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
     labels = resolve_patterns(arguments.patterns, session.workspace, say)
@@ -66,6 +68,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         for one in traced:
             _print(one)
     sys.stdout.flush()
+    if errors := [error for one in traced for error in one.errors]:
+        for error in errors:
+            print(shown(error.render(), sys.stderr, context.env), file=sys.stderr)
+        return ExitCode.USER_ERROR
     if arguments.require is not None:
         require([row for one in traced for row in _covered(one)], arguments.require)
     return ExitCode.OK
@@ -97,6 +103,7 @@ def _row(traced: TracedApp) -> dict[str, Any]:
             }
             for model in traced.models
         ],
+        "errors": [error.to_json() for error in traced.errors],
     }
 
 
@@ -114,7 +121,8 @@ def _print(traced: TracedApp) -> None:
         if ran.percent < 100:
             print(
                 f"    its inputs ran {ran.percent} % of its code: {ran.unrun} instructions and"
-                f" {ran.untaken} ways out of branches are left (orchestrate coverage)"
+                f" {ran.untaken} ways out of branches are left"
+                f" (./orchestrate coverage //apps/{traced.app.name})"
             )
         if model.uncompared:
             print(f"    compared by kind and shape only: {visible(', '.join(model.uncompared))}")
@@ -125,3 +133,6 @@ def _print(traced: TracedApp) -> None:
             )
         if model.changes:
             print(f"    changed in the lock: {visible('; '.join(map(str, model.changes)))}")
+    if traced.errors:
+        failed, known = len(traced.errors), len(traced.errors) + len(traced.models)
+        print(f"  no lock was written: {failed} of {known} models failed")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from rich.console import Console
 
 from orchestrator.errors import visible
 from orchestrator.execute.ninja_progress import Progress
 from orchestrator.report.progress_view import ProgressView
+from orchestrator.system.load import Load, present_load
 
 
 class QuietView:
@@ -24,6 +26,9 @@ class QuietView:
     def feed(self, line: str) -> None: ...
 
 
+# Less work than so many CPU seconds is over before a forecast of it is of use.
+_FORECAST_SECONDS: Final = 10.0
+
 View = Callable[[Mapping[str, float], int], "ProgressView | QuietView"]
 
 
@@ -34,11 +39,24 @@ def progress_view(quiet: bool, verbose: bool = False) -> View:
     def view(costs: Mapping[str, float], jobs: int) -> ProgressView | QuietView:
         if quiet:
             return QuietView()
-        return ProgressView(
-            Progress(costs, jobs, time.monotonic), Console(stderr=True), verbose=verbose
-        )
+        console = Console(stderr=True)
+        if sum(costs.values()) < _FORECAST_SECONDS:
+            return ProgressView(Progress(costs, jobs, time.monotonic), console, verbose=verbose)
+        load = present_load()
+        progress = Progress(costs, jobs, time.monotonic, load.cores_for(jobs))
+        return ProgressView(progress, console, verbose=verbose, assumed=assumption(jobs, load))
 
     return view
+
+
+def assumption(jobs: int, load: Load) -> str:
+    """What a forecast takes for granted: ` with 2 jobs on 2 cores, beside 8 other processes`."""
+    others = round(load.others)
+    beside = f", beside {others} other process{'' if others == 1 else 'es'}" if others else ""
+    return (
+        f" with {jobs} job{'' if jobs == 1 else 's'}"
+        f" on {load.usable} core{'' if load.usable == 1 else 's'}{beside}"
+    )
 
 
 def speaker(quiet: bool) -> Callable[[str], None]:

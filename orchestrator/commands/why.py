@@ -7,6 +7,7 @@ import json
 
 from orchestrator.build.explain import why
 from orchestrator.build.session import Session
+from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import speaker
 from orchestrator.context import Context
@@ -18,7 +19,7 @@ HELP = """\
 Explains why something is in a variant: an operator, a unit (its path in PyTorch's tree), a kernel
 tag, a custom class, a build feature, or a mangled symbol. An operator without an overload stands
 for all of its overloads. Prints the models that need it, and the shortest path from a root to it: a
-chain of functions, each of which refers to the next."""
+chain of functions, each of which references the next."""
 EXAMPLE = """\
 ./orchestrate why //apps/camera aten::conv2d
 ./orchestrate why //apps/camera:linux-x86_64 aten/src/ATen/native/Linear.cpp"""
@@ -39,6 +40,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     session = Session(context, say)
     # what is selected is the same for every ABI of an app
     label = resolve_patterns([arguments.label], session.workspace, say)[0]
+    require_traced(session, [label])
     with cache_in_use(context.cache, say):
         answer = why(session, label, arguments.subject)
     if arguments.json:

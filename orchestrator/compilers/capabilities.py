@@ -1,7 +1,8 @@
-"""What a toolchain can do: probed with small sources through its own wrappers, then remembered.
+"""A toolchain's capabilities: probed with small sources through its own wrappers, then stored.
 
-Contract: nothing is assumed from the kind of a compiler. The answers are kept beside the wrappers,
-whose folder is named by the compiler's identity, with a digest of all else that they depend on.
+Contract: nothing is assumed from the kind of a compiler. The results are stored next to the
+wrappers, whose folder is named by the compiler's identity, with a digest of everything else that
+they depend on.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _require_compiled(done: Finished, config: ToolchainConfig, place: Place) -> 
             place=place,
             expected="an object of one small function",
             seen=_ending(done),
-            hint="check its target and compile_flags, and what its compiler needs beside it",
+            hint="check its target and compile_flags, and whether its compiler is complete",
             details=_first_lines(done),
         )
 
@@ -135,7 +136,7 @@ def _require_linked(done: Finished, config: ToolchainConfig, place: Place) -> No
             place=place,
             expected="a library of one small function",
             seen=_ending(done),
-            hint="check its link_flags, and what its compiler needs beside it",
+            hint="check its link_flags, and whether its compiler is complete",
             details=_first_lines(done),
         )
 

@@ -1,8 +1,8 @@
 """The CMake toolchain file with which a consumer compiles for an ABI as the orchestrator does.
 
-It stands beside the wrappers and is of this machine, as they are. (A delivered library brings one
-of its own, `toolchain.cmake`, that needs nothing of ours.) Android and iOS have build systems with
-their own: the NDK's android.toolchain.cmake, and Xcode.
+It is next to the wrappers and, like them, specific to this machine. (A delivered library includes
+its own `toolchain.cmake`, which does not need the orchestrator.) The build systems of Android and
+iOS have their own: the NDK's android.toolchain.cmake, and Xcode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NoToolchainFileError(OrchestratorError):
 
 
 def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path:
-    """Write `toolchain.cmake` beside the wrappers. Raises NoToolchainFileError, UnfitTextError."""
+    """Write `toolchain.cmake` next to the wrappers. Raises NoToolchainFileError, UnfitTextError."""
     config = toolchain.config
     platform = PLATFORMS[config.system]
     if platform.cmake_advice:

@@ -96,7 +96,7 @@ def places_of(name: str, path: str | None) -> Iterator[Path]:
 
 
 def _hardens(macros: frozenset[str]) -> frozenset[Hardening]:
-    """What a distribution's compiler does by itself, and maybe more of it than when told."""
+    """The hardening that a distribution's compiler enables by default, possibly more than ours."""
     found: set[Hardening] = set()
     if macros & {"__SSP_STRONG__", "__SSP_ALL__"}:
         found.add("canaries")

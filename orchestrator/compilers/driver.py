@@ -1,4 +1,4 @@
-"""What a kind of compiler tells about itself, in the words that all kinds share."""
+"""What a kind of compiler reports about itself, in a form that all kinds share."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class CxxSource:
 
 @dataclass(frozen=True)
 class AndroidFacts:
-    """What Android packages say of their libraries: the least API level, the NDK's major release
-    (None for the stand-in), which C++ library."""
+    """Facts about libraries for Android packages: the minimum API level, the NDK's major release
+    (None for the stub sysroot), which C++ library."""
 
     api: int
     ndk: int | None
@@ -84,8 +84,8 @@ class AndroidFacts:
 
 @dataclass(frozen=True)
 class StandIn:
-    """Why what a compiler makes must not be shipped: which one it stands in for, what was seen in
-    its place, and how to get it."""
+    """Why a compiler's output must not ship: the compiler that it replaces, what was found instead,
+    and how to get the real one."""
 
     expected: str
     seen: str
@@ -94,7 +94,7 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Driver:
-    """A compiler that was found here.
+    """A compiler that was found on this machine.
 
     kind         what manifests call it: `zig`, `ndk`, `ndk-shim`
     version      for people and manifests

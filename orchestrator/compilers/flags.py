@@ -1,4 +1,4 @@
-"""Flags that a compiler must understand for what we ask of it, whatever it compiles."""
+"""Flags that every compiler must support, whatever it compiles."""
 
 from __future__ import annotations
 

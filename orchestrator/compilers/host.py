@@ -1,4 +1,4 @@
-"""Which of a workspace's toolchains is this machine's own: what it compiles runs here as it is."""
+"""Which of a workspace's toolchains is the host's: its binaries run natively on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of compiler offers: a module each, listed in `registry`."""
+"""The protocol of the kinds of compilers: one module per kind, listed in `registry`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Declared(Protocol):
 
 
 class Machine(Protocol):
-    """What is asked of this machine before a compiler is looked for.
+    """What a search for a compiler needs to know about this machine.
 
     which      the path of a program on PATH, or None
     is_folder  whether a path is a folder
@@ -69,9 +69,9 @@ class CompilerModule(Protocol):
         env: Mapping[str, str],
         runner: CommandRunner,
     ) -> Driver:
-        """The declared compiler, or what stands in for it here.
+        """The declared compiler, or its replacement on this machine.
 
-        Raises CompilerMissingError where there is none, and errors of the kind.
+        Raises CompilerMissingError if there is none, and the kind's own errors.
         """
 
     def runs_zig(self, config: ToolchainConfig, machine: Machine) -> bool:
@@ -80,7 +80,8 @@ class CompilerModule(Protocol):
     def requirements(
         self, toolchains: Sequence[Declared], machine: Machine
     ) -> Iterator[Requirement]:
-        """What it is on a machine, besides the Python package ziglang; also what could be had."""
+        """What it requires on a machine, in addition to the Python package ziglang; also what is
+        optional."""
 
     def release_files(self, driver: Driver, runner: CommandRunner) -> Iterator[Path]:
         """The files that say which release was found, besides the programs of the driver."""

@@ -1,9 +1,9 @@
-"""The Android NDK at `ANDROID_NDK_HOME` or `ANDROID_NDK_ROOT`; the stand-in where neither is set.
+"""The Android NDK at `ANDROID_NDK_HOME` or `ANDROID_NDK_ROOT`; the stub sysroot if neither is set.
 
 The NDK's layout: `source.properties` has its release (`Pkg.Revision = 26.3.11579264`),
 `meta/platforms.json` the API levels that it can compile for, `toolchains/llvm/prebuilt/<host>/bin`
-the compilers. Flags are those of its own `build/cmake/android-legacy.toolchain.cmake`, where they
-matter to what is compiled.
+the compilers. The flags that affect objects are those of its own
+`build/cmake/android-legacy.toolchain.cmake`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def find(
     env: Mapping[str, str],
     runner: CommandRunner,
 ) -> Driver:
-    """The NDK's clang, or the declared stand-in where no variable names an NDK.
+    """The NDK's clang, or the declared stub sysroot if no variable names an NDK.
 
     Raises NdkUnusableError, NdkTooOldError, ApiLevelError, CompilerMissingError, and what
     `find_shim` raises.
@@ -119,7 +119,7 @@ def find(
         ndk = _open(variable, Path(env[variable]), place)
         return _driver(ndk, declared, config, place, runner)
     if declared.shim:
-        return find_shim(declared, config.processor, place, cache_folder, runner)
+        return find_shim(declared, config.processor, place, cache_folder, env, runner)
     raise CompilerMissingError(
         f"the toolchain {config.abi} needs an Android NDK",
         place=place,
@@ -131,12 +131,12 @@ def find(
 
 
 def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
-    """Where it is the stand-in, for want of an NDK."""
+    """If it is the stub sysroot, because there is no NDK."""
     return _folder(machine) is None and _has_stand_in(config)
 
 
 def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
-    """The NDK; where a variable names one, the stand-in does not stand in for it."""
+    """The NDK; if a variable names one, the stub sysroot does not replace it."""
     named = any(machine.env.get(name) for name in VARIABLES)
     configs = [each.config for each in toolchains]
     yield Requirement(
@@ -159,7 +159,7 @@ def _folder(machine: Machine) -> str | None:
 
 
 def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
-    """What the NDK says of its release; the stand-in's are zig's."""
+    """The file with the NDK's release; the stub sysroot's files are zig's."""
     if driver.zig is not None:
         yield from zig.release_files(driver, runner)
         return
@@ -247,8 +247,7 @@ def _open(variable: str, folder: Path, place: Place) -> _Ndk:
         raise NdkTooOldError(
             f"the NDK that {variable} names is too old",
             place=place,
-            expected=f"release {LEAST_RELEASE} or newer: the first that links with lld and archives"
-            " with llvm-ar alone",
+            expected=f"release {LEAST_RELEASE} or newer: the first that uses only lld and llvm-ar",
             seen=match[1],
             hint="install a newer NDK; 27 and newer are made for 16 KB pages",
         )

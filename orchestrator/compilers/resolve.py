@@ -1,4 +1,4 @@
-"""Makes a declared toolchain usable here: finds its compiler, writes its wrappers, tells who it is.
+"""Makes a declared toolchain usable here: finds its compiler, writes its wrappers, identifies it.
 
 A toolchain's identity is a digest of the compiler's content (zig's wheel, a program's file) and of
 the wrappers' text (target and fixed flags, without paths); it is part of every fingerprint.
@@ -147,8 +147,8 @@ def compiler_environment(
 ) -> dict[str, str]:
     """The environment for compiler processes: zig's own cache, so that libc++ is built once.
 
-    scratch: a folder of the workspace, where zig puts what it makes on the way, and through which
-    it sees a cache that can only be read. Without, all of it lies in the cache.
+    scratch: a folder of the workspace for zig's intermediate files, through which it also sees a
+    read-only cache. Without it, everything is in the cache.
     """
     zig = local = zig_cache(cache_folder)
     if scratch is not None:

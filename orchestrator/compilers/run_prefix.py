@@ -1,9 +1,9 @@
-"""How binaries of a toolchain run on this machine: at once, by an emulator, or not at all.
+"""How a toolchain's binaries run on this machine: directly, under an emulator, or not at all.
 
-Contract: tried, never assumed. A program that needs a shared library of its own is linked and run,
-first as it is (the machine's own ABI, or a kernel that knows the emulator), then by the emulator
-that the machine has, then by one from Debian packages that are unpacked in the user's cache. What
-worked is remembered beside the toolchain's wrappers; what did not is tried again next time.
+Contract: probed, never assumed. A program that needs its own shared library is linked and run,
+first directly (the machine's own ABI, or a kernel with the emulator registered), then with the
+machine's emulator, then with one from Debian packages that are unpacked in the user's cache. A
+success is stored next to the toolchain's wrappers; a failure is tried again next time.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Android without an NDK: a stand-in that compiles and links, whose product must not be shipped.
+"""Android without an NDK: a stub sysroot that compiles and links. Its libraries must not ship.
 
-zig compiles for the real Android triple, but knows no bionic: headers are musl's, and what is
-linked against are empty libraries with bionic's names. The C++ library is LLVM's, from zig's
-package, compiled with every variant in the NDK's namespace (`std::__ndk1`). All that depends on
-bionic's own layouts is wrong; what PyTorch's units make of `__ANDROID__`, the symbols, the sections
-and the packages are as with an NDK.
+zig compiles for the real Android triple, but has no bionic: the headers are musl's, and libraries
+are linked against empty ones with bionic's symbols. The C++ library is LLVM's, from zig's package,
+compiled with every variant in the NDK's namespace (`std::__ndk1`). Everything that depends on
+bionic's own layouts is wrong. The effect of `__ANDROID__` on PyTorch's units, the symbols, the
+sections and the packages are as with an NDK.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,7 @@ _NULL: Final = Path(__file__).parents[1] / "native/libc/null.h"
 
 
 class StandInBrokenError(OrchestratorError):
-    """zig cannot make the empty libraries that the stand-in links against."""
+    """zig cannot make the empty libraries that the stub sysroot links against."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,11 @@ def find_shim(
     processor: Processor,
     place: Place,
     cache_folder: Path,
+    env: Mapping[str, str],
     runner: CommandRunner,
 ) -> Driver:
-    """zig as a stand-in for an NDK. Raises StandInBrokenError, and what `installed_zig` raises."""
+    """zig with the stub sysroot, in place of an NDK. Raises StandInBrokenError, and what
+    `installed_zig` raises."""
     zig, wheel = installed_zig(place, cache_folder)
     library = Path(zig).parent / "lib"
     machine = _MACHINES[processor]
@@ -124,7 +126,8 @@ def find_shim(
     made_of = [identity, _NOT_BIONIC, _DYNAMIC, _LOG]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     folder = cache_folder / "toolchains" / f"android-stand-in-{digest[:12]}"
-    _make_sysroot(folder, zig, library, machine, target, place, runner)
+    run = partial(_run_zig, zig, env, place, runner)
+    _make_sysroot(folder, library, machine, target, run)
     compiler = _Compiler(zig, folder, library, machine, flags)
     return Driver(
         kind="ndk-shim",
@@ -143,8 +146,8 @@ def find_shim(
         android=AndroidFacts(declared.api, None, "c++_static"),
         stands_in=StandIn(
             expected="an Android NDK",
-            seen="neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so that a stand-in"
-            " compiles it",
+            seen="neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so the stub"
+            " sysroot is used",
             hint="set ANDROID_NDK_HOME to the folder of an NDK, or build without --release",
         ),
         linked=zig_parts(zig, target),
@@ -160,7 +163,7 @@ class _Compiler:
     flags: tuple[str, ...]
 
     def argv(self, verb: str) -> tuple[str, ...]:
-        """zig with the sysroot in place of a C library that it knows."""
+        """zig with the stub sysroot instead of a C library of its own."""
         include = self.library / "libc/include"
         behind = (HEADERS, include / f"{self.machine.linux}-linux-any", include / "any-linux-any")
         return (
@@ -179,13 +182,7 @@ def _headers_digest() -> str:
 
 
 def _make_sysroot(
-    folder: Path,
-    zig: str,
-    library: Path,
-    machine: _Machine,
-    target: str,
-    place: Place,
-    runner: CommandRunner,
+    folder: Path, library: Path, machine: _Machine, target: str, run_in: Callable[..., None]
 ) -> None:
     """Write empty libraries with bionic's names into `folder`, where they are not there already."""
     if (folder / "libc.txt").is_file():
@@ -194,7 +191,7 @@ def _make_sysroot(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-") as name:
         staged = Path(name) / folder.name
         staged.mkdir()
-        run = _zig(zig, staged, place, runner)
+        run = partial(run_in, Path(name) / "zig", staged)
         include = library / "libc/include"
         assemble = ("cc", "-target", target, "-g0", "-c", "-x", "assembler-with-cpp")
         sources = {
@@ -242,19 +239,23 @@ def _math(library: Path) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (library / "libc/musl/src/math").glob("[a-z]*.c")))
 
 
-def _zig(zig: str, folder: Path, place: Place, runner: CommandRunner) -> Callable[..., None]:
-    kept = str(folder.parent / "zig")
-    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": kept, "ZIG_LOCAL_CACHE_DIR": kept}
-
-    def run(*arguments: str) -> None:
-        done = runner.run(Command([zig, *arguments], env, folder))
-        if done.code:
-            raise StandInBrokenError(
-                "zig cannot make the libraries that stand in for Android's",
-                place=place,
-                seen=next(iter(done.err.strip().splitlines()), f"exit code {done.code}"),
-                hint="set ANDROID_NDK_HOME to an NDK, or install ziglang again",
-                details=done.err.strip() or None,
-            )
-
-    return run
+def _run_zig(
+    zig: str,
+    env: Mapping[str, str],
+    place: Place,
+    runner: CommandRunner,
+    kept: Path,
+    folder: Path,
+    *arguments: str,
+) -> None:
+    """Run zig in a folder, with its own caches in `kept`. Raises StandInBrokenError."""
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(kept), "ZIG_LOCAL_CACHE_DIR": str(kept)}
+    done = runner.run(Command([zig, *arguments], {**env, **caches}, folder))
+    if done.code:
+        raise StandInBrokenError(
+            "zig cannot make the libraries of the stub sysroot",
+            place=place,
+            seen=next(iter(done.err.strip().splitlines()), f"exit code {done.code}"),
+            hint="set ANDROID_NDK_HOME to an NDK, or install ziglang again",
+            details=done.err.strip() or None,
+        )

@@ -1,8 +1,8 @@
-"""The compiler wrappers: one small program a verb, so that a rule, a launcher and a person all run
-the same compiler with the same fixed flags.
+"""The compiler wrappers (`cxx`, `cc`, `ar`): small scripts, so that a rule, a launcher and a person
+all run the same compiler with the same fixed flags.
 
-They name programs of one installation by path: zig, Python and `relink.py`. So each installation
-that uses a cache has wrappers of its own there, and where the cache can only be read, in its
+They contain the paths of one installation's programs: zig, Python and `relink.py`. So each
+installation that uses a cache has its own wrappers there or, if the cache is read-only, in its
 workspace.
 """
 
@@ -32,9 +32,9 @@ _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 def write_wrappers(
     cache: Path, state: Path | None, abi: str, identity: str, driver: Driver
 ) -> dict[str, Path]:
-    """Write the wrapper of every verb where it is not there already.
+    """Write each wrapper (`cxx`, `cc`, `ar`) that does not exist yet.
 
-    state: the workspace's folder, which takes what a cache that can only be read does not have.
+    state: the workspace's folder, which takes the wrappers that a read-only cache lacks.
     """
     texts = wrapper_texts(driver, (sys.executable, "-I", str(_RELINK)))
     name = _folder_name(abi, identity, texts)
@@ -56,10 +56,10 @@ def _write(folder: Path, texts: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _folder_name(abi: str, identity: str, texts: Mapping[str, str]) -> str:
-    """What decides how an object is made, how a library is linked of them, and where it all lies.
+    """A digest of what decides how objects are compiled and libraries linked, and of all paths.
 
-    `relink.py` changes libraries and no object, and paths change neither: they are part of the
-    name, not of the toolchain's identity, so that nothing is compiled for them.
+    `relink.py` affects libraries but no object, and paths affect neither. So they are part of the
+    name, but not of the toolchain's identity, and a change to them recompiles nothing.
     """
     made_of = [
         identity,

@@ -1,4 +1,4 @@
-"""iOS: Xcode through `xcrun` where there is one, else zig with the Darwin headers that it brings.
+"""iOS: Xcode through `xcrun` if it exists, otherwise zig with its bundled Darwin headers.
 
 Both make Mach-O objects of the platform's public ABI: the same triples, the same C++ library
 (libc++, inline namespace `std::__1`, from the system), the same `LC_BUILD_VERSION`.

@@ -87,7 +87,7 @@ def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
 
 
 def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
-    """Nothing besides the Python package."""
+    """Nothing in addition to the Python package."""
     yield from ()
 
 
@@ -127,10 +127,10 @@ def zig_cache(cache_folder: Path) -> Path:
 
 
 def seen_through(cache: Path, folder: Path) -> Path:
-    """`cache`, a folder of zig's cache; where it can only be read, `folder` with all that it holds.
+    """`cache`, a folder of zig's cache; if it is read-only, `folder` with the same contents.
 
-    zig opens its notes for writing, also those that it only reads. So they are copied, and its
-    results are linked; what it makes anew lies in `folder` alone.
+    zig opens its manifests for writing, even to read them. So they are copied, and its results are
+    linked; new files are only in `folder`.
     """
     if _writable(cache):
         return cache
@@ -156,9 +156,9 @@ def _writable(folder: Path) -> bool:
 
 
 def claim_zig_cache(cache_folder: Path) -> None:
-    """Make the folder, with a note of the installation, or say that it is used.
+    """Make the folder, with a record of the installation, or mark it as used.
 
-    Where it is new, those go whose installation is not here and which nobody used for a week.
+    If it is new, folders of missing installations that were unused for a week are removed.
     """
     folder, library = zig_cache(cache_folder), zig_library()
     if library is None:

@@ -1,7 +1,7 @@
-"""The C++ library, its ABI library and the unwinder as sources: ziglang brings them.
+"""The C++ library, its ABI library and the unwinder as sources, from ziglang.
 
-zig would compile them itself at the first link, for every installation and target again, at an
-optimisation of its own. As compilations of ours they are cached, shared and planned like the rest.
+zig would compile them itself at the first link, again for every installation and target, at its own
+optimisation level. As our own compilations, they are cached, shared and planned like the rest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What zig links into binaries from its own package, in the versions that the package tells.
+"""The parts of zig's own package that it links into binaries, and their versions.
 
-zig compiles its C++ library, unwinder, compiler support and C library from sources that it brings
-(zig's `src/libs/*.zig` list them). Which of them a binary holds depends on the target and on what
-the binary uses; each part's witnesses tell.
+zig compiles its C++ library, unwinder, compiler support and C library from bundled sources (listed
+in zig's `src/libs/*.zig`). Which of them a binary contains depends on the target and on what the
+binary uses; each part's witness symbols show it.
 """
 
 from __future__ import annotations

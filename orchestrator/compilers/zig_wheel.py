@@ -1,10 +1,10 @@
-"""Which zig is installed: told by the content of its wheel, not by the version that it claims.
+"""Which zig is installed: identified by the content of its wheel, not by its version string.
 
 An installed wheel lists its files with their sha256 (`RECORD`; packaging.python.org, "Recording
 installed projects"). The digest of that list, of the files in the package alone, is the same
-wherever the same wheel is installed: what installers write themselves (`INSTALLER`, launchers,
-bytecode) is no part of it. zig's program is 185 MB, so it is held against the list once, and after
-that its size, times and inode are.
+wherever the same wheel is installed: it excludes what installers write themselves (`INSTALLER`,
+launchers, bytecode). zig's program is 185 MB, so it is compared with the list once; after that,
+only its size, timestamps and inode are.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
     expected = files.get(f"{_PACKAGE}/{program.name}")
     if not expected:
         raise ZigUnrecordedError(
-            "nothing tells what the installed ziglang should be",
+            "the installed ziglang cannot be verified",
             place=place,
-            expected=f"a RECORD beside the package that lists {_PACKAGE}/{program.name}",
+            expected=f"a RECORD next to the package that lists {_PACKAGE}/{program.name}",
             seen="none that does",
             hint=_again(version),
         )
@@ -118,9 +118,9 @@ def _files(record: Path) -> dict[str, str]:
 
 
 def _state(path: Path) -> list[int]:
-    """What a file cannot change under without telling; empty where there is none.
+    """What changes whenever a file changes; empty if there is no file.
 
-    Its times are two: the one of its content can be set back.
+    It has two timestamps, since the modification time can be set back.
     """
     try:
         stat = path.stat()

@@ -1,8 +1,8 @@
-"""Folders and files that we write: all or nothing, byte-stable, and never over foreign files.
+"""Folders and files that we write: atomic, reproducible, and never over foreign files.
 
 Contract: a folder that we write carries the marker of `execute.folders`; a package file that we
-write is listed with its sha256 in the `RECORD` next to it. Only what carries the one or is listed
-in the other is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask
+write is listed with its sha256 in the `RECORD` next to it. Only a folder with the marker or a
+listed file is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask
 and the clock say, so that the content does not depend on when or by whom it was made.
 """
 

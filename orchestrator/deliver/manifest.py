@@ -7,12 +7,21 @@ packages from a delivered folder and its manifest alone.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+    model_validator,
+)
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.values.config import (
@@ -100,6 +109,18 @@ class SelectionFact(_Fact):
     root_operators: Operators | None = None
     resolved_operators: Operators | None = None
     backends: Keys = ()
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the selection alone: the same for all ABIs and machines of an app.
+
+        Of the manifest's `selection` as JSON in ASCII, with sorted keys and without blanks.
+        Libraries that have shipped report theirs: a field that is added may count only if it is not
+        its default.
+        """
+        fields = self.model_dump(mode="json")
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 Versions = Annotated[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], Strict(False)]
@@ -221,6 +242,8 @@ class Manifest(_Fact):
     fingerprint: str = ""
     models: Annotated[tuple[ModelFact, ...], Strict(False)]
     selection: SelectionFact
+    # What the library itself says (lta_selection_digest); None in a manifest from before it could.
+    selection_digest: Digest | None = None
     runtime: RuntimeFact
     # None: PyTorch's own alone.
     kernels: KernelsFact | None = None
@@ -233,6 +256,12 @@ class Manifest(_Fact):
     licences: Annotated[tuple[LicenceFact, ...], Strict(False)]
     # By path in the delivered folder; the manifest itself is not in it.
     files: Mapping[str, FileFact] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_its_own_digest(self) -> Self:
+        if self.selection_digest not in (None, self.selection.digest):
+            raise ValueError("the digest of `selection` is another one than `selection_digest`")
+        return self
 
     def text(self) -> str:
         """The file's text: JSON with sorted keys, two spaces of indent and a last newline."""

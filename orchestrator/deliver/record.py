@@ -1,8 +1,8 @@
-"""Which files in `dist/<app>/packages/` are ours, and what each is the package of.
+"""Which files in `dist/<app>/packages/` are ours, and which package each belongs to.
 
-Contract: `write_package` lists what it writes in `RECORD`; here entries get a slot, a kind of
-package and what it is of (`deb linux-x86_64`). Only what is listed, and has not been changed since,
-is removed; links are never followed.
+Contract: `write_package` lists the files that it writes in `RECORD`. Here entries get a slot: the
+kind of package and its variant (`deb linux-x86_64`). Only listed files that have not changed since
+are removed; links are never followed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def drop_packages(folder: Path, *, but: Collection[str] = ()) -> tuple[str, ...]
 
 
 def our_packages(folder: Path) -> tuple[str, ...]:
-    """The names of the packages in `folder` that we wrote and nobody has changed since."""
+    """The names of the packages in `folder` that we wrote and that have not changed since."""
     known = read_record(folder / RECORD)
     return tuple(name for name in sorted(known) if _is_unchanged(folder / name, known[name]))
 

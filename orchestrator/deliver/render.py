@@ -1,8 +1,8 @@
 """The texts of a delivery, from its manifest: CMake package, pkg-config files, README.
 
-Contract: pure. A text depends on the manifest and the `Layout` only, and names no path of the
-machine that it was made on: every path is relative to the file itself. What a manifest says and a
-text cannot hold is refused (UnfitTextError).
+Contract: pure. A text depends only on the manifest and the `Layout`, and contains no path of the
+build machine: every path is relative to the file itself. Raises UnfitTextError if a text cannot
+hold a value of the manifest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def core_archive(app: str) -> str:
 
 
 def cmake_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
-    """The CMake package: file name -> text. `toolchain.cmake` is there where zig compiled."""
+    """The CMake package: file name -> text. It includes `toolchain.cmake` if zig compiled."""
     name = package_name(manifest.app)
     files = {
         f"{name}-config.cmake": _render("config.cmake.j2", manifest, layout),

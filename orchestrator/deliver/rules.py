@@ -1,6 +1,6 @@
-"""What a delivered library must be, by its platform: rules for the checks of `binary`.
+"""The rules for a delivered library, by platform, for the checks in `binary`.
 
-`header` is the text of libtorch_app.h; `canaries` is whether functions must guard their stack.
+`header` is the text of libtorch_app.h; `canaries` is whether functions must have stack protectors.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def shared_library_rules(
     symbols: Path | None = None,
     besides: str | None = None,
 ) -> ElfRules:
-    """Those of a shared library; `symbols` were stripped off it, where they are at hand. What the
-    names begin with that it exports for add-ons: `besides`."""
+    """The rules for a shared library; `symbols` were stripped off it, if available. `besides` is
+    the prefix of the names that it exports for add-ons."""
     system = library.system_libraries[c_library]
     return ElfRules(
         soname=PurePosixPath(manifest.library.file).name,

@@ -3,9 +3,9 @@
 Contract: pure and stable. The serial number is derived from the contents (RFC 4122, version 5),
 and there is no time stamp, so that equal variants have equal bills.
 
-The licence of the whole is the conjunction of its parts' (SPDX specification, annex D): a shipped
-library must comply with all of them. A part's hash is that of its source (`SourceFact`), a model's
-and a library's that of its file.
+The licence of the whole is the conjunction of its components' licences (SPDX specification, annex
+D): a shipped library must comply with all of them. A component's hash is that of its source
+(`SourceFact`); a model's and a library's is that of its file.
 """
 
 from __future__ import annotations

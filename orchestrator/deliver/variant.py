@@ -1,8 +1,8 @@
 """Puts a linked variant into `dist/<app>/<abi>/`: libraries, headers, CMake package, manifest.
 
-Contract: all or nothing. The folder is complete, ours and verified before it appears; a folder
-that we did not write is never touched. Equal inputs give an equal folder, byte for byte, times and
-modes included, and one that is already there is left as it is.
+Contract: atomic. The folder is complete and verified before it appears; a folder that we did not
+write is never touched. Equal inputs give an equal folder, including timestamps and modes; a folder
+that is already equal is not replaced.
 
     lib/lib<app>_torch.so                     stripped; exports the C API only
     lib/lib<app>_torch_{registrations,core}.a
@@ -79,7 +79,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class DeliverInputs:
-    """All that a delivery is made of.
+    """All inputs of a delivery.
 
     `shared_library` is unstripped; consumers link `registrations` alwayslink, `core` on demand.
     Where apps link no shared library (iOS), there is `static_library` in place of the three.
@@ -273,6 +273,7 @@ def _manifest(inputs: DeliverInputs, library: LibraryFact) -> Manifest:
         fingerprint=inputs.fingerprint,
         models=tuple(sorted(inputs.models, key=lambda model: model.name)),
         selection=inputs.selection,
+        selection_digest=inputs.selection.digest,
         runtime=inputs.runtime,
         kernels=inputs.kernels,
         threads=inputs.threads,

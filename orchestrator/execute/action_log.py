@@ -1,8 +1,8 @@
-"""What each action of a variant was made of when the variant was last built: its action log.
+"""The action log of a variant: the parts of each of its actions when it was last built.
 
-ninja's log knows that a command is another one; this one knows in which part. A file beside the
-variant's links holds the actions of its last build, and of the one before those that changed. It
-explains, and decides nothing: what is built is decided by the actions' digests alone.
+ninja's log shows that a command changed; this log shows which part changed. A file next to the
+variant's links holds the actions of its last build and, for those that changed, of the build
+before. The log only explains: the actions' digests alone decide what is built.
 """
 
 from __future__ import annotations

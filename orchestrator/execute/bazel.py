@@ -1,11 +1,11 @@
-"""Writes an action graph as a Bazel workspace: the second printer of a plan, beside ninja's.
+"""Writes an action graph as a Bazel workspace: the second output format of a plan, after ninja's.
 
 Every action is a target with its inputs declared: whole source trees as directories, texts of the
 cache as files, objects as labels.  Paths are relative to the workspace, so that an action is the
-same on every machine and a remote cache can hold its output.  The rule uses what Bazel has had
-since 2.0 and has not dropped: `ctx.actions.run`, `args`, `declare_file`.
+same on every machine and a remote cache can hold its output.  The rule uses only what Bazel has had
+since 2.0 and still has: `ctx.actions.run`, `args`, `declare_file`.
 
-Pure: texts by path, and the folders and files that must lie beside them.
+Pure: returns texts by path, and the folders and files that they need next to them.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def _needed(graph: ActionGraph, variants: Sequence[BazelVariant]) -> list[Link]:
 
 @dataclass(frozen=True)
 class _Printer:
-    """How actions become targets, where these names stand for folders."""
+    """Prints actions as targets, with these names for folders."""
 
     folders: Collection[str]
 
@@ -290,6 +290,7 @@ class _Printer:
         headers = [action.pch.source] if action.pch is not None else []
         if action.projection is not None:
             headers.append(projection_path(action.projection))
+        headers += action.behind
         read_first = (part for header in headers for part in ("-include", header))
         depfile = ("-MD", "-MF", _DEPFILE)
         words = (*action.flags, *read_first, *depfile, "-c", action.source, "-o", _OUT)
@@ -332,7 +333,8 @@ class _Printer:
         return f"{SOURCES}/{found[1]}" if found[1] in self.folders else found[0]
 
     def _read(self, words: Iterable[str], always: Iterable[str]) -> tuple[str, ...]:
-        """The labels of what these words name: folders, and what lies in the user's cache."""
+        """The labels of the files that these arguments name: folders, and files in the user's
+        cache."""
         text = [*words]
         cached = {f"cache/{name}" for word in text for name in _CACHED.findall(word)}
         named = {name for word in text for name in _VARIABLE.findall(word)} & {*self.folders}

@@ -1,9 +1,9 @@
-"""The environment of compiler launchers: the identity of the compiler, and the movable folder.
+"""The environment of compiler launchers: the compiler's identity, and the base folder of paths.
 
-A launcher sees a small script of ours in place of the compiler, so a cache would keep returning old
-objects after an upgrade of what the script runs; and it sees the paths of one machine, so that
-another machine would never hit. Variables that differ from launcher to launcher fix both.
-Pure: names in, variables out. A launcher that is not in the table gets none.
+A launcher sees a small script of ours instead of the compiler, so a cache would return old objects
+after an upgrade of the real compiler. It also sees one machine's paths, so that another machine
+would never hit. Variables that differ from launcher to launcher fix both. Pure: names in, variables
+out. A launcher that is not in the table gets none.
 
 Sources: ccache 4.7's manual (COMPILER_CHECK, COMPILER_TYPE, BASE_DIR, HASH_DIR); sccache's
 docs/Configuration.md (SCCACHE_C_CUSTOM_CACHE_BUSTER, SCCACHE_BASEDIRS); recc's

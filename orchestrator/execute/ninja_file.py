@@ -1,11 +1,11 @@
 """Writes an action graph as `build.ninja`, through the `ninja_syntax` module of the ninja package.
 
-Objects that the cache already holds get no edge: ninja takes them as sources.  Everything that
-depends on the machine stands in variables at the top, the rest of the text does not.
+Objects that the cache already holds get no edge: ninja treats them as sources.  Only the variables
+at the top depend on the machine.
 
 A folder has two variables: `$tree` for ninja, which quotes paths itself, and `$sh_tree` for flags,
-quoted for the shell.  In a flag the name of a folder with `$` in front stands for that folder; any
-other `$`, quote or blank is the flag's own and reaches the compiler as it is.
+quoted for the shell.  In a flag, `$` and the name of a folder is replaced by that folder; any other
+`$`, quote or blank belongs to the flag and reaches the compiler unchanged.
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ def _compile(writer: Any, action: Compile, quote: Quote, heavy: bool) -> None:
     read_first = [] if action.pch is None else [("-include-pch", action.pch.output)]
     if action.projection is not None:
         read_first.append(("-include", projection_path(action.projection)))
+    read_first += [("-include", header) for header in action.behind]
     if read_first:
         variables["include"] = quote(part for pair in read_first for part in pair)
     writer.build(
@@ -224,7 +225,7 @@ def _path(path: str) -> str:
 
 
 def _quoting(folders: Collection[str]) -> Quote:
-    """How flags are written for the shell and for ninja, where these names stand for folders."""
+    """Quotes flags for the shell and for ninja, with these names for folders."""
     longest_first = sorted(folders, key=len, reverse=True)
     known = re.compile(rf"\$({'|'.join(map(re.escape, longest_first))})(?!\w)")
 
@@ -245,7 +246,7 @@ def _quoting(folders: Collection[str]) -> Quote:
 
 
 def _literal(text: str) -> str:
-    """A piece of a flag that stands for itself: for the shell, then for ninja."""
+    """A literal part of a flag: quoted for the shell, then for ninja."""
     if "\n" in text:
         raise ValueError(f"ninja cannot express a line break: {text!r}")
     return str(ninja_syntax.escape(shlex.quote(text))) if text else ""

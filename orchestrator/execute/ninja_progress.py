@@ -1,4 +1,4 @@
-"""What ninja is doing, and how long it will still take: read from ninja's own status lines.
+"""What ninja is doing, and the remaining time: read from ninja's own status lines.
 
 Contract: pure but for the clock, which is passed in. ninja runs with `NINJA_STATUS` set to
 `STATUS_FORMAT`. On a pipe it reports each action's end; on a pseudo terminal (`TERM` not `dumb`)
@@ -101,13 +101,21 @@ class Progress:
     """Follows ninja. `costs` are expected CPU seconds by the actions' descriptions.
 
     They may name actions that ninja finds up to date, and may lack some that it runs. `jobs` is how
-    many run at once. Descriptions must tell the actions apart. `snapshot` may be called by another
-    thread than `feed`: it works on copies.
+    many run at once, and `cores` how many cores' time they are expected to get (default: one
+    each); what is measured corrects it. Descriptions must tell the actions apart. `snapshot` may be
+    called by another thread than `feed`: it works on copies.
     """
 
-    def __init__(self, costs: Mapping[str, float], jobs: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        costs: Mapping[str, float],
+        jobs: int,
+        clock: Callable[[], float],
+        cores: float | None = None,
+    ) -> None:
         self._costs = costs
         self._jobs = max(jobs, 1)
+        self._cores = self._jobs if cores is None else cores
         self._clock = clock
         self._begin: float | None = None
         self._status = Status(0, 0, 0, 0, 0.0, "")
@@ -165,15 +173,18 @@ class Progress:
         if left <= 0:
             return 0.0
         now = self._clock()
-        spent = {name: now - start for name, start in self._running.copy().items()}
+        share = min(self._cores / self._jobs, 1.0)
+        spent = {name: (now - start) * share for name, start in self._running.copy().items()}
         in_flight = sum(min(spent[name], self._cost(name)) for name in spent)
-        speed = (self._jobs * _PRIOR_SECONDS + self._done_cost + in_flight) / (
-            _PRIOR_SECONDS + elapsed
-        )
+        speed = self._speed(elapsed, self._done_cost + in_flight)
         work = max(self._expected_left(left) - in_flight, 0.0)
         # One action cannot be spread over several cores.
         longest = max((self._cost(name) - spent[name] for name in spent), default=0.0)
         return max(work / speed, longest * self._jobs / speed, 0.0)
+
+    def _speed(self, elapsed: float, done: float) -> float:
+        """Expected CPU seconds that are done in a second."""
+        return (self._cores * _PRIOR_SECONDS + done) / (_PRIOR_SECONDS + elapsed)
 
     def _expected_left(self, left: int) -> float:
         """CPU seconds of the actions to go. Which ones ninja still runs is not known: their number

@@ -256,7 +256,7 @@ def compared(
             rows.append(row | {"result": "not taken"})
             continue
         if seen.error:
-            bad, largest = f"it fails: {seen.error.strip().splitlines()[-1]}", 0.0
+            bad, largest = f"it fails: {seen.error.strip().splitlines()[0]}", 0.0
         elif comparison.compare(expected.value, again.value).bad:
             rows.append(row | {"result": "differs by itself"})
             continue

@@ -790,6 +790,10 @@ class Applied:
         key = (name, old, new, why)
         self.calls[key] = self.calls.get(key, 0) + calls
 
+    def has(self, operator: str) -> bool:
+        """Whether calls of an operator became others."""
+        return any(old == operator for _, old, _, _ in self.calls)
+
     def rows(self) -> list[dict[str, Any]]:
         return [
             {"name": name, "from": old, "to": list(new), "calls": calls, "why": why}
@@ -797,12 +801,22 @@ class Applied:
         ]
 
 
+# Replaces a method's graph by one without control flow: `traced.Tracing.replace`.
+Replace = Callable[[str, Graph, frozenset[str], Applied], None]
+
+
 def convert(
-    loaded: Any, pytorch: str | None, without: frozenset[str], fold: bool, applied: Applied
+    loaded: Any,
+    pytorch: str | None,
+    without: frozenset[str],
+    fold: bool,
+    applied: Applied,
+    replace: Replace | None = None,
 ) -> Any:
     """The frozen module of a TorchScript one that nobody else uses, rewritten.
 
     pytorch  the version of the runtime, for which operators are lowered; None: none is
+    replace  traces a method's graph; None: it stays as it is
     """
     module = loaded.eval()
     methods = [m for m in module._c._method_names() if not _BUNDLING.fullmatch(m)]
@@ -818,6 +832,9 @@ def convert(
             why = "folded into constants, or not reached in a model that does not learn"
             applied.note("freeze", operator, (), why, calls - left.get(operator, 0))
     _lower(graphs, pytorch, applied)
+    if replace is not None:
+        _trace(dict(zip(methods, graphs, strict=True)), replace, without, applied)
+        _lower(graphs, pytorch, applied)
     if "mutation" not in without:
         for graph in graphs:
             _remove_mutation(graph, applied)
@@ -826,6 +843,20 @@ def convert(
         _tidy(graph)
         torch._C._jit_pass_lint(graph)
     return frozen
+
+
+def _trace(
+    graphs: Mapping[str, Graph], replace: Replace, without: frozenset[str], applied: Applied
+) -> None:
+    before = _calls(list(graphs.values()))
+    for method, graph in graphs.items():
+        replace(method, graph, without, applied)
+    after = _calls(list(graphs.values()))
+    for operator, calls in before.items():
+        if operator not in after and not applied.has(operator):
+            plain = operator.replace("_.", ".") if "_." in operator else operator.removesuffix("_")
+            new = (plain,) if plain != operator and plain in after else ()
+            applied.note("trace", operator, new, "running it once told what it does", calls)
 
 
 def _lower(graphs: Sequence[Graph], pytorch: str | None, applied: Applied) -> None:
@@ -849,6 +880,10 @@ class Attempt:
     wrong: dict[str, Any] | None
 
 
+# What a conversion is, and no rewrite of it.
+_NOT_LEFT_OUT = {"freeze", "lowering", "trace"}
+
+
 def settled(
     attempt: Callable[[frozenset[str], bool], Attempt], without: frozenset[str]
 ) -> tuple[Attempt, bool]:
@@ -865,7 +900,7 @@ def settled(
         if not folded:
             best = again
     if best.wrong is not None:
-        names = sorted({row["name"] for row in best.applied.rows()} - {"freeze", "lowering"})
+        names = sorted({row["name"] for row in best.applied.rows()} - _NOT_LEFT_OUT)
         guilty = [name for name in names if attempt(without | {name}, True).wrong is None]
         raise Refused("differs", best.wrong["difference"], **best.wrong, rewrites=guilty)
     return best, folded

@@ -7,6 +7,7 @@ says. `stage` in the folder says how far it got, for whoever finds it dead.
 `canonical`, which makes `canonical.ptl` and `inputs.json`:
 
 model      the `.ptl`; it has its TorchScript (`code/`)
+kind       `static` or `traced`: see `static.py` and `traced.py`
 name       the new file's top folder
 declared   the calls to run it with, as the model runner's `--inputs` (native/driver/values.h); null
            for the inputs that are bundled in the file
@@ -62,6 +63,10 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
     from orchestrator.export.static import Applied, Attempt, convert, settled
     from orchestrator.export.values import to_json
 
+    if request["kind"] == "traced":
+        # it imports what only a trace needs, which takes a second
+        from orchestrator.export.traced import Tracing, specialised
+
     folder, original = Path(request["folder"]), Path(request["model"]).read_bytes()
     stage("loading the model")
     try:
@@ -81,15 +86,21 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         stage("converting")
         try:
             loaded = torch.jit.load(request["model"])
-            made = convert(loaded, request["pytorch"], without, fold, applied)
+            tracing = Tracing(own, lite(original)) if request["kind"] == "traced" else None
+            replace = tracing.replace if tracing else None
+            made = convert(loaded, request["pytorch"], without, fold, applied, replace)
             data = reproducible(made._save_to_buffer_for_lite_interpreter(), request["name"])
         except RuntimeError as error:
             raise Refused("convert", str(error)) from error
         stage("comparing")
         models = (lite(original), lite(original), lite(data))
-        return Attempt(data, applied, *compared(models, calls, comparison))
+        every = [*calls, *(tracing.probes if tracing else ())]
+        return Attempt(data, applied, *compared(models, every, comparison))
 
-    best, folded = settled(attempt, frozenset(request["without"]))
+    try:
+        best, folded = settled(attempt, frozenset(request["without"]))
+    except Refused as error:
+        raise (error if request["kind"] == "static" else specialised(error)) from error
     stage("writing")
     (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")))
     (folder / "canonical.ptl").write_bytes(best.made)

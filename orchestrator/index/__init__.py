@@ -1,1 +1,1 @@
-"""What every function of PyTorch's objects needs: the runtime index, read and made."""
+"""The runtime index: what every function in PyTorch's objects references. Reads and makes it."""

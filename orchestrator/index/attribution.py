@@ -23,7 +23,7 @@ _EXCEPTION_TABLE = ".gcc_except_table"
 
 
 class UnitNotRenewableError(OrchestratorError):
-    """A unit refers to something of which only a whole index can tell where it is."""
+    """A unit references a symbol whose definition only a complete index can find."""
 
 
 @dataclass
@@ -94,10 +94,10 @@ def renew_units(
     known: Symbols,
     fallbacks: Mapping[str, Iterable[str]] | None = None,
 ) -> RuntimeIndex:
-    """`index` with some of its units anew; the others' objects are not read again.
+    """`index` with some of its units indexed again; the others' objects are not read.
 
-    What several units have (COMDAT) keeps what an older object of these had in it: too much is
-    needed then, never too little.
+    COMDAT sections keep the references of older objects of these units: the result may need too
+    much, but never too little.
 
     Raises ObjectUnreadableError, UnitNotRenewableError.
     """
@@ -161,7 +161,7 @@ def _refuse_unknown_providers(
         if symbol and symbol in index.by_name:
             raise UnitNotRenewableError(
                 f"{unit} cannot be indexed alone",
-                expected="symbols whose unit the index tells",
+                expected="symbols whose unit is known to the index",
                 seen=symbol,
                 hint="name the unit that instantiates it too, or index all",
             )

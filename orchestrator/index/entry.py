@@ -1,6 +1,6 @@
-"""What our own native code needs of the runtime: the roots of every walk over the index.
+"""The symbols of the runtime that our own native code references: roots of every index traversal.
 
-Shipped as data beside the index, since planning comes before compiling; a test compiles the native
+Shipped as data next to the index, since planning comes before compiling; a test compiles the native
 sources and compares.
 """
 

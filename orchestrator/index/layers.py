@@ -1,9 +1,9 @@
-"""Units of an app's own as a layer over a runtime index.
+"""An app's own units as a layer over a runtime index.
 
-Their objects are read as the runtime's are (`objects`, `registrations`). The layer only adds nodes
-behind the index's own: what the index says of PyTorch stays as it is, so that apps with and without
-units of their own share objects. An own unit is linked whole, whatever is selected: what it
-registers, and what its kernels call, is reached from its initialisers.
+Their objects are read like the runtime's (`objects`, `registrations`). The layer only appends nodes
+to the index's: the facts about PyTorch do not change, so apps with and without their own units
+share objects. An own unit is alwayslink, whatever is selected: what it registers, and what its
+kernels call, is reachable from its initialisers.
 
 Pure but for reading objects. `to_json` and `from_json` are for the cache.
 """

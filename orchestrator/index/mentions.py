@@ -1,7 +1,8 @@
-"""What a unit's preprocessed text says about selection: kernel tags, operators, classes, features.
+"""The names in a unit's preprocessed text that selection works on: kernel tags, operators, classes,
+features.
 
-Preprocessed, because headers carry some of the tags and macros build some of the names.  The forms
-are those that the macros of PyTorch 1.13 expand to: `AT_DISPATCH_SWITCH` (ATen/Dispatch.h),
+The text is preprocessed because some tags are in headers and macros build some of the names.  The
+forms are those that the macros of PyTorch 1.13 expand to: `AT_DISPATCH_SWITCH` (ATen/Dispatch.h),
 `TORCH_SELECTIVE_{NAME,SCHEMA,CLASS}` (torch/library.h) and `BUILD_FEATURE_AVAILABLE`
 (ATen/core/op_registration/op_allowlist.h).
 """

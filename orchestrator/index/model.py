@@ -1,4 +1,4 @@
-"""The runtime index: what every function of PyTorch's objects needs, as a value.
+"""The runtime index as a value: what every function in PyTorch's objects references.
 
 Nodes are linker sections (a function or a datum with its exception table); edges are relocations.
 A COMDAT section (template, inline function) is one node for all units that hold a copy, since the
@@ -119,12 +119,24 @@ class RuntimeIndex:
             (r.unit, node): (r.key, r.operator) for r in self.registrations for node in r.targets
         }
 
+    @cached_property
+    def _behind(self) -> Mapping[tuple[int, int], tuple[str, str] | None]:
+        """(unit, node) -> what a unit registers that calls the node; None where that is several."""
+        found: dict[tuple[int, int], tuple[str, str] | None] = {}
+        for (unit, wrapper), kernel in self._registered.items():
+            if self.owners[wrapper] == unit:
+                for node in self.targets(wrapper):
+                    alone = found.get((unit, node), kernel) == kernel
+                    found[unit, node] = kernel if alone else None
+        return found
+
     def direct_kernel(self, node: int) -> tuple[str, str] | None:
         """The dispatch key and the operator whose kernel `node` is for callers in C++.
 
         Beside each kernel torchgen writes a function that calls it without the dispatcher:
         `at::cpu::mul_out` for `aten::mul.out` on CPU (torchgen/dest/register_dispatch_key.py, Note
-        [Direct dispatch bindings]).
+        [Direct dispatch bindings]). It calls what is registered, which a compiler may have put into
+        it: then both call the same function of `at::native`.
         """
         owner = self.owners[node]
         file = _REGISTERING_FILE.fullmatch(self.units[owner].path) if owner >= 0 else None
@@ -133,8 +145,12 @@ class RuntimeIndex:
         namespace = file[1].lower()
         if not self.names[node].startswith(f"_ZN2at{len(namespace)}{namespace}"):
             return None
-        found = (self._registered.get((owner, target)) for target in self.targets(node))
-        return next((one for one in found if one is not None and one[0] == file[1]), None)
+        for known in (self._registered, self._behind):
+            found = (known.get((owner, target)) for target in self.targets(node))
+            kernel = next((one for one in found if one is not None and one[0] == file[1]), None)
+            if kernel is not None:
+                return kernel
+        return None
 
     def defining(self, symbols: Iterable[str]) -> tuple[int, ...]:
         """The nodes that define `symbols`; those that no unit defines are libc's or libc++'s."""

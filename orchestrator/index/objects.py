@@ -49,7 +49,7 @@ class Reference:
     """One relocation: at `offset` of its section, to `symbol` (undefined or defined elsewhere in
     the object) or to `section` (index), `addend` bytes into it; whether it is a call.
 
-    In a 32-bit object the addend lies in the code, where it is not looked for: it counts as 0."""
+    In a 32-bit object the addend is in the code, where it is not read: it counts as 0."""
 
     offset: int
     symbol: str

@@ -1,8 +1,8 @@
 """The TorchBind classes that a source registers, read from its preprocessed text.
 
 The macros and templates are those of `torch/library.h` and `torch/custom_class.h`. A registration
-is one statement, `torch::class_<T>("namespace", "Name").def(...)`, or its like in a
-TORCH_LIBRARY block; what is registered in another way counts as not known, never as absent.
+is one statement, `torch::class_<T>("namespace", "Name").def(...)`, or its like in a TORCH_LIBRARY
+block; a class that is registered in another way counts as unknown, never as absent.
 
 Pure.
 """

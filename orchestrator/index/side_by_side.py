@@ -1,18 +1,17 @@
-"""Completes registrations whose references the compiler had at hand already.
+"""Completes registrations whose references the compiler already had in a register.
 
-`registrations` cuts a registering function by its relocations.  Where two registrations stand side
-by side and load one address, the compiler may load it once and keep it in a register over the call
-between them: the relocation is the first one's alone.  In the objects of PyTorch 1.13.1 that is so
-of
+`registrations` splits a registering function by its relocations.  If two adjacent registrations
+load the same address, the compiler may load it once and keep it in a register over the call between
+them, so only the first one has the relocation.  In the objects of PyTorch 1.13.1 this affects
 
 * kernels that are registered twice: `quantized::conv1d` and `quantized::conv_transpose1d` are both
   `QConv1dInt8<false>::run`;
 * what goes with a kernel's signature, the function that unboxes its arguments above all: two
   operators of one signature in one block of TORCH_LIBRARY_IMPL.
 
-Only where the first one is selected would the walk know what the second one needs.  So what is
-missing is taken from the others of the same block and signature: all of it, since relocations do
-not tell which of them was meant.  Pure.
+The traversal would only know what the second one needs if the first one is selected.  So missing
+references are taken from the others of the same block and signature: all of them, since relocations
+do not show which one was meant.  Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What we know about each third-party library: data, read strictly, as of PyTorch's versions.
+"""The facts about each third-party library: data, read as strictly as that of PyTorch's versions.
 
-One file a library, `data/<library>.yaml`. The files are ours, so a fault in one is our bug and
-pydantic's own error.
+One file per library, `data/<library>.yaml`. The files are ours, so an error in one is our bug and
+raises pydantic's own error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Kernels of ours that call a library: which of them a variant has, and what they refer to.
+"""Our kernels that call a library: which of them a variant has, and the symbols they reference.
 
-What they refer to is shipped as data, since planning comes before compiling; a test compiles the
+These symbols are shipped as data, since planning comes before compiling; a test compiles the
 sources and compares.
 """
 
@@ -61,8 +61,8 @@ def load_features(folder: Path = DATA) -> tuple[Feature, ...]:
 def asked_by_operators(
     operators: Collection[str], called: Collection[str], parts: Collection[str]
 ) -> frozenset[str]:
-    """The features of these parts that models with these root operators ask for, which called
-    these others in their traces; and those beside them."""
+    """The features of these parts for models with these root operators, which called these others
+    in their traces; with the features that they imply."""
     found = {
         one.name
         for one in load_features()

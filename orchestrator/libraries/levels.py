@@ -1,7 +1,7 @@
-"""CPU levels: which an ABI can have, and which a library gets. Pure.
+"""CPU levels: which ones an ABI can have, and which ones a library gets. Pure.
 
-A level is a set of instructions beyond what the ABI promises, with kernels of the library for it,
-chosen when the library runs. The table is in the library's data.
+A level is an instruction set beyond what the ABI guarantees, with kernels of the library for it,
+chosen at run time. The table is in the library's data.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Checks of declarations beyond their own form: names and files that must exist.
+"""Checks of declarations beyond their schema: names and files that must exist.
 
-Every check returns its faults; none raises.
+Every check returns its errors; none raises.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def check_toolchain(stem: str, toolchain: Toolchain) -> Iterator[OrchestratorErr
 def check_groups(
     groups: Mapping[str, Group], known: Collection[str]
 ) -> Iterator[OrchestratorError]:
-    """Faults of the targets that stand for several ABIs; see `check_apps` for `known`."""
+    """Errors of the targets that are groups of ABIs; see `check_apps` for `known`."""
     for stem, group in groups.items():
         if group.config.abi != stem:
             yield ToolchainNameError(
@@ -171,7 +171,7 @@ def check_apps(
     groups: Mapping[str, tuple[str, ...]],
     runtimes: Mapping[str, RuntimePin],
 ) -> Iterator[OrchestratorError]:
-    """Faults of all apps; `known` names the targets that have a file, valid or not.
+    """Errors of all apps; `known` has the targets that have a file, valid or not.
 
     groups    target -> the ABIs that it stands for
     runtimes  those that WORKSPACE pins, by name
@@ -376,7 +376,7 @@ def _extra(app: App) -> Iterator[OrchestratorError]:
 
 
 def _bare(operator: str) -> str:
-    """The name without its overload, which stands for all that it has."""
+    """The name without its overload, which stands for all overloads."""
     return operator.partition(".")[0]
 
 

@@ -10,6 +10,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.values.config import (
     AppConfig,
+    CanonicalKind,
     KernelChoice,
     ModelConfig,
     Optimize,
@@ -47,9 +48,13 @@ class App:
         """The model's .ptl file, as it is declared."""
         return self.folder / model.file
 
+    def canonical_kind(self, model: ModelConfig) -> CanonicalKind:
+        """How a model's canonical file is made; `off`: it has none."""
+        return model.canonical or self.config.canonical
+
     def is_canonical(self, model: ModelConfig) -> bool:
         """Whether its canonical file is what is traced, verified and shipped."""
-        return (model.canonical or self.config.canonical) != "off"
+        return self.canonical_kind(model) != "off"
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Group:
-    """A target that stands for several ABIs; `place` is its file."""
+    """A target that is a group of ABIs; `place` is its file."""
 
     config: ToolchainGroup
     place: Place

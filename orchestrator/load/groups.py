@@ -1,4 +1,4 @@
-"""Targets that stand for several ABIs (`ios-simulator`), and the apps that name them."""
+"""Targets that are groups of several ABIs (`ios-simulator`), and the apps that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call of a model that stands on the command line, as `inputs:` in app.yaml has it."""
+"""Parses a call of a model from the command line, in the format of `inputs:` in app.yaml."""
 
 from __future__ import annotations
 

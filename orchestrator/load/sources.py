@@ -1,4 +1,4 @@
-"""The files of an app's own sources, found and read: inside of its folder, and by no link."""
+"""Finds and reads the files of an app's own sources: only inside of its folder, and no links."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _unfit(app: App, path: str, place: Place) -> Iterator[OrchestratorError]:
         )
     elif (app.folder / path).resolve() != app.folder.resolve() / path:
         yield SourceUnfitError(
-            "a source is a link, or lies behind one",
+            "a source is a symbolic link, or is behind one",
             place=place,
             expected="files inside of the app's folder",
             seen=path,

@@ -10,7 +10,7 @@ import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeGuard, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.keys import containers_at, fields_at, sections_with
 from orchestrator.load.yaml import PlaceIndex, clipped
-from orchestrator.values.config import PATTERN_WORDS, Example, Expected
+from orchestrator.values.config import PATTERN_WORDS, Example, Expected, Short
 from orchestrator.values.names import did_you_mean
 
 MOST_ERRORS: Final = 10
@@ -251,18 +251,34 @@ def _rewritten(
     value, path = detail["input"], places.find(detail["loc"]).path
     if wanted == ["text"] and isinstance(value, bool | int | float | datetime.date):
         return "put it in quotes"
-    if isinstance(value, str) and "\n" not in value and len(value) <= _SHORT:
-        if wanted == ["a list"]:
-            return f"write [{', '.join(_parts(value))}]"
-        fields = fields_at(model, path)
-        first = next((name for name, field in fields.items() if field.is_required()), None)
-        if wanted == ["a mapping"] and first:
-            is_list = containers_at(model, (*path, first)) == ("a list",)
-            return f"write `{first}: {f'[{value}]' if is_list else value}`"
+    if wanted == ["a list"] and _is_short(value):
+        return f"write [{', '.join(_parts(value))}]"
+    if wanted == ["a mapping"] and (short := _in_mapping(model, path, value)):
+        return f"write `{short}`"
     if wanted == ["a list"] and isinstance(value, dict) and containers_at(model, (*path, 0)):
         return "put `- ` before the first key of each entry"
     example = _example(model, path)
     return f"write it as `{example}`" if example else None
+
+
+def _is_short(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and "\n" not in value and len(value) <= _SHORT
+
+
+def _in_mapping(model: type[BaseModel], path: Sequence[str | int], value: object) -> str | None:
+    """A value as its mapping would have it: by the key that is marked so, else the first one that
+    is required."""
+    fields = fields_at(model, path).items()
+    marked = [key for key, field in fields if any(isinstance(one, Short) for one in field.metadata)]
+    key = next(iter([*marked, *(key for key, field in fields if field.is_required())]), None)
+    if key is None:
+        return None
+    if _is_short(value):
+        is_list = containers_at(model, (*path, key)) == ("a list",)
+        return f"{key}: {f'[{value}]' if is_list else value}"
+    if marked and isinstance(value, list) and value and all(map(_is_short, value)):
+        return f"{key}: [{', '.join(value)}]"
+    return None
 
 
 def _parts(text: str) -> list[str]:

@@ -1,9 +1,9 @@
 """The workspace as its files declare it: `WORKSPACE`, `apps/*/app.yaml`, `toolchains/*.yaml`.
 
-`load_workspace` reads all of them. Faults of `WORKSPACE` or of a toolchain are raised, all of
-them together; those of an app are stored with its name, for commands that need that app. The
-built-in toolchains are included; a file of the same name in `toolchains/` overrides one. Places
-show paths relative to the workspace's root, with `/`.
+`load_workspace` reads all of them. It raises all errors of `WORKSPACE` and of toolchains together;
+it stores those of an app with its name, for commands that need that app. The built-in toolchains
+are included; a file of the same name in `toolchains/` overrides one. Places have paths relative to
+the workspace's root, with `/`.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def _declarations(
 ) -> Iterator[Path]:
     """The files of one kind, sorted; one that is `misnamed` is an error, not ignored.
 
-    A JSON file beside a declaration is another tool's.
+    A JSON file next to a declaration belongs to another tool.
     """
     for file in sorted(root.glob(pattern)):
         if re.fullmatch(name, file.name):

@@ -3,12 +3,12 @@
 The accepted text is a strict subset of YAML 1.1: one document; mappings with text keys, none of
 them twice; lists; scalars as PyYAML's safe loader reads them. Anchors and aliases are fine. Tags,
 merge keys (`<<`) and a value that contains itself are refused, and so is what no declaration needs:
-more than `MOST_VALUES` values (an alias counts as all that it stands for, as often as it is
-written), deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
+more than `MOST_VALUES` values (each use of an alias counts as everything that it expands to),
+deeper nesting than `DEEPEST`, longer texts than `LONGEST`. Reading takes a bounded time.
 
-libyaml's parser is used where PyYAML has it, for speed. The text of a syntax error comes from the
-Python parser, so that it is the same on every machine; not in a long text, of which it takes
-minutes.
+For speed, libyaml's parser is used if PyYAML has it. The text of a syntax error comes from the
+Python parser, so that it is the same on every machine, except in long texts, for which that parser
+takes minutes.
 """
 
 from __future__ import annotations

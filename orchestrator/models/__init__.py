@@ -1,1 +1,1 @@
-"""Models as files: what a `.ptl` names and holds, read without executing anything in it."""
+"""Models as files: reads the names and contents of a `.ptl` without executing anything in it."""

@@ -1,6 +1,6 @@
 """Whether a runtime can run a model at all, checked before anything is traced or compiled.
 
-Contract: each check returns nothing, or raises the one error that it is about.
+Contract: each check returns nothing, or raises the one error that it checks for.
 """
 
 from __future__ import annotations
@@ -194,6 +194,7 @@ def check_operators(
     others: Iterable[Offer] = (),
     declared: str = "app.yaml",
     lowered: Collection[str] = (),
+    command: str | None = None,
 ) -> None:
     """Raises `UnknownOperatorError` if the model names an operator that `known` does not hold.
 
@@ -201,6 +202,7 @@ def check_operators(
     others: other runtimes, which are asked for only where one is missing
     declared: the app's app.yaml
     lowered: operators that `canonical` replaces for this runtime, in this model
+    command: what would make the app, where it is not there yet
     """
     missing = [operator for operator in info.root_operators if operator not in known]
     if not missing:
@@ -213,9 +215,9 @@ def check_operators(
     what = f"this model names {some} that {build}PyTorch {runtime_version} does not have"
     if all_newer(missing, runtime_version, offers):
         what = f"this model names {some} newer than PyTorch {runtime_version}"
-    elsewhere = advice(missing, offers, declared)
+    elsewhere = advice(missing, offers, declared, command)
     if all(str(operator) in lowered for operator in missing):
-        otherwise = _lowering(len(missing), declared)
+        otherwise = _lowering(len(missing), declared, command)
     else:
         otherwise = _advice(missing, namespaces, general=elsewhere is None)
     raise UnknownOperatorError(
@@ -228,11 +230,12 @@ def check_operators(
     )
 
 
-def _lowering(count: int, declared: str) -> str:
+def _lowering(count: int, declared: str, command: str | None) -> str:
     app = declared.rpartition("/")[0]
+    choose = f"`canonical: static` for the model in {declared}"
     return (
         f"`canonical` replaces {'it' if count == 1 else 'them'} by operators that are there: "
-        f"`canonical: static` for the model in {declared}, then ./orchestrate canonical "
+        f"{choose if command is None else f'{command} --canonical'}, then ./orchestrate canonical "
         f"//{app or '...'} --write"
     )
 
@@ -257,9 +260,9 @@ def _whereabouts(
 def forbidden_operators(
     info: ModelInfo, forbidden: Mapping[str, str]
 ) -> Mapping[OperatorName, str]:
-    """The operators that a model names and may not, each with the reason.
+    """The forbidden operators that a model names, each with the reason.
 
-    forbidden: operator -> reason; one without an overload stands for all that it has
+    forbidden: operator -> reason; a name without an overload stands for all overloads
     """
     return {
         operator: reason
@@ -464,7 +467,7 @@ def check_own_classes(info: ModelInfo, own: Mapping[str, OwnClass], declared: st
 
 
 def _check_methods(info: ModelInfo, used: Sequence[OwnClass], names: Sequence[str]) -> None:
-    """Raises `OwnClassError` if a method that the model calls by name is nobody's."""
+    """Raises `OwnClassError` if no class has a method that the model calls by name."""
     # a class of the runtime's may have it: their methods are not known
     if not used or len(used) < len(names):
         return

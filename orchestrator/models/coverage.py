@@ -1,7 +1,7 @@
 """Which of a model's instructions and branches its inputs ran. Pure.
 
-What no input can run does not count: code that ends in an error whatever it does (a failed
-assertion), since a model that raises one is not traced, and code that nothing leads to.
+Code that no input can run does not count: code that always ends in an error (a failed assertion),
+since a model that raises one is not traced, and unreachable code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A model's instructions, with the lines of its source where the file tells them.
+"""A model's instructions, with the lines of its source if the file has them.
 
-Contract: `read_listings` is for a file that `read_model` has read; a record that is not as the
-runtime takes it gives no listing, and debug information that is missing or damaged no lines.
+Contract: pass `read_listings` a file that `read_model` has read. A record that the runtime would
+not accept gives no listing; missing or damaged debug information gives no lines.
 """
 
 from __future__ import annotations

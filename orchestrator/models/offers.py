@@ -1,4 +1,4 @@
-"""Which runtimes have a model's operators: told where the app's own does not. Pure."""
+"""Which runtimes have a model's operators, for errors if the app's own runtime lacks some. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def sorted_offers(offers: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Offers in the order in which they are told: of the versions, oldest first."""
+    """Offers in the order in which they are reported: oldest version first."""
     return tuple(sorted(offers, key=lambda offer: _order(offer.version)))
 
 
@@ -48,16 +48,23 @@ def all_newer(
     return all(any(operator in offer.operators for offer in later) for operator in missing)
 
 
-def advice(missing: Collection[OperatorName], offers: Iterable[Offer], declared: str) -> str | None:
+def advice(
+    missing: Collection[OperatorName],
+    offers: Iterable[Offer],
+    declared: str,
+    command: str | None = None,
+) -> str | None:
     """What to do where another runtime has all that is missing; None where none has.
 
     A runtime that the workspace pins comes before one that it could pin.
-    declared: the app's app.yaml
+    declared, command: as in `orchestrator.models.checks.check_operators`
     """
     able = offering(missing, offers)
     has = "has it" if len(missing) == 1 else "has them"
     named = [name for offer in able for name in offer.names]
     if named:
+        if command is not None:
+            return f"{named[0]} {has}: {command} --runtime {named[0]}"
         return f"{named[0]} {has}: `runtime: {named[0]}` in {declared}"
     if able:
         return f"PyTorch {able[0].version} {has}: pin it under `runtimes:` in WORKSPACE"

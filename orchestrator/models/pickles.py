@@ -7,10 +7,10 @@ mentions, or raises `UnsafePickleError` or `DamagedModelError`. Time and memory 
 This is an interpreter of the opcodes that PyTorch's own reader knows
 (`torch/csrc/jit/serialization/unpickler.cpp`, `readInstruction`), not a restricted
 `pickle.Unpickler`: that one would still accept opcodes which PyTorch refuses, allocate a memo table
-as long as a hostile index says, and hash attacker-made keys. What is refused here is what the
-runtime refuses as well, and what would harm it: indices of its memo that it would make room for,
-values nested so deep that freeing them overflows the stack, values that contain themselves, tensors
-outside of their storage.
+as long as a hostile index says, and hash attacker-made keys. This refuses whatever the runtime
+refuses, and whatever would harm it: memo indices that would make it allocate memory, values nested
+so deep that freeing them overflows the stack, values that contain themselves, tensors outside of
+their storage.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Where a model's own source names an operator: file and line, as far as the file tells.
+"""Where a model's own source names an operator: file and line, if the file has them.
 
-Contract: `operator_places` returns places, and never an error: debug information is for messages,
+Contract: `operator_places` returns places and never raises: debug information is only for messages,
 and a `.ptl` without it, or with a damaged one, is as good as any other. Time and memory are bounded
 as for the other pickles of a model (`pickles.Steps`).
 
-PyTorch writes it in two ways, which both tell a line of the Python file that was exported:
+PyTorch writes it in two ways, both of which give a line of the exported Python file:
 
     callstack_debug_map.pkl  an instruction's handle -> range (`_save_mobile_debug_info=True`); the
                              handles are in mobile_debug_handles.pkl
@@ -75,7 +75,7 @@ class _Ranges:
 
 
 class DebugReader:
-    """Reads what is there; a record that is not as PyTorch writes it tells nothing."""
+    """Reads the existing records; one that PyTorch would not write gives no lines."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

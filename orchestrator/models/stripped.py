@@ -1,10 +1,11 @@
-"""A `.ptl` without what only debuggers read: source lines, and what maps instructions to them.
+"""A `.ptl` without the records that only debuggers read: source lines, and maps from instructions
+to them.
 
 Contract: the records that stay have the same bytes and order, each at a multiple of 64 bytes as
 PyTorch writes them (`padding` in `caffe2/serialize/inline_container.cc`); equal files give equal
-ones. The lite interpreter looks for these records and does without them
-(`torch/csrc/jit/mobile/import.cpp`, `BytecodeDeserializer::deserialize`). Inputs that are bundled
-with the model stay: they are attributes, which its code names by number.
+results. The lite interpreter looks for these records and works without them
+(`torch/csrc/jit/mobile/import.cpp`, `BytecodeDeserializer::deserialize`). Bundled inputs stay: they
+are attributes, to which the model's code refers by number.
 """
 
 from __future__ import annotations

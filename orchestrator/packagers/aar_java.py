@@ -1,11 +1,11 @@
-"""The Java API of an app: sources of its own package, and the classes.jar that is made of them.
+"""The Java API of an app: the sources in its own package, and the classes.jar built from them.
 
-Each app has a Java package of its own (`libtorch.camera`): two apps' AARs can then be in one APK,
-where two classes of one name are an error, and a tensor of one library cannot be given to the other
-by mistake, which would crash: their types differ.
+Each app has its own Java package (`libtorch.camera`). So one APK can contain two apps' AARs,
+although two classes with the same name are an error there. It also makes passing a tensor of one
+library to the other, which would crash, a type error.
 
 The sources (`native/java/libtorch/app`) are plain Java in the package `libtorch.app`, so that every
-tool reads them; here the package's name is put in, and the one class that is rendered: the name of
+tool can read them. This module substitutes the package's name, and renders one class: the name of
 the app's native library.
 """
 

@@ -7,8 +7,8 @@
 
 The C API's module needs nothing else: its header is C, and no C++ of it is visible, so it suits
 every STL. The C++ API is in two static modules, as in every delivered folder. Prefab's targets
-carry neither definitions nor whole archives; a CMake file beside the headers adds both
-(`templates/prefab.cmake.j2`), and what links the archives by hand must do so too.
+support neither definitions nor alwayslink archives; a CMake file next to the headers adds both
+(`templates/prefab.cmake.j2`). Whoever links the archives by hand must do the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""tar and zstd as all packages use them: the same files give the same bytes on every machine.
+"""tar and zstd for all packages: the same files give the same bytes on every machine.
 
-Contract: entries are sorted, belong to root by number, carry `EPOCH` and plain modes. zstd is the
-pinned `zstandard` wheel's, in one thread, at one level: unlike the machine's zlib or liblzma, its
-output does not change with the machine.
+Contract: entries are sorted, belong to uid and gid 0, and have the time `EPOCH` and plain modes.
+zstd is the pinned `zstandard` wheel's, in one thread, at one level: unlike the machine's zlib or
+liblzma, its output does not change with the machine.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Packages read again: what a folder, a tarball, a Debian package, an AAR or an XCFramework says of
-the libraries in it.
+"""Reads packages: the manifests in a folder, a tarball, a Debian package, an AAR or an XCFramework.
 
-Contract: `read_packages` returns the manifest of every variant that a package holds, or raises one
-of the errors here: whatever the bytes are, for a package may come from anywhere. What it is, its
-content says, not its name. Memory and time are bounded by the limits below, not by what the file
-claims; nothing is unpacked, but for one library that `take_library` is asked for.
+Contract: `read_packages` returns the manifest of every variant in a package, or raises one of the
+errors here, whatever the bytes are: a package may come from anywhere. The content decides the kind
+of package, not the name. Memory and time are bounded by the limits below, not by what the file
+claims. Nothing is unpacked except the library that `take_library` is asked for.
 
-Each library was compared with the digest in its manifest, so that what is said of the manifest is
-true of the library beside it; of a universal one (`binary/macho_universal.py`), each of its parts.
+Each library is compared with the digest in its manifest, so that the manifest's facts hold for the
+library next to it; for a universal file (`binary/macho_universal.py`), each of its parts is.
 """
 
 from __future__ import annotations
@@ -464,7 +463,7 @@ def _too_large(place: Place) -> DamagedPackageError:
 
 def _not_ours(place: Place, seen: str) -> NotAPackageError:
     return NotAPackageError(
-        "this is none of the packages that `orchestrator build` writes",
+        "this is not a package that `orchestrator build` writes",
         place=place,
         expected=_PACKAGES,
         seen=seen,

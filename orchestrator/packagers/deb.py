@@ -4,8 +4,8 @@
     <name>-dev      headers in /usr/include/<name>, archives, CMake and pkg-config files
     <name>-dbgsym   symbols, where gdb looks for them by build id
 
-Each holds manifest, licences and SBOM in /usr/share/doc/<its name>. The library has no version in
-its soname: it belongs to one app, which is delivered with it, so that -dev needs no second link.
+Each contains manifest, licences and SBOM in /usr/share/doc/<its name>. The library has no version
+in its soname, because it belongs to the one app that ships it; so -dev needs no second symlink.
 
 Contract: see `delivered.Packager`. The format is deb(5): an `ar` archive of `debian-binary`,
 `control.tar.*` and `data.tar.*`, written here in plain Python so that no dpkg is needed. zstd is
@@ -58,7 +58,7 @@ class NotForDebianError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Package:
-    """One .deb: its name, control fields beside the common ones, and files below `/`."""
+    """One .deb: its name, control fields in addition to the common ones, and files below `/`."""
 
     name: str
     fields: Mapping[str, str]

@@ -6,7 +6,7 @@
     <any of these>.md5, .sha1, .sha256, .sha512
 
 Contract: pure, and the same bytes for the same artifacts; the time in the metadata is `EPOCH`. The
-folder can be served, put into a repository that is there already, or named as it lies:
+folder can be served, copied into an existing repository, or used directly:
 `maven { url = uri("dist/camera/packages/maven") }`.
 
 The layout: https://maven.apache.org/repository/layout.html

@@ -1,8 +1,8 @@
 """Signs texts with a minisign secret key: a file that `minisign -G` wrote.
 
-Contract: the key file is read when the key is opened, its password is used only when something is
-signed: that takes a second and, as minisign sets it (libsodium's `SENSITIVE`), 1 GB of memory. The
-same text, comment and key give the same bytes.
+Contract: the key file is read when the key is opened; its password is used only when a text is
+signed, which takes a second and, with minisign's parameters (libsodium's `SENSITIVE`), 1 GB of
+memory. The same text, comment and key give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The privacy manifest of an iOS library (`PrivacyInfo.xcprivacy`), from what the library calls.
+"""The privacy manifest of an iOS library (`PrivacyInfo.xcprivacy`), from the functions that it
+calls.
 
 Apple lists functions that need a declared reason ("Describing use of required reason API", in the
 documentation of the property NSPrivacyAccessedAPITypes). PyTorch's reasons do not depend on the

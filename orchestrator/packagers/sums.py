@@ -1,12 +1,12 @@
 """`SHA256SUMS` of an app's packages, as coreutils' `sha256sum` checks it, and its signature.
 
-Contract: it lists all packages of ours in the folder, sorted, and of one that is a folder each
-file, so that equal packages have an equal list. It is a package file of ours like the others: one
-that somebody changed is not replaced. While packages are being replaced it still lists the old
-ones, so that a check in between fails; the next build repairs it.
+Contract: it lists all of our packages in the folder, sorted, and each file of a package that is a
+folder, so that equal packages have an equal list. Like our other package files, it is not replaced
+if somebody changed it. While packages are being replaced it still lists the old ones, so a check in
+between fails; the next build repairs it.
 
-The signature is minisign's (jedisct1.github.io/minisign, "Signature format"), of the list's BLAKE2b
-digest; its trusted comment, which it covers, says which package and version the list is of.
+The signature is minisign's (jedisct1.github.io/minisign, "Signature format"), over the list's
+BLAKE2b digest. It covers the trusted comment, which names the list's package and version.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     <name>.tar.zst            all but the symbols
     <name>-symbols.tar.zst    `symbols/`, to be unpacked over the first, with licences and manifest
 
-Contract: see `delivered.Packager`. An archive has one folder at its top, named as the first file
-is, and can be unpacked anywhere: the CMake and pkg-config files in it are relative.
+Contract: see `delivered.Packager`. An archive has one top-level folder, named after the first file,
+and can be unpacked anywhere: the CMake and pkg-config files in it use relative paths.
 """
 
 from __future__ import annotations

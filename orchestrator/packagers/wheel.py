@@ -82,7 +82,7 @@ def _name(manifest: Manifest) -> str:
     name = python_name(manifest.package_name)
     if name is None:
         raise NotForPythonError(
-            f"{manifest.package_name} is no name of a Python package",
+            f"{manifest.package_name} is not a valid name of a Python package",
             expected=PYTHON_NAME_WORDS,
             seen=manifest.package_name,
             hint="give the app another `package_name`, or remove `wheel` from its packages",
@@ -95,7 +95,7 @@ def _version(manifest: Manifest) -> str:
     version = python_version(manifest.version)
     if version is None:
         raise NotForPythonError(
-            f"{manifest.version} is no version of a Python package",
+            f"{manifest.version} is not a valid version of a Python package",
             expected=PYTHON_VERSION_WORDS,
             seen=manifest.version,
             hint="give the app another `version`, or remove `wheel` from its packages",
@@ -113,7 +113,7 @@ def _tag(manifest: Manifest) -> str:
     platform = PLATFORMS[manifest.system]
     if not platform.has_package("wheel", None):
         raise NotForPythonError(
-            f"{manifest.abi} is for no system that wheels are made for",
+            f"{manifest.abi} is not for a system that has wheels",
             expected="Linux",
             seen=manifest.system,
             hint="remove `wheel` from the app's packages, or the ABI from its targets",

@@ -13,8 +13,8 @@
       Models/                          the app's models, where it delivers them
 
 Contract: see `delivered.Packager`. Every object in it is checked: platform, least version,
-processor, and that the library exports the C API and nothing else. The headers lie in a folder of
-the module's name: Xcode copies all `Headers` into one place, where two module maps would meet.
+processor, and that the library exports the C API and nothing else. The headers are in a folder with
+the module's name: Xcode copies all `Headers` into one place, where two module maps would clash.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""zip as the packages use it (AAR, jar): the same files give the same bytes.
+"""zip for packages (AAR, jar): the same files give the same bytes.
 
 Contract: entries are sorted unless a file must come first, carry `EPOCH`'s date, plain modes and no
-other attributes, and are deflated at one level. Unlike zstd's, zlib's output is that of the
-machine's zlib: packages of two machines are equal where these are of one family (zlib's own has
-given the same since 1.2.5; zlib-ng gives another).
+other attributes, and are deflated at one level. Unlike zstd's, the output depends on the machine's
+zlib: packages of two machines are equal if both use the same family (zlib itself has given the same
+bytes since 1.2.5; zlib-ng gives others).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What an add-on must have itself: the units, entry points and stubs that its operators need and
-the library that it is for does not export. Pure.
+"""What an add-on must contain: the units, entry points and stubs that its operators need and that
+its library does not export. Pure.
 
-The walk is that of `select/closure.py`, but ends where the library has something. A unit whose
-object would be another one in the add-on (its projection differs: more dtypes) is the add-on's own,
-with all that it defines.
+The traversal is that of `select/closure.py`, but stops at symbols that the library has. A unit
+whose object would differ in the add-on (its projection has more dtypes) belongs to the add-on, with
+everything that it defines.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class AddonRoots:
     cut        units that no tensor of the models can enter
     by_hand    whether it takes units that register operators by code of their own
     there      units that the library has whole
+    whole      units that are linked whatever refers to them: an app's own
     """
 
     operators: tuple[str, ...]
@@ -55,6 +56,7 @@ class AddonRoots:
     cut: frozenset[int]
     by_hand: bool = False
     there: frozenset[int] = frozenset()
+    whole: frozenset[int] = frozenset()
 
 
 def addon_needs(
@@ -65,6 +67,8 @@ def addon_needs(
     for operator in roots.operators:
         for one in kernels.kernels(operator):
             walk.register(operator, one)
+    for unit in sorted(roots.whole):
+        walk.take(unit)
     walk.run()
     return walk.found
 
@@ -84,7 +88,7 @@ class _Walk:
             return
         self.found.by_hand[operator] = self.index.units[one.unit].path
         if self.roots.by_hand:
-            self._take(one.unit)
+            self.take(one.unit)
             self._refer(one.targets)
 
     def run(self) -> None:
@@ -114,9 +118,9 @@ class _Walk:
             if direct is not None:
                 self.found.direct.add(direct)
         else:
-            self._take(unit)
+            self.take(unit)
 
-    def _take(self, unit: int) -> None:
+    def take(self, unit: int) -> None:
         if unit not in self.found.units and unit not in self.roots.there:
             self.found.units.add(unit)
             self._refer(self.index.units[unit].init)

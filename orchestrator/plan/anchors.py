@@ -1,9 +1,9 @@
-"""Registrations that an app's linker cannot drop, where variants are static archives.
+"""Keeps an app's linker from dropping registrations, for variants that are static archives.
 
-An archive's member is linked when something refers to it, and nothing refers to registrations: they
-are static initialisers. So each unit that registers something gets a symbol of its own, its anchor;
-one generated unit refers to all anchors, and the C API's unit to that one. Whoever calls one
-function of the C API gets all registrations, without a linker flag.
+An archive member is linked only if something references it, and nothing references registrations:
+they are static initialisers. So each unit that registers something gets its own symbol, its anchor;
+one generated unit references all anchors, and the C API's unit references that unit. An app that
+calls any function of the C API gets all registrations, without a linker flag.
 """
 
 from __future__ import annotations

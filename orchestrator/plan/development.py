@@ -1,23 +1,23 @@
-"""What the development library's base holds: all of the runtime that no operator's kernel is part
-of, for every model alike. Pure.
+"""The contents of the development library's base: everything of the runtime except operators'
+kernels. The base is the same for every model. Pure.
 
-A unit is in the base or in shards, never in both: whatever the base's units define is kept, also
-what nothing in the base refers to, as far as it needs no further unit. So no variable of theirs is
-there twice, and no initialiser runs twice.
+A unit is in the base or in shards, never in both. All definitions of the base's units are kept,
+even unreferenced ones, unless they need further units. So no variable exists twice, and no
+initialiser runs twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.codegen.requests import RegistrationRequest
-from orchestrator.index.model import COMDAT, RuntimeIndex
+from orchestrator.index.model import COMDAT, RuntimeIndex, aliases
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.select.closure import Registry, is_function
 from orchestrator.select.policy import recorded_selection
-from orchestrator.values.selection import Selection
+from orchestrator.values.selection import ALL_TAGS, Selection
 
 # What the base is called where an app's library has its name: in files and exported symbols.
 NAME = "development"
@@ -31,11 +31,15 @@ RECORDING = (
 _TABLES = "_ZTV"
 
 
+# The dtypes that a shard's kernels have at first: those that nearly all kernels of models run in.
+USUAL_DTYPES = frozenset({"Bool", "Float", "Int", "Long"})
+
+
 @dataclass(frozen=True)
 class BasePlan:
     """The base's units, and what it is told of registrations.
 
-    kept       symbols that its link keeps whatever refers to them
+    kept       symbols of the runtime's index that its link keeps whatever refers to them
     own        the registrations of its own calls without the dispatcher
     entries    its typed entry points: each asks the dispatcher, since shards bring the kernels
     """
@@ -49,6 +53,53 @@ class BasePlan:
     def called(self) -> frozenset[str]:
         """The operators whose typed entry points the base defines."""
         return frozenset(self.entries.calls)
+
+
+def usual_dtypes(selection: Selection, wide: Collection[str]) -> Selection:
+    """A selection of all dtypes with the usual ones alone, but for the kernel tags in `wide` and
+    for units that compute the names of theirs.
+
+    So there are two objects of a unit at most for each of its tags, whatever a model does.
+    """
+    usual = dict.fromkeys(sorted(USUAL_DTYPES), frozenset({NAME}))
+    kept = {*wide, ALL_TAGS}
+    dtypes = {
+        tag: every if tag in kept else usual for tag, every in selection.kernel_dtypes.items()
+    }
+    return replace(selection, kernel_dtypes=dtypes)
+
+
+def wide_tags(kernel_dtypes: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """The kernel tags that ran in a dtype which is not a usual one."""
+    return frozenset(
+        tag for tag, dtypes in kernel_dtypes.items() if not USUAL_DTYPES.issuperset(dtypes)
+    )
+
+
+def exported_symbols(
+    index: RuntimeIndex, extension: Collection[str], layered: Collection[str]
+) -> tuple[str, ...]:
+    """What the base of a runtime exports, where it has it; sorted.
+
+    extension, layered: what a library exports that is extended, of the runtime's index and of that
+    with an app's own sources, which may call what nothing of PyTorch's calls
+    """
+    missing = frozenset(layered).difference(extension)
+    if not missing:
+        return tuple(extension)
+    own = {name for node in index.names for name in aliases(node.split("@", 1)[0])}
+    return tuple(sorted({*extension, *(missing & own)}))
+
+
+def own_operators(
+    index: RuntimeIndex, kernels: Registry, operators: Iterable[str], own: Collection[str]
+) -> frozenset[str]:
+    """Those of `operators` that units of an app's own register, by their paths."""
+    return frozenset(
+        name
+        for name in operators
+        if any(index.units[one.unit].path in own for one in kernels.kernels(name))
+    )
 
 
 def every_dtype(index: RuntimeIndex, kernels: Registry) -> Selection:
@@ -78,7 +129,7 @@ def plan_base(
     request = whole.request
     return BasePlan(
         whole,
-        (*kept, *RECORDING),
+        kept,
         replace(request, calls=()),
         RegistrationRequest(request.calls, request.calls, ()),
     )

@@ -1,8 +1,8 @@
-"""What add-ons take from a library that they extend, by the runtime's index. Pure.
+"""What add-ons import from the library that they extend, according to the runtime's index. Pure.
 
-A library exports functions and data with one definition, of those that other units refer to. An
-inline function is compiled into an add-on again. The type information of a class is exported all
-the same, since it is compared by its address.
+A library exports the functions and data that have one definition and that other units reference. An
+add-on compiles inline functions again. The type information of a class is exported even so, since
+it is compared by address.
 """
 
 from __future__ import annotations
@@ -68,5 +68,5 @@ def _script(symbols: Iterable[str]) -> Iterator[str]:
 
 
 def exports_file(text: str) -> str:
-    """Where a version script lies (`$cache/...`), by its content."""
+    """The path of a version script (`$cache/...`), named by its content."""
     return f"$cache/exports/{hashlib.sha256(text.encode()).hexdigest()}.map"

@@ -1,4 +1,4 @@
-"""Compiler flags of the runtime's units: one place for what selects, records, optimises.
+"""Compiler flags of the runtime's units: the only place for flags that select, record or optimise.
 
 Paths are written as `$tree`, `$generated`, `$configured`, `$native`, `$third_party_<name>`, so that
 flags are the same text on every machine and can be fingerprinted; ninja fills them in.
@@ -88,10 +88,10 @@ def hardened(
     *,
     wanted: Collection[Hardening] = HARDENING,
 ) -> tuple[str, ...]:
-    """A toolchain's own flags behind what makes an error in memory end the process, rather than be
-    of use to who provoked it.
+    """Hardening flags, followed by a toolchain's own flags.
 
-    Where they speak of canaries themselves (`-fno-stack-protector`), nothing else is said of them.
+    If the toolchain's flags set stack protectors themselves (`-fno-stack-protector`), ours are
+    omitted.
     """
     own = tuple(flags)
     found: tuple[str, ...] = ()

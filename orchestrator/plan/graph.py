@@ -1,4 +1,5 @@
-"""From variant plans to one action graph: equal objects are one node, each variant its links."""
+"""From variant plans to one action graph: equal objects are one node; each variant has its
+links."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ _RELOCATION_COST = 0.2
 _CXX_LIBRARY_COST = 0.5
 _JAVA_COST = 0.3
 _THREADS_COST = 0.3
+_SELECTION_COST = 0.1
 # Of our own sources what reads most of ATen; the others are quicker without.
 _C_API = "capi/capi.cpp"
 _PRECOMPILED = frozenset({_C_API})
@@ -224,6 +226,15 @@ def threads_compile(spec: VariantSpec, threads: int, native: str) -> Compile:
     return _native(spec, "threads/pool.cpp", flags, {"native": native}, _THREADS_COST)
 
 
+def selection_compile(spec: VariantSpec, unit: GeneratedUnit, cache: Path) -> Compile:
+    """The compilation of what says a library's selection: of its text and the toolchain alone."""
+    flags = (*spec.flags_before(), *BARE_FLAGS)
+    of = {"unit": unit.digest}
+    return _compile(
+        spec, f"generated/{unit.name}.cpp", _source(unit, cache), flags, of, _SELECTION_COST
+    )
+
+
 def tasks_compile(spec: VariantSpec, library: LibraryFacts, native: str) -> Compile:
     """The compilation of what gives a library of kernels the variant's threads."""
     flags = (*spec.flags_before(), *BARE_FLAGS, *library.options, *library.include)
@@ -316,7 +327,7 @@ def _compile(
     pch: Precompile | None = None,
     language: Language = "c++",
 ) -> Compile:
-    """The compilation of what is no unit of the runtime, and so has no projection.
+    """The compilation of a source that is not a unit of the runtime, and so has no projection.
 
     of: what its object depends on besides toolchain and flags
     """

@@ -1,8 +1,8 @@
 """Actions of a runtime whose folders are not the default runtime's.
 
 Flags and sources name folders by variables (`$tree/aten/src`), so that they are the same text for
-every runtime, and what they are is decided by content: `fingerprint`. In one graph each runtime's
-own folders have variables of their own.
+every runtime, and their content identifies them: `fingerprint`. In one graph, the folders that
+belong to one runtime have their own variables.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Plans variants: from a selection to the units it needs, each with its projection and flags.
 
 Pure: an index, a selection and a specification in; a `VariantPlan` out.  A `Planner` plans many
-variants over one index and remembers what they share: what an app's selection needs is found once
+variants over one index and caches what they share: what an app's selection needs is computed once
 for all of its ABIs, and equal compilations of two apps are one value.
 
-A plan is sound: what it compiles, generates and stubs defines all that a link of it keeps, which is
-what live code refers to and what that refers to in turn.  `tests/support/link_rule.py` states the
-rule and asks it of plans, by another walk than theirs.
+A plan is sound: the units that it compiles, generates and stubs define everything that its link
+keeps, which is the transitive closure of what live code references.  `tests/support/link_rule.py`
+states the rule and checks plans with a different traversal.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Planner:
         by_need: Iterable[int],
         hot: set[int],
     ) -> tuple[list[Compile], list[int]]:
-        """The shards that a variant has whole, and the units that it has besides."""
+        """The shards of which a variant has all members, and its remaining units."""
         left = set(by_need)
         together = []
         for shard in self._shards_of(spec, units):
@@ -153,8 +153,8 @@ class Planner:
         return self._shards[key]
 
     def _make_shards(self, spec: VariantSpec, units: _Units) -> Iterator[_Shard]:
-        """Shards of what the empty selection needs, then of what the usual operators need besides:
-        a variant without one of these has their units alone."""
+        """Shards of what the empty selection needs, then of what the usual operators need in
+        addition: a variant that lacks one of these operators compiles their units one by one."""
         rules = self.facts.unity
         taken = {self._number(path) for path in self.facts.always_for(spec.purpose)}
         made: Counter[str] = Counter()
@@ -242,8 +242,8 @@ class Planner:
         )
 
     def _by_name(self, spec: VariantSpec) -> frozenset[str] | None:
-        """The operators that a variant looks up by name besides its models'; None where all are
-        registered."""
+        """The operators that a variant looks up by name, in addition to its models'; None if all
+        are registered."""
         if spec.dispatch == "table":
             return None
         units = self.facts.by_name.keys() - spec.lean

@@ -1,8 +1,8 @@
-"""The links of a variant that is delivered as one static archive: iOS apps link no other.
+"""The links of a variant that is delivered as one static archive, as iOS apps link it.
 
-The archive holds the objects as they were compiled, so that an app's linker can share what is equal
-and drop what is dead. Registrations are kept by `plan.anchors`; what dead code refers to and is not
-there gets a stand-in by `package.left_out`. For that alone all objects are joined first.
+The archive contains the objects as they were compiled, so that an app's linker can fold what is
+equal and drop what is dead. `plan.anchors` keeps registrations; `binary.dead_stubs` makes stubs for
+undefined references in dead code. Only for that step, all objects are joined first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STAND_IN_FLAGS = ("-Oz", "-fPIC", "-fvisibility=hidden", "-std=gnu++17")
 
 @dataclass(frozen=True)
 class StaticLinks:
-    """library is what is delivered; the others lead to the stand-ins in it."""
+    """`library` is delivered; the others are the steps to the stubs in it."""
 
     by_need: Link
     joined: Link

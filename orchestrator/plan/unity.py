@@ -1,9 +1,9 @@
 """Unity shards: the op-agnostic units that every variant has, several of them in one compilation.
 
-Loading headers and making the same templates again is most of what these units cost (decision
-0024).  Only units that the empty selection or the usual operators need are taken, so that a shard
-is every app's, and nothing that an app selects compiles one again.  A variant that has not all
-members of a shard, or wants one in another way (hot), has them one by one.  Pure.
+Parsing headers and instantiating the same templates is most of what these units cost (decision
+0024).  A shard has only units that the empty selection or the usual operators need, so every app
+shares it, and no app's selection recompiles it.  A variant that lacks a member of a shard, or
+compiles one differently (hot), compiles the members one by one.  Pure.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def _parts(members: Sequence[Compile], cost: float) -> list[tuple[Compile, ...]]
     """Members in parts of about the same cost, which is at most `cost` for each."""
     total = sum(member.cost for member in members)
     count = max(1, -int(-total // cost))
+    if count == 1:  # a total of 0, too
+        return [tuple(members)]
     parts: list[list[Compile]] = [[] for _ in range(count)]
     before = 0.0
     for member in members:

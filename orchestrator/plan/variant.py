@@ -1,6 +1,6 @@
-"""What a variant's plan is made of: the runtime's facts, the variant's specification, its units.
+"""The parts of a variant's plan: the runtime's facts, the variant's specification, its units.
 
-Pure.  `planner` says which units a variant needs; here is how one unit is compiled.
+Pure.  `planner` decides which units a variant needs; this module, how a unit is compiled.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class OwnHeader:
     path    under native/
     digest  of its text
     by_choice  whether variants have it only where their specification says so
+    behind  whether the unit reads it behind its projection: it says what is selected by its macros
     """
 
     path: str
     digest: str
     by_choice: bool = False
+    behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -265,8 +267,12 @@ def compilation(
     if flagged is not None:
         flags = (*flagged.flags, *flags)
         more["flagged"] = flagged.digest
+    behind: tuple[str, ...] = ()
     if included is not None:
-        flags = (*flags, "-include", f"$native/{included.path}")
+        if included.behind:
+            behind = (f"$native/{included.path}",)
+        else:
+            flags = (*flags, "-include", f"$native/{included.path}")
         more["included"] = included.digest
     if unit.path in facts.own:
         more["own"] = facts.own[unit.path]
@@ -295,6 +301,7 @@ def compilation(
             fingerprint=fingerprint_with(projection),
             cost=unit.cost,
             pch=pch,
+            behind=behind,
             parts=parts,
         )
 

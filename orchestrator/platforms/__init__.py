@@ -1,7 +1,8 @@
 """The platforms that variants are built for: one table of facts each.
 
-`PLATFORMS` has them by the words of `system:` in toolchains/*.yaml. A new one is a module here, its
-word in `values.config.System`, and its compiler in `compilers`; nothing else asks for its name.
+`PLATFORMS` maps the values of `system:` in toolchains/*.yaml to them. A new platform takes a module
+here, its name in `values.config.System`, and its compiler in `compilers`; nothing else tests for
+its name.
 """
 
 from __future__ import annotations

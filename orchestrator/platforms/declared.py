@@ -1,4 +1,4 @@
-"""What a toolchain's declaration says of its platform, before its compiler is looked for."""
+"""What a toolchain's declaration says about its platform, before its compiler is searched for."""
 
 from __future__ import annotations
 

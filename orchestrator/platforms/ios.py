@@ -1,4 +1,4 @@
-"""iOS and its simulator: a static library, as apps link it, delivered in XCFrameworks."""
+"""iOS and its simulator: a static library that apps link, delivered in XCFrameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a platform is to the rest of the code: a table of facts, which holds whatever compiles.
+"""A platform as the rest of the code sees it: a table of facts that do not depend on the compiler.
 
 Contract: pure values. What depends on the compiler (its target, its flags, the oldest release that
 it builds for) belongs to `compilers`; what depends on a format belongs to its reader or writer.

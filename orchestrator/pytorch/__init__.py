@@ -1,1 +1,1 @@
-"""What we know about each supported PyTorch version."""
+"""The facts about each supported PyTorch version."""

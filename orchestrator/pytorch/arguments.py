@@ -1,9 +1,9 @@
 """How many arguments the operators of a source tree take.
 
-The lite interpreter's bytecode says how many arguments a model passes to an operator, and the
-runtime fills up the missing ones (torch/csrc/jit/mobile/function.cpp, `makeOperatorFunction`).
-It does not notice arguments that are too many: they stay on the stack, and the kernel reads the
-wrong ones. Where one is missing that has no default it fails, and does not say in which operator.
+The lite interpreter's bytecode has the number of arguments that a model passes to an operator, and
+the runtime fills in missing ones (torch/csrc/jit/mobile/function.cpp, `makeOperatorFunction`). It
+does not detect surplus arguments: they stay on the stack, and the kernel reads the wrong ones. If
+an argument without a default is missing, it fails without naming the operator.
 """
 
 from __future__ import annotations

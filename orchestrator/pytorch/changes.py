@@ -1,9 +1,9 @@
-"""One version's facts as changes of another's: what is the same is written once.
+"""One version's facts as changes to another's, so that shared facts are written once.
 
-In a mapping each key changes the base's value, and `null` takes it away. A list is replaced by a
-list, or changed by a mapping: what an entry of `drop` matches goes; `change` is a list of
-`{of, to}`, where what `of` matches is changed by `to`; `add` comes last. What matches is equal, or
-a mapping that has all that the entry has.
+In a mapping, each key changes the base's value, and `null` removes it. A list is replaced by a
+list, or changed by a mapping: `drop` removes what its entries match; `change` is a list of
+`{of, to}`, in which `to` changes what `of` matches; `add` is appended last. An entry matches a
+value that is equal, or a mapping that has all of the entry's keys and values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _EDITS: Final = frozenset({"drop", "change", "add"})
 
 
 def changed(base: Any, change: Any) -> Any:
-    """`base` after `change`. A change of what is not there is our bug, and asserted."""
+    """`base` after `change`. A change to something that does not exist is our bug, and asserted."""
     if isinstance(base, Mapping) and isinstance(change, Mapping):
         found = dict(base)
         for key, value in change.items():

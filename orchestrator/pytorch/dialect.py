@@ -1,7 +1,7 @@
-"""What the rest of the code asks of a PyTorch version: its `Dialect`.
+"""What the rest of the code needs to know about a PyTorch version: its `Dialect`.
 
 A version is a folder, `v1_13/` for 1.13.1: PyTorch changes its tree, symbols and generators from
-one minor release to the next, and not within one. In it is what is true of that version alone:
+one minor release to the next, but not within one. The folder has what is specific to the version:
 
     dialect.py          the value, from flags.py, symbols.py and keys.py
     facts.yaml          data that its sources do not say; the rest is in `facts.yaml` above it
@@ -10,9 +10,9 @@ one minor release to the next, and not within one. In it is what is true of that
     kernels.json        what our kernels need of it
     torchgen_worker.py  the script that runs its torchgen
 
-A newer version's modules import an older one's values, and `dataclasses.replace` what is different;
-its facts.yaml says what it changes of its base's (`changes.py`), and `overlay/` has headers of ours
-that its units read, where the ones in native/ do not fit.
+A newer version's modules import an older one's values, and `dataclasses.replace` what differs; its
+facts.yaml has the changes to its base's facts (`changes.py`), and `overlay/` has headers of ours
+that its units include instead of those in native/ that do not fit.
 """
 
 from __future__ import annotations

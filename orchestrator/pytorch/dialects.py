@@ -1,4 +1,5 @@
-"""The PyTorch versions that we support, by hand: another one is a folder and a line here."""
+"""The supported PyTorch versions, registered by hand: another one takes a folder and a line
+here."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
 
 
 class RuntimeUnsupportedError(OrchestratorError):
-    """WORKSPACE pins a PyTorch version of which we know nothing."""
+    """WORKSPACE pins an unsupported PyTorch version."""
 
 
 def dialect_of(version: str, dialects: Mapping[str, Dialect] = DIALECTS) -> Dialect:

@@ -1,8 +1,8 @@
-"""The source tree's generated files: torchgen's and the autograd generator's, once a version.
+"""The source tree's generated files: torchgen's and the autograd generator's, once per version.
 
-No header differs under selection, so that one tree serves every app.  Each generator runs in a
-process of its own, from the pinned tree, with the tree as working folder, so that no path of this
-machine enters the text.  Layout: `<folder>/ATen/...` and `<folder>/autograd/torch/csrc/...`.
+No header depends on a selection, so one tree serves every app.  Each generator runs in a separate
+process, from the pinned tree, with the tree as working folder, so that no path of this machine
+enters the text.  Layout: `<folder>/ATen/...` and `<folder>/autograd/torch/csrc/...`.
 """
 
 from __future__ import annotations

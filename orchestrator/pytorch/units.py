@@ -1,8 +1,8 @@
-"""What PyTorch compiles: the universe of units that we cut down, and upstream's own list beside it.
+"""What PyTorch compiles: all units that variants choose from, and upstream's own list.
 
-Most of it is said by the tree itself, in `build_variables.bzl` (Starlark that is valid Python; it
-is parsed and its list expressions are evaluated, never executed) and by globs of its CMake files.
-What the tree does not say is data, see `versions.py`.
+Most of it comes from the tree itself: from `build_variables.bzl` (Starlark that is valid Python; it
+is parsed and its list expressions are evaluated, never executed) and from the globs of its CMake
+files. What the tree does not contain is data, see `versions.py`.
 
 A unit's path is relative to the source tree, or begins with `generated/`: then it is a file that
 code generation writes, relative to the folder it writes to.
@@ -80,7 +80,7 @@ def runtime_units(tree: Path, version: VersionData) -> tuple[Unit, ...]:
         kind = next((kind for glob, kind in rules if glob.counts(path)), None)
         if kind is None:
             raise UnitOfNoKindError(
-                f"no rule tells what kind of unit {path} is",
+                f"no rule gives the kind of the unit {path}",
                 expected="a glob that matches it",
                 hint=f"add one to `kinds` in the data of PyTorch {version.version}",
             )

@@ -1,7 +1,7 @@
-"""What we know about each supported PyTorch version that its own files do not say.
+"""The facts about each supported PyTorch version that its own files do not state.
 
-It is data, read strictly: `facts.yaml`, and over it the one of a version (`Dialect.facts`). The
-files are ours, so a fault in one is our bug and pydantic's own error.
+They are data, read strictly: `facts.yaml`, overridden by the version's own (`Dialect.facts`). The
+files are ours, so an error in one is our bug and raises pydantic's own error.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class IncludeRule(_Data):
 
     unless: root operators of models whose variants have the unit as it is.
     tracer: the header that a tracer's unit is compiled with instead; "" for the same.
+    behind: whether it is read behind the unit's projection.
     """
 
     unit: str
@@ -107,6 +108,7 @@ class IncludeRule(_Data):
     why: str
     tracer: str = ""
     unless: Strings = ()
+    behind: bool = False
 
 
 class FlagsRule(_Data):
@@ -151,10 +153,13 @@ class ByNameRule(_Data):
 
 
 class CutRule(_Data):
-    """A unit that only tensors of one kind reach: replaced by stubs where nothing makes them."""
+    """A unit that only tensors of one kind reach: replaced by stubs where nothing makes them.
+
+    Tensors of symbolic sizes are Python's, when it traces a program: no model makes one.
+    """
 
     unit: str
-    unless: Literal["quantized", "sparse"]
+    unless: Literal["quantized", "sparse", "symbolic"]
 
 
 class TextPlace(_Data):

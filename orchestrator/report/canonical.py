@@ -1,4 +1,5 @@
-"""The report of `canonical`: one row a model, and what was rewritten in it. Pure."""
+"""The report of `canonical`: one row per model, what was rewritten in it, and what its app saves.
+Pure."""
 
 from __future__ import annotations
 
@@ -33,6 +34,43 @@ class RewriteLine:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A rewrite that was not applied, since it makes the app's library larger."""
+
+    name: str
+    bytes: int
+
+    def __str__(self) -> str:
+        larger = human_bytes(self.bytes)
+        return f"{self.name}: left out: with it the app's library is {larger} larger"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The part of an app's root operators that another app has too, before and after."""
+
+    app: str
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        return f"{self.app} ({self.before:.0%} -> {self.after:.0%})"
+
+
+@dataclass(frozen=True)
+class PricedApp:
+    """An app of which models were converted: root operators of all its models, estimates of its
+    library, and the apps that have a larger part of its operators than before."""
+
+    app: str
+    before: int
+    after: int
+    library_before: int
+    library_after: int
+    shares: tuple[Shared, ...]
+
+
+@dataclass(frozen=True)
 class CanonicalRow:
     """A converted model.
 
@@ -48,6 +86,7 @@ class CanonicalRow:
     app: str
     model: str
     file: str
+    kind: str
     state: State
     torch: str
     before: tuple[str, ...]
@@ -61,6 +100,15 @@ class CanonicalRow:
     not_taken: int
     unsteady: int
     rewrites: tuple[RewriteLine, ...]
+    left: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class CanonicalReport:
+    """All that was converted."""
+
+    rows: tuple[CanonicalRow, ...]
+    apps: tuple[PricedApp, ...]
 
 
 def in_place(operators: Iterable[str]) -> int:
@@ -69,18 +117,36 @@ def in_place(operators: Iterable[str]) -> int:
     return sum(name.endswith("_") and not name.endswith("__") for name in names)
 
 
-def to_json(rows: Sequence[CanonicalRow]) -> str:
-    """{"format": 1, "models": [{"app": s, "model": s, "file": s, "state": s, "torch": s,
+def to_json(report: CanonicalReport) -> str:
+    """{"format": 1, "models": [{"app": s, "model": s, "file": s, "kind": s, "state": s, "torch": s,
     "operators_before": [s], "operators_after": [s], "in_place_before": n,
     "in_place_after": n, "bytes_before": n, "bytes_after": n, "library_saved_estimate": n,
     "largest_difference": x, "calls_compared": n, "calls_not_taken": n, "calls_unsteady": n,
-    "rewrites": [{"name": s, "from": s, "to": [s], "calls": n, "why": s}]}]}"""
-    return json.dumps({"format": 1, "models": [_json(row) for row in rows]}, indent=2) + "\n"
+    "rewrites": [{"name": s, "from": s, "to": [s], "calls": n, "why": s}],
+    "left_out": [{"name": s, "bytes": n}]}],
+    "apps": [{"app": s, "operators_before": n, "operators_after": n, "library_before_estimate": n,
+    "library_after_estimate": n, "shares": [{"app": s, "before": x, "after": x}]}]}"""
+    models, apps = [_json(row) for row in report.rows], [_app(one) for one in report.apps]
+    return json.dumps({"format": 1, "models": models, "apps": apps}, indent=2) + "\n"
+
+
+def _app(one: PricedApp) -> dict[str, Any]:
+    return {
+        "app": one.app,
+        "operators_before": one.before,
+        "operators_after": one.after,
+        "library_before_estimate": one.library_before,
+        "library_after_estimate": one.library_after,
+        "shares": [
+            asdict(its) | {"before": round(its.before, 3), "after": round(its.after, 3)}
+            for its in one.shares
+        ],
+    }
 
 
 def _json(row: CanonicalRow) -> dict[str, Any]:
     return {
-        **{name: getattr(row, name) for name in ("app", "model", "file", "state")},
+        **{name: getattr(row, name) for name in ("app", "model", "file", "kind", "state")},
         "torch": row.torch,
         "operators_before": list(row.before),
         "operators_after": list(row.after),
@@ -94,6 +160,7 @@ def _json(row: CanonicalRow) -> dict[str, Any]:
         "calls_not_taken": row.not_taken,
         "calls_unsteady": row.unsteady,
         "rewrites": [_rewrite(line) for line in row.rewrites],
+        "left_out": [asdict(one) for one in row.left],
     }
 
 
@@ -104,18 +171,19 @@ def _rewrite(line: RewriteLine) -> dict[str, Any]:
     }
 
 
-def show(rows: Sequence[CanonicalRow], console: Console) -> None:
+def show(report: CanonicalReport, console: Console) -> None:
     """Prints the table and the rewrites: with rules on a terminal, else as `plain`."""
     if console.is_terminal:
-        console.print(_table(rows, console.width))
-        console.print(*_lines(rows), sep="\n", highlight=False, markup=False)
+        console.print(_table(report.rows, console.width))
+        console.print(*_lines(report), sep="\n", highlight=False, markup=False)
     else:
-        console.file.write(plain(rows))
+        console.file.write(plain(report))
 
 
-def plain(rows: Sequence[CanonicalRow]) -> str:
+def plain(report: CanonicalReport) -> str:
     """The same as plain text, with a last newline; columns are two blanks apart."""
-    return plain_text(_table(rows)) + "\n" + "".join(f"{line}\n" for line in _lines(rows))
+    lines = "".join(f"{line}\n" for line in _lines(report))
+    return f"{plain_text(_table(report.rows))}\n{lines}"
 
 
 _COLUMNS: Final = (
@@ -148,20 +216,30 @@ def _cells(row: CanonicalRow) -> tuple[str, ...]:
     )
 
 
-def _lines(rows: Sequence[CanonicalRow]) -> Iterator[str]:
-    for row in rows:
-        yield f"//apps/{row.app} {row.model}: {_STATES[row.state].format(file=row.file)}"
+def _lines(report: CanonicalReport) -> Iterator[str]:
+    for row in report.rows:
+        said = _STATES[row.state].format(file=row.file, kind=row.kind)
+        yield f"//apps/{row.app} {row.model}: {said}"
         for line in row.rewrites:
             yield f"  {visible(str(line))}"
+        for one in row.left:
+            yield f"  {visible(str(one))}"
         if row.not_taken:
             yield f"  {row.not_taken} more calls were not compared: the model takes no such inputs"
         if row.unsteady:
             yield f"  {row.unsteady} calls were not compared: they give other values each time"
+    for app in report.apps:
+        yield (
+            f"//apps/{app.app}: {app.before} -> {app.after} root operators, its library"
+            f" {human_bytes(app.library_before)} -> {human_bytes(app.library_after)} by the index"
+        )
+        if app.shares:
+            yield f"  has more in common with {', '.join(map(str, app.shares))}"
 
 
 _STATES: Final[Mapping[State, str]] = {
     "written": "{file} was written: commit it with its lock, and trace the app again",
     "current": "{file} is as it is to be",
     "differs": "{file} is to be written: --write does it",
-    "unused": "declare `canonical: static` in app.yaml to use it",
+    "unused": "declare `canonical: {kind}` in app.yaml to use it",
 }

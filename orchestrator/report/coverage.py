@@ -1,4 +1,5 @@
-"""What of models' code their inputs ran: one row a method, as coverage tools print it. Pure."""
+"""The code of models that their inputs ran: one row per method, as coverage tools print it.
+Pure."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Explanation:
             return "up to date"
         now = _NEXT[self.next]
         if self.since == "lost":
-            return f"{now} again; nothing differs, but what was made is not there any more"
+            return f"{now} again; nothing differs, but the output is missing"
         if self.since == "never built":
             return f"never built here; {now}"
         if self.since == "new":
@@ -136,7 +136,7 @@ _NEXT: Final[Mapping[str, str]] = {
 def explanation(
     label: str, name: str, now: ActionLog, logs: BuildLogs | None, *, made: bool, is_link: bool
 ) -> Explanation:
-    """What the next build does with an action that is planned.
+    """What the next build does with a planned action.
 
     made  whether the cache has its object, or the linked file is there
     """

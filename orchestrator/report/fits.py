@@ -1,7 +1,7 @@
-"""The answer of `fits`: one row a library, for people and for machines.
+"""The report of `fits`: one row per library, as text and as JSON.
 
 Contract: `FitsReport` is a value; `to_json` is its documented form and `text` what people read.
-Names in it come from models and packages: whoever prints it makes them visible.
+Names in it come from models and packages: the caller that prints it must escape them.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class FitRow:
 
 @dataclass(frozen=True)
 class FitsReport:
-    """A model and all libraries that it was held against; `trace`: the lock that told of it, or
-    why none did."""
+    """A model and all libraries that it was compared with; `trace`: the lock that was used, or why
+    there was none."""
 
     model: str
     sha256: str

@@ -1,4 +1,4 @@
-"""What a build reports about packages: those made, and those not made for want of an ABI."""
+"""What a build reports about packages: those made, and those not made because an ABI is missing."""
 
 from __future__ import annotations
 

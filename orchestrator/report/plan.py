@@ -1,4 +1,5 @@
-"""The report of `plan`: what each variant needs, what of it is in the cache, and who shares it.
+"""The report of `plan`: what each variant needs, how much of it is cached, and which variants share
+it.
 
 Contract: pure. `plan_report` makes the value; `to_json` is its documented form and `show` prints
 it, with colour on a terminal and as the same bytes everywhere else.

@@ -1,8 +1,8 @@
-"""Shows a build's progress: a live line on a terminal, else one line at its start and end, and one
-every 30 seconds in between: CI systems end jobs that print nothing for minutes, as links do.
+"""Shows a build's progress: a live line on a terminal, otherwise one line at its start and end, and
+one every 30 seconds in between, since CI systems kill jobs that print nothing for minutes.
 
-Contract: writes to the console that it is given and to nothing else. Output of commands (warnings,
-errors) is passed on unchanged in either case.
+Contract: writes only to the console that it is given. Output of commands (warnings, errors) is
+passed on unchanged in either case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class ProgressView:
 
     `auto_refresh` lets a thread keep the clock ticking; without it each line refreshes. With
     `verbose`, each command that was run is printed. `beat` is the longest silence in seconds
-    without a terminal.
+    without a terminal. `assumed` says what the first forecast takes for granted; later ones follow
+    what is measured.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class ProgressView:
         auto_refresh: bool = True,
         verbose: bool = False,
         beat: float = _BEAT_SECONDS,
+        assumed: str = "",
     ) -> None:
         self._progress = progress
         self._console = console
         self._verbose = verbose
         self._beat = beat
+        self._assumed = assumed
         self._over = Event()
         self._beating = Thread(target=self._beats, daemon=True)
         self._announced = False
@@ -94,9 +97,10 @@ class ProgressView:
             self._print(f"[{state.finished}/{state.total}] {state.last}")
         elif not self._announced:
             self._announced = True
-            if not self._live:
-                state = self._progress.snapshot()
-                self._print(f"{state.total} to run{_about(state)}")
+            state = self._progress.snapshot()
+            if self._assumed or not self._live:
+                about = _about(state)
+                self._print(f"{state.total} to run{about}{about and self._assumed}")
         if self._live and not self._live.auto_refresh:
             self._live.refresh()
 

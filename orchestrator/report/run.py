@@ -1,4 +1,4 @@
-"""What a model gave when it was run, for people and as JSON. Pure."""
+"""The report of `run`: a model's outputs, as text and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class RunReport:
     new_operators: tuple[str, ...] | None
     new_bytes: int = 0
 
-    def text(self) -> str:
-        """For people; ends with a newline."""
-        return "".join(f"{visible(line)}\n" for line in self._lines())
+    def text(self, table: bool = True) -> str:
+        """For people; ends with a newline. table: with the operators that ran."""
+        return "".join(f"{visible(line)}\n" for line in self._lines(table))
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, table: bool) -> Iterator[str]:
         yield f"{self.model}: PyTorch {self.pytorch}, {self.roots} operators named"
         yield f"  base: {self.base_units} units, {_origin(self.base_compiled)}"
         for shard in self.shards:
@@ -80,7 +80,8 @@ class RunReport:
                     f"    {milliseconds(run['microseconds'])} a run,"
                     f" {milliseconds(run['microseconds_min'])} at least"
                 )
-        yield from self._operators()
+        if table:
+            yield from self._operators()
         if self.verdict is not None:
             yield f"  {compared(self.verdict)}"
         if self.new_operators:

@@ -1,4 +1,4 @@
-"""The report of a build: one row a variant, for people and for machines.
+"""The report of a build: one row per variant, as text and as JSON.
 
 Contract: `BuildReport` is a value; `to_json` is its documented form and `show` prints it. Away from
 a terminal the text has no colour and no box drawing, no trailing blanks, and the same bytes for the

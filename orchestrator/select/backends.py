@@ -1,11 +1,12 @@
 """Which of the declared backends a model can reach at all.
 
-A tensor carries the QuantizedCPU key only if something made it quantised, and nothing does but
-operators that say so in their name: `quantized::conv2d`, `aten::quantize_per_tensor`,
-`aten::dequantize`, `aten::_empty_affine_quantized` (native_functions.yaml and
-ATen/native/quantized/library.cpp of PyTorch 1.13).  A model that names none of them, and whose
-kernels call none, never enters a QuantizedCPU kernel.  The same holds of SparseCPU, for tensors in
-coordinates: `aten::sparse_coo_tensor`, `aten::to_sparse`, `aten::_coalesced_`.
+A tensor has the QuantizedCPU dispatch key only if an operator made it quantised, and only operators
+with a telling name do: `quantized::conv2d`, `aten::quantize_per_tensor`, `aten::dequantize`,
+`aten::_empty_affine_quantized` (native_functions.yaml and ATen/native/quantized/library.cpp of
+PyTorch 1.13).  A model that names none of them, and whose kernels call none, never enters a
+QuantizedCPU kernel.  The same holds of SparseCPU, for tensors in coordinates:
+`aten::sparse_coo_tensor`, `aten::to_sparse`, `aten::_coalesced_`.  No operator makes a tensor of
+symbolic sizes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reachability over the runtime index: which units and operators a set of roots needs.
 
-Pure.  This is the walk itself, with the parent of every node, from which `why` prints paths.
-Plans and static closures need no paths, and are many: `needs` computes the same sets for them.
+Pure.  This is the traversal itself. It records the parent of every node, from which `why` prints
+paths. Plans and static closures need no paths, and are many: `needs` computes the same sets faster.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def reach(
     cut: Iterable[int] = (),
     follow_calls: bool,
 ) -> Reach:
-    """Walk from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
+    """Traverse from the nodes `entry`, the kernels of `operators` and the initialisers of `units`.
 
-    follow_calls: an operator whose typed entry point is reached is taken as selected too: these are
-    the operators that the roots may call.
-    cut: units that are not entered; a unit that registers a selected operator, or of which data is
-    referred to, is entered after all, because only a function can be replaced by a stub.
+    follow_calls: an operator whose typed entry point is reached counts as selected too: these are
+    the operators that the roots may call. cut: units that are not entered. A unit that registers a
+    selected operator, or whose data is referenced, is entered all the same, because only a function
+    can be replaced by a stub.
     """
     nodes, roots, whole, left = tuple(entry), tuple(operators), tuple(units), frozenset(cut)
     while True:

@@ -1,14 +1,14 @@
-"""Whether a model fits a library that was cut for others, from its manifest. Pure.
+"""Whether a model fits a library that was built for other models, from its manifest. Pure.
 
-A model fits *by the manifest* where the library's plan would be the same if its app had this model
-too: then it is the library that a build for both would deliver. So what the model's trace selects,
-with the static closure of the operators that its inputs never ran (`policy.py`, guarded), must be
-in the library's selection; and what its root operators decide besides (backends, units that are cut
-or compiled with less) must be decided already. Without a trace the static closure of all its
-operators must be there: that is more than it runs, and rarely is.
+A model fits *by the manifest* if the library's plan would be the same with this model in the app: a
+build with both would then deliver the same library. So what the model's trace selects, with the
+static closure of the operators that its inputs never ran (`policy.py`, guarded), must be in the
+library's selection; and whatever else its root operators decide (backends, units that are excluded
+or compiled with less) must already be decided the same way. Without a trace, the library must have
+the static closure of all its operators: that is more than the model runs, and rare.
 
-Nothing lesser is a yes. What a kernel calls for other inputs or dtypes than the traced ones is told
-by neither trace nor manifest, here as in the app that a library was cut for.
+Nothing less counts as fitting. Neither trace nor manifest shows what a kernel calls for other
+inputs or dtypes than the traced ones; the same holds for the app that the library was built for.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def judge(model: Wanted, offer: Offer, runtime: Callable[[], KnownRuntime | None
     if lacks:
         return Judgement("does not fit", "the library lacks what it needs", lacks)
     if model.sha256 in offer.models:
-        return Judgement("by manifest", "the library was cut for this very model")
+        return Judgement("by manifest", "the library was built for exactly this model")
     if offer.roots is None or offer.resolved is None or not offer.backends:
         return _unknown("its manifest is older than what this takes")
     selected = None if trace is None else traced_selection(trace)
@@ -223,7 +223,7 @@ def _by_index(
         return _unknown(f"{known}, and no index of the library's PyTorch is at hand")
     assert offer.roots is not None
     if runtime.decided(offer.roots | model.roots) != runtime.decided(offer.roots):
-        return _unknown("the library leaves out code that only models with other operators enter")
+        return _unknown("the library omits code that only models with other operators reach")
     if trace is not None and (other := _other_backends(trace, offer, model.roots)):
         return _unknown(other)
     if selected is None and model.unchecked:

@@ -1,10 +1,10 @@
-"""What many sets of roots need, over one index: the walk of `closure.reach`, remembered.
+"""What many sets of roots need, over one index: `closure.reach` with memoisation.
 
-A walk is a union: what a set of roots reaches is what each of them reaches.  So every node, unit
-and operator is visited once, whatever the number of apps; strongly connected parts are found on
-the way (R. Tarjan, "Depth-first search and linear graph algorithms", 1972), and the outcome of each
-is one integer, a set of bits.  Only outcomes are kept (units, operators, entry points, stubs,
-sizes), not the nodes themselves: `closure.reach` finds how something was reached.
+The closure of a set of roots is the union of their closures.  So every node, unit and operator is
+visited once, whatever the number of apps. Strongly connected components are found on the way (R.
+Tarjan, "Depth-first search and linear graph algorithms", 1972), and the result of each is one
+integer, a bit set.  Only results are kept (units, operators, entry points, stubs, sizes), not the
+nodes themselves: `closure.reach` finds how something was reached.
 """
 
 from __future__ import annotations

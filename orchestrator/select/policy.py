@@ -152,8 +152,8 @@ def _select_one(
 def with_extra(
     index: RuntimeIndex, kernels: Registry, selection: Selection, operators: Iterable[str]
 ) -> Selection:
-    """A selection and operators that no model asks for: as roots, with their static closure in all
-    dtypes, whatever the policy. The app calls them, with arguments that nobody has seen."""
+    """A selection plus operators that no model asks for: as roots, with their static closure in all
+    dtypes, whatever the policy. The app calls them, with arguments that no trace has recorded."""
     wanted = tuple(operators)
     if not wanted:
         return selection

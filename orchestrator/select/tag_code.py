@@ -1,4 +1,4 @@
-"""How large the code of a kernel tag is in a unit, from the runtime's index. Pure."""
+"""The code size of a kernel tag in a unit, from the runtime's index. Pure."""
 
 from __future__ import annotations
 

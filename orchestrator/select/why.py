@@ -1,22 +1,21 @@
 """Why something is in a variant: who asked for it, and the path to it through the index. Pure.
 
-A path is a shortest chain of nodes from a root to the subject.  Roots are the
-symbols that our own code refers to, the selected operators' kernels, and the static initialisers of
-the units that the runtime always needs.
+A path is a shortest chain of nodes from a root to the subject.  Roots are the symbols that our own
+code references, the selected operators' kernels, and the static initialisers of the units that the
+runtime always needs.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import ROOT, Reach, Registry
+from orchestrator.select.readable import readable
 from orchestrator.values.selection import ALL_DTYPES, EXTRA, Selection
 from orchestrator.values.trace import Trace
 
-_LENGTH = re.compile(r"\d+")
 # Of one operator that no input ran, in a line.
 _MOST_CALLS = 4
 
@@ -182,20 +181,3 @@ def _asked(entries: Mapping[str, frozenset[str]], name: str, verb: str) -> Itera
         f"{who}: {verb}" if who != EXTRA else f"app.yaml: an operator under `extra` {verb}"
         for who in sorted(entries.get(name, ()))
     )
-
-
-def readable(symbol: str) -> str:
-    """`at::native::add` for `_ZN2at6native3addE...`; other names as they are.
-
-    Of a nested name (Itanium C++ ABI, 5.1.4.2), what stands before template arguments.
-    """
-    name = symbol.split("@", 1)[0]
-    start = re.match(r"_ZN[KVr]*(St)?", name)
-    if start is None:
-        return name
-    parts = ["std"] if start[1] else []
-    position = start.end()
-    while length := _LENGTH.match(name, position):
-        position = length.end() + int(length[0])
-        parts.append(name[length.end() : position].replace("_GLOBAL__N_1", "(anonymous)"))
-    return "::".join(parts) or name

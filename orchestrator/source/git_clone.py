@@ -1,7 +1,7 @@
 """Gets a source tree from a git remote: one tag, one commit deep, never interactive.
 
-The files that count lie outside submodules (see `tree.py`), so none is cloned. The remote is asked
-for the tag first, which is quick: a machine without a network learns it in seconds.
+The files that count are outside submodules (see `tree.py`), so none is cloned. The remote is first
+asked for the tag, which is quick: a machine without a network fails within seconds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Opens a source archive: its members in their order, whatever it is packed with.
+"""Opens a source archive: yields its members in order, whatever its format.
 
-Reads tar (plain, gz, bz2, xz, zst) and zip; the first bytes tell which, not the name.
+Reads tar (plain, gz, bz2, xz, zst) and zip; the first bytes decide the format, not the name.
 
-Contract: whatever the bytes are, the members come, or one of the errors here; the disk's `OSError`
-stays one. Every byte that the archive unpacks to is counted as it is read, also those of headers
-and of members that nobody wants, and no more than a few hundred megabytes are in memory at once.
-Not supported for that reason: zip members packed with bzip2 or LZMA, which `zipfile` unpacks whole.
+Contract: whatever the bytes are, it yields the members or raises one of the errors here; an
+`OSError` of the disk passes through. Every unpacked byte counts towards the limit as it is read,
+including headers and unwanted members, and at most a few hundred megabytes are in memory at once.
+For that reason zip members packed with bzip2 or LZMA are not supported: `zipfile` unpacks them in
+one piece.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from orchestrator.values.config import ArchiveSource, DebianSource, GitSource, S
 
 
 def source_name(source: Source) -> str:
-    """A source in a few words, such as `debian pytorch_1.13.1+dfsg.orig.tar.xz`."""
+    """A short description of a source, such as `debian pytorch_1.13.1+dfsg.orig.tar.xz`."""
     if source.git:
         return f"git {source.git.remote} {source.git.tag}"
     if source.debian:

@@ -4,10 +4,10 @@ The formats are POSIX.1-2017, pax, "ustar Interchange Format" and "pax Extended 
 additions of GNU tar that archives of sources hold: long names (types L and K) and numbers in base
 256 (GNU tar's manual, "Basic Tar Format" and "Extensions").
 
-Why not Python's `tarfile`: it reads an extended header whole, whatever size that claims, searches
-it in quadratic time (CVE-2024-6232, mended in 3.11.10: 64 KB take 6 s), recurses once a header, and
-damaged bytes end in a dozen kinds of exceptions. All of that comes before the first moment at which
-a caller could refuse. tests/campaigns/test_archives.py compares the two readers.
+Why not Python's `tarfile`: it reads an extended header in one piece, whatever size it claims,
+searches it in quadratic time (CVE-2024-6232, fixed in 3.11.10: 64 KB take 6 s), recurses once per
+header, and raises a dozen kinds of exceptions for damaged bytes. All of this happens before a
+caller could refuse the file. tests/campaigns/test_archives.py compares the two readers.
 """
 
 from __future__ import annotations

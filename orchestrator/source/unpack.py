@@ -1,11 +1,11 @@
 """Unpacks a source archive into a folder that it cannot leave.
 
-The archive is not trusted. Only plain files are written, by us, into folders made by us: nothing is
-written over another file or outside the folder, and no owner, mode or time is taken over. No
-symbolic link is ever made, so that no path leads elsewhere than it reads: one that is not wanted is
-skipped (PyTorch's own archive has four), one that is wanted is refused, as in a source tree. A
-hard link becomes a copy of a file that this archive has written before. Names are judged also of
-members that are not wanted. What was written before a fault is removed again.
+The archive is not trusted. We only write plain files, into folders that we create: never over
+another file or outside the folder, and without the archive's owners, modes or times. We never
+create a symbolic link, so every path leads where it reads: an unwanted link is skipped (PyTorch's
+own archive has four), a wanted one is refused, as in a source tree. A hard link becomes a copy of a
+file that this archive has written before. Names of unwanted members are checked too. On an error,
+files that were already written are removed.
 
 (Python's own `data` filter cannot be relied on: 3.11.0 to 3.11.3 do not have it.)
 """

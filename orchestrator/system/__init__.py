@@ -1,1 +1,1 @@
-"""What every part may use: writes that are all or nothing, templates that trust no caller."""
+"""Helpers for every package: processes, atomic writes, locks, templates that trust no caller."""

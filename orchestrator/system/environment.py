@@ -1,4 +1,4 @@
-"""The process's environment, with a note of the variables that were looked up, without secrets."""
+"""The process's environment without secrets, with a record of the variables that were looked up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Two names exchanged in one step, where the kernel and the file system can.
+"""Exchanges two names atomically, if the kernel and the file system can.
 
-Between two renames there is a moment without either folder; a process killed then leaves none.
-renameat2(2) with RENAME_EXCHANGE, on Linux since 3.15, has no such moment.
+Between two renames there is a moment with neither folder in place; a process killed then leaves
+none. renameat2(2) with RENAME_EXCHANGE, on Linux since 3.15, has no such moment.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _RENAME_EXCHANGE = 2
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Give each of two entries of one file system the other's name; False where nothing was done.
+    """Exchange the names of two entries of one file system; False if nothing was done.
 
-    False says only that this way is closed: an old C library, a file system that does not know
-    exchanges (NFS), a sandbox. Renames tell the reason, if there is one for them too.
+    False only means that exchanging is not supported here: an old C library, a file system without
+    exchanges (NFS), a sandbox. If renames fail too, they report the reason.
     """
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
     if renameat2 is None:

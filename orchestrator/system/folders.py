@@ -1,4 +1,4 @@
-"""Folders that are ours to delete: each carries a marker file, written before anything else in it.
+"""Folders that we may delete: each contains a marker file, written before anything else in it.
 
 `clean` removes a folder only where the marker is, so a mistyped cache path never costs a user's
 files. The idea is that of CACHEDIR.TAG (https://bford.info/cachedir/); the name is our own because
@@ -30,7 +30,7 @@ _WORDS: Final = "A folder of libtorch-orchestrator ({kind}). `orchestrator clean
 
 
 class FolderNotOursError(OrchestratorError):
-    """A folder that holds something and does not carry our marker."""
+    """A folder that is not empty and does not contain our marker."""
 
 
 class FolderUnusableError(OrchestratorError):
@@ -42,11 +42,11 @@ class FolderIsLinkError(OrchestratorError):
 
 
 def ensure_folder(path: Path, kind: Kind) -> Path:
-    """Make a folder that carries our marker, with its parents; returns the path.
+    """Make a folder with our marker, with its parents; returns the path.
 
-    An empty folder is taken over, and a symbolic link to a folder is followed. A folder that holds
-    something else raises `FolderNotOursError`, a path that is no place for one
-    `FolderUnusableError`. The folder never appears without its marker.
+    An empty folder is taken over, and a symbolic link to a folder is followed. A folder with other
+    contents raises `FolderNotOursError`, a path that cannot become one `FolderUnusableError`. The
+    folder never appears without its marker.
     """
     try:
         if is_ours(path):
@@ -74,7 +74,7 @@ def is_ours(path: Path) -> bool:
 
 
 def remove_folder(path: Path, *, keep: Collection[Path] = ()) -> int:
-    """Remove a folder that carries our marker; returns the bytes freed.
+    """Remove a folder that contains our marker; returns the bytes freed.
 
     Symbolic links inside are removed, never followed. The marker goes last, so that an interrupted
     removal can be done again. What is to be kept inside stays, with the folders around it and the

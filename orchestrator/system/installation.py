@@ -1,4 +1,4 @@
-"""How the orchestrator got onto this machine, for messages that say how to install it again."""
+"""How the orchestrator was installed, for messages that say how to install it again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many commands run at once on a machine: one a core, and no more than its memory holds.
+"""How many commands run at once on a machine: one per core, and no more than fit into its memory.
 
-Memory is what the kernel has, or a container's limit; cores are those that the process may use, or
-a container's share of them. Sources: proc(5), cgroups(7), and the kernel's
+Memory is the machine's, or a container's limit; cores are those that the process may use, or a
+container's share of them. Sources: proc(5), cgroups(7), and the kernel's
 Documentation/admin-guide/cgroup-v2.rst (memory.max, cpu.max) and cgroup-v1/memory.rst.
 """
 
@@ -62,7 +62,8 @@ def this_machine(root: Path = Path("/")) -> Machine:
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on; all of them where a system does not tell (macOS)."""
+    """The cores that this process may run on; all cores if the system does not report it
+    (macOS)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,11 +1,11 @@
 """Locks between processes: flock(2) on a file, dropped by the kernel when its process ends.
 
-One helper, three policies of waiting: what is done while another process holds the lock is the
-caller's, `busy`. Descriptors are close-on-exec, so compilers and emulators never keep a lock.
+One helper, three policies of waiting: the caller's `busy` decides what to do while another process
+holds the lock. Descriptors are close-on-exec, so compilers and emulators never keep a lock.
 
-The package `filelock` was looked at and does not serve: its FileLock empties the file when it opens
-it, so that nobody can read there who holds it, polls, and has no shared mode; its ReadWriteLock is
-a SQLite database, which a cache that can only be read cannot hold.
+The package `filelock` is not suitable: its FileLock truncates the file when it opens it, so that
+the file cannot name the holder; it polls, and has no shared mode. Its ReadWriteLock is a SQLite
+database, which a read-only cache cannot hold.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def file_lock(
     shared: bool = False,
     create: bool = True,
 ) -> Iterator[int]:
-    """Hold the lock of the file that a path names, alone or `shared`; gives its descriptor.
+    """Hold the lock of the file at a path, exclusive or `shared`; yields its descriptor.
 
     busy    called once where another process holds it, with a descriptor of the file, which it may
             read; it raises, or returns to wait
     before  makes the file's folder, or the file itself where `create` is False; called again where
             the file was removed meanwhile: its lock guards nothing then
 
-    A file that may only be read is locked all the same. Raises `LocksUnsupportedError`, what `busy`
-    and `before` raise, and the disk's `OSError`.
+    A read-only file can be locked too. Raises `LocksUnsupportedError`, what `busy` and `before`
+    raise, and the disk's `OSError`.
     """
     mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     told, misses = False, 0
@@ -76,9 +76,9 @@ def file_lock(
 
 
 def holders(descriptor: int) -> list[str]:
-    """The other processes that hold a lock of the file, as far as this system tells (proc(5)).
+    """The other processes that hold a lock of the file, if the system reports them (proc(5)).
 
-    Linux alone does, of processes in this container, on most file systems.
+    Only Linux does, for processes in this container, on most file systems.
     """
     status = os.fstat(descriptor)
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"

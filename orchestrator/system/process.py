@@ -1,7 +1,7 @@
-"""The one place that starts a process: never interactive, never longer than it is given.
+"""The only module that starts processes: never interactive, never longer than their time limit.
 
-Whoever needs a program takes a `CommandRunner` and hands it a `Command`; `LOCAL` runs them on this
-machine.  No other module starts one (`tests/unit/repository/test_processes.py`).
+Code that needs a program takes a `CommandRunner` and passes it a `Command`; `LOCAL` runs them on
+this machine.  No other module starts a process (`tests/unit/repository/test_processes.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Command:
-    """A program to run, and all that it is given.
+    """A program to run, and everything that it gets.
 
     env      its whole environment; None: that of this process
     cwd      its working folder; None: that of this process

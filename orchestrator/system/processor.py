@@ -1,4 +1,4 @@
-"""What instructions this machine's processor has, as its kernel tells."""
+"""The instruction sets of this machine's processor, as the kernel reports them."""
 
 from __future__ import annotations
 

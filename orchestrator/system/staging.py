@@ -1,9 +1,9 @@
 """Files and folders that appear whole or not at all.
 
-Everything is written under a random name beside its place, synced to the disk, and renamed. A
-process's number is no name: in two containers that share a folder it is the same. The sync comes
-before the rename, so that after a power loss a name never stands for an empty file (rename(2) gives
-no such promise; see also ext4's `auto_da_alloc`).
+Everything is written under a random name next to its destination, synced to the disk, and renamed.
+A process id is not unique enough: two containers that share a folder may have the same one. The
+sync comes before the rename, so that after a power loss a name never refers to an empty file
+(rename(2) does not guarantee that; see also ext4's `auto_da_alloc`).
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def write_bytes(path: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file of UTF-8 text as it is, all or nothing; its folder is made. Raises OSError."""
+    """Write a UTF-8 text file unchanged and atomically; makes its folder. Raises OSError."""
     write_bytes(path, text.encode())
 
 
 def write_if_changed(path: Path, text: str) -> bool:
-    """Write a file of text, and not at all where it holds just that: whether it was written.
+    """Write a text file unless it already has that content; returns whether it was written.
 
-    So a file that is damaged is repaired, and one that is right keeps its time. Raises OSError.
+    So a damaged file is repaired, and a correct one keeps its timestamp. Raises OSError.
     """
     data = text.encode()
     try:
@@ -78,8 +78,8 @@ def write_if_changed(path: Path, text: str) -> bool:
 def staged_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
     """A new folder to fill, which becomes `path` at the end, synced, if nothing was raised.
 
-    If another process was quicker its folder stays, and this one goes. staging: where to fill it,
-    on the same file system; beside `path` if None. Raises OSError.
+    If another process was quicker, its folder stays, and this one is removed. staging: where to
+    fill it, on the same file system; next to `path` if None. Raises OSError.
     """
     beside = path if staging is None else staging / path.name
     beside.parent.mkdir(parents=True, exist_ok=True)
@@ -104,8 +104,8 @@ def staged_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
 def remove_leftovers(folder: Path, staging: Path) -> None:
     """Remove what killed processes left a day ago or earlier; what cannot be removed stays.
 
-    That are parts (`part_of`) anywhere below a folder, and whatever lies in `staging`, where only
-    unfinished things are. Nobody who lives is disturbed: see `STALE_SECONDS`.
+    These are parts (`part_of`) anywhere below a folder, and everything in `staging`, which only has
+    unfinished files. Running processes are not disturbed: see `STALE_SECONDS`.
     """
     before = time.time() - STALE_SECONDS
     with suppress(OSError):
@@ -129,7 +129,7 @@ def _remove_older(path: Path, before: float) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Have the disk hold every file and folder below `folder`."""
+    """Sync every file and folder below `folder` to the disk."""
     paths = [Path(place, name) for place, _, files in os.walk(folder) for name in (*files, "")]
     if len(paths) > MANY and sys.platform == "linux":
         # sync(2) waits there. Of 6,600 generated files a call for each takes 15 s, this 0.3 s.
@@ -140,7 +140,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the disk hold a folder's names, where its file system can."""
+    """Sync a folder's entries to the disk, if its file system can."""
     with suppress(OSError):
         _sync(folder)
 

@@ -1,7 +1,7 @@
-"""Folders of generated files that say what they hold: `SHA256SUMS`, as sha256sum writes it.
+"""Folders of generated files that list their contents: `SHA256SUMS`, as sha256sum writes it.
 
-The file is written last, so that it also says that the folder is whole. Paths are relative to the
-folder, sorted, one a line: `<sha256>  <path>` (coreutils, "sha2 utilities").
+The file is written last, so it also marks the folder as complete. Paths are relative to the folder,
+sorted, one per line: `<sha256>  <path>` (coreutils, "sha2 utilities").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SUMS = "SHA256SUMS"
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file of the folder holds what its sums say, and no other file lies there."""
+    """Whether every file in the folder matches its checksum, and there is no other file."""
     try:
         return (folder / SUMS).read_text(encoding="utf-8") == sums_text(folder)
     except (OSError, UnicodeDecodeError):
@@ -34,9 +34,9 @@ def sums_text(folder: Path) -> str:
 
 
 def publish(staged: Path, folder: Path) -> None:
-    """Move a filled folder to its place, with its sums.
+    """Move a filled folder into place, with its checksums.
 
-    A whole one of another process stays; one that is not whole goes. Raises OSError.
+    A complete one of another process stays; an incomplete one is removed. Raises OSError.
     """
     write_text(staged / SUMS, sums_text(staged))
     sync_tree(staged)

@@ -1,10 +1,10 @@
-"""Templates that trust no caller: each value is checked for the place that it is written to.
+"""Templates that trust no caller: each value is checked for the context that it is written to.
 
-Contract: a value goes through one of `FILTERS`, which names the place; one without a filter has to
-be a word, which means nothing else in any language here. A filter refuses what could end its place,
-or begin another one there (UnfitTextError). Only those for shells and for CMake's bracket arguments
-quote, because paths and flags stand there. So what lies in a lock file, a manifest or a declaration
-cannot become code, whoever forgot to look at it before.
+Contract: a value passes through one of `FILTERS`, which names the context. A value without a filter
+must be a plain word, which has no special meaning in any language here. A filter refuses text that
+could end its context or start another (UnfitTextError). Only the filters for shells and for CMake's
+bracket arguments quote, because paths and flags are written there. So text in a lock file, a
+manifest or a declaration cannot become code, even if nobody checked it before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN: Final = 80
 
 
 class UnfitTextError(OrchestratorError):
-    """A text holds what the place in a generated file that it is meant for cannot hold."""
+    """A text contains characters that its context in a generated file does not allow."""
 
 
 class Fit(str):
@@ -43,7 +43,7 @@ class _Place:
     form: re.Pattern[str]
 
     def one(self, value: object) -> Fit:
-        """The value as it is; raises UnfitTextError."""
+        """The value unchanged; raises UnfitTextError."""
         text = str(value)
         able = isinstance(value, str | int) and not isinstance(value, bool)
         if not able or not self.form.fullmatch(text):

@@ -1,6 +1,6 @@
-"""Whether a stream wants colour, and errors in colour: for a terminal, and nothing else.
+"""Whether a stream gets colour, and errors in colour: only terminals do.
 
-NO_COLOR is that of no-color.org: set to anything, it means none. rich holds to the same for tables.
+NO_COLOR works as on no-color.org: any value disables colour. rich does the same for tables.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Who may work where: one build at a time in a workspace, and no `clean` under anybody's cache.
+"""Locks of workspaces and the cache: one build at a time per workspace, no `clean` of a used cache.
 
-The workspace: `<state>/lock` is held by one process, and says, as JSON, which. The file stays after
-the lock; only the lock counts.
+The workspace: one process holds `<state>/lock`, and the file names it, as JSON. The file remains
+after the lock is released; only the lock counts.
 
-The cache: whoever uses it holds the lock of its marker file, shared; who removes it holds that
-alone. The marker is there as long as the folder is ours, so that a cache that can only be read has
-it too. On a file system without locks the cache is used without one: nothing there can be removed
-by `clean` then, which does want a lock.
+The cache: each user holds a shared lock on the cache's marker file; `clean` holds an exclusive one.
+The marker exists as long as the folder is ours, so a read-only cache has it too. On a file system
+without locks, the cache is used without one; `clean` cannot remove it then, because it requires the
+lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CacheInUseError(OrchestratorError):
 def workspace_lock(
     state: Path, wait: bool, on_wait: Callable[[str], None], command: str | None = None
 ) -> Iterator[None]:
-    """Hold the workspace whose state folder is `state`, which is made where it is missing.
+    """Hold the workspace whose state folder is `state`; makes the folder if it is missing.
 
     While another process has it, `on_wait` is told once who and since when; with `wait` False,
     `WorkspaceLockedError` is raised instead. `command` is what others are told; by default this
@@ -71,10 +71,10 @@ def workspace_lock(
 
 @contextmanager
 def cache_in_use(cache: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Keep `clean --cache` off the cache folder, which is made where it is missing.
+    """Keep `clean --cache` off the cache folder; makes the folder if it is missing.
 
-    Any number of processes may. While one removes the folder, `on_wait` is told once which.
-    Raises what `ensure_folder` raises.
+    Any number of processes may do so. While one removes the folder, `on_wait` is called once with
+    its description. Raises what `ensure_folder` raises.
     """
 
     def busy(descriptor: int) -> None:

@@ -1,9 +1,9 @@
 """The format of a lock file: the names and numbers that it may hold.
 
-Anyone who can propose a change can write a lock, and nobody reads it: its names are restricted
-to what the tracer can record (native/tracer/recorder.cpp) before they reach a plan or
-generated C++. All scalars are texts, as the file has them. Whether the runtime has what they name
-is another question: see `Vocabulary`.
+Anyone who can propose a change can write a lock, and hardly anyone reviews one: its names are
+restricted to what the tracer can record (native/tracer/recorder.cpp) before they reach a plan or
+generated C++. All scalars are strings, as in the file. Whether the runtime has what they name is
+checked separately: see `Vocabulary`.
 """
 
 from __future__ import annotations

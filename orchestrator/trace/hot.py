@@ -1,7 +1,7 @@
-"""Which kernel tags are hot: those whose work is worth the bytes of making their units fast. Pure.
+"""Which kernel tags are hot: those that do enough work to justify larger, faster units. Pure.
 
-Contract: what a model does is counted (native/tracer/recorder.h), never timed, and earlier traces
-play no part: the same model and inputs give the same tags on every machine.
+Contract: the work is counted (native/tracer/recorder.h), never timed, and earlier traces do not
+matter: the same model and inputs give the same tags on every machine.
 """
 
 from __future__ import annotations

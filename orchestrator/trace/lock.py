@@ -53,6 +53,7 @@ __all__ = [
     "parse_lock",
     "read_lock",
     "read_runs",
+    "require_lock",
     "runs_path",
     "trace_before",
     "write_lock",
@@ -117,8 +118,8 @@ def lock_text(trace: Trace) -> str:
 
 
 def _coverage_part(coverage: Mapping[str, FunctionCoverage] | None) -> dict[str, Any]:
-    """What a lock says of coverage: nothing where it was not recorded, and of a function, besides
-    its size, only what no input ran."""
+    """A lock's coverage part: empty if it was not recorded; for each function its size, and what no
+    input ran."""
     if coverage is None:
         return {}
     found = {}
@@ -139,6 +140,17 @@ def runs_path(app_folder: Path, model: str) -> Path:
     return app_folder / "traces" / f"{model}.runs.zst"
 
 
+def require_lock(app_folder: Path, model: str, label: str, root: Path) -> None:
+    """Raises TraceMissingError where a model of an app has no lock; `label` as in `read_lock`."""
+    path = lock_path(app_folder, model)
+    if not path.is_file():
+        raise TraceMissingError(
+            f"the model {model} of {label} has not been traced",
+            expected=path.relative_to(root).as_posix(),
+            hint=f"run: ./orchestrate trace {label}",
+        )
+
+
 def read_lock(
     app_folder: Path,
     model: str,
@@ -156,13 +168,10 @@ def read_lock(
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
     TraceUnknownError.
     """
+    require_lock(app_folder, model, label, root)
     path = lock_path(app_folder, model)
     command = f"run: ./orchestrate trace {label}"
     shown = path.relative_to(root).as_posix()
-    if not path.is_file():
-        raise TraceMissingError(
-            f"the model {model} of {label} has not been traced", expected=shown, hint=command
-        )
     text = _text(path)
     with _traced_again(label):
         trace = parse_lock(text, shown)

@@ -1,6 +1,6 @@
-"""Parses a lock file; its format is checked before any of it is used.
+"""Parses a lock file, and checks its format before any of it is used.
 
-The line and column of a fault are found by parsing again: every plan reads the locks, and valid
+The line and column of an error are found by parsing again: every plan reads the locks, and valid
 ones need no places.
 """
 
@@ -141,7 +141,7 @@ def _damaged(place: Place, expected: str, seen: str) -> TraceDamagedError:
 
 
 def _key_fault(text: str, file: str) -> TraceDamagedError:
-    """The first key that is there twice, or is no text."""
+    """The first key that is a duplicate, or not a string."""
     parts = [yaml.compose(text, Loader=_LOADER)]
     for part in parts:
         if isinstance(part, yaml.MappingNode):

@@ -1,8 +1,8 @@
 """Reads recorded runs. They are untrusted, even with a matching lock: anyone can propose both.
 
-Contract: no more than `LARGEST` bytes are decompressed, whatever a frame claims; the digest is
-taken before a text is kept, and the text's parts are counted before they become objects. What is
-read can be compared (`orchestrator.verify.compare`; the format is native/driver/values.h).
+Contract: at most `LARGEST` bytes are decompressed, whatever a frame claims. The digest is checked
+before the text is stored, and the text's parts are counted before they become objects. The result
+can be compared (`orchestrator.verify.compare`; the format is native/driver/values.h).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Files of selected operators, read and written.
+"""Reads and writes files of selected operators.
 
-Contract: `read_selected` takes each of these, told apart by what is in it, and `selected_text`
-writes the last three; equal values give equal bytes, and what is written is read as the same value,
-as far as the form can say it.
+Contract: `read_selected` reads each of these formats, recognised by its content, and
+`selected_text` writes the last three. Equal values give equal bytes, and reading returns the
+written value, as far as the format can express it.
 
     a lock of ours       `traces/<model>.yaml`; who asked is its model, `//apps/camera classifier`
     pytorch              `SelectiveBuilder.from_yaml_dict` (torchgen/selective_build/selector.py)
     list                 `SELECTED_OP_LIST` of before tracing: a YAML list of operators
     executorch           `selected_operators.yaml`: as pytorch, with `et_kernel_metadata`
 
-The names are held to the forms of `values/forms.py`: such a file may come from anywhere.
+Names must match the forms in `values/forms.py`: such a file may come from anywhere.
 """
 
 from __future__ import annotations
@@ -165,10 +165,15 @@ def _has_overload(name: str) -> bool:
 
 def selected_text(selected: Selected, as_form: Form) -> str:
     """The file's text. Raises UnwritableSelectionError where the form cannot say it."""
+    return _dumped(selected_value(selected, as_form))
+
+
+def selected_value(selected: Selected, as_form: Form) -> object:
+    """What the file has. Raises UnwritableSelectionError where the form cannot say it."""
     if as_form == "list":
         if selected.all_operators or selected.kernel_keys:
             raise _unwritable("a list of operators", "all operators, or kernel keys")
-        return _dumped(sorted(selected.operators))
+        return sorted(selected.operators)
     value = builder_value(selected)
     if as_form == "executorch":
         if selected.kernel_dtypes:
@@ -176,7 +181,7 @@ def selected_text(selected: Selected, as_form: Form) -> str:
         value["et_kernel_metadata"] = _sorted(selected.kernel_keys)
     elif selected.kernel_keys:
         raise _unwritable("dtypes of kernel tags", "ExecuTorch's kernel keys")
-    return _dumped(value)
+    return value
 
 
 def builder_value(selected: Selected) -> dict[str, Any]:
@@ -217,7 +222,7 @@ def _dumped(value: object) -> str:
 
 def _unreadable(file: str, expected: str, seen: str) -> SelectionUnreadableError:
     return SelectionUnreadableError(
-        "this is no file of selected operators",
+        "this is not a file of selected operators",
         place=Place(file),
         expected=expected,
         seen=clipped(seen),
@@ -227,8 +232,8 @@ def _unreadable(file: str, expected: str, seen: str) -> SelectionUnreadableError
 
 def _unwritable(says: str, holds: str) -> UnwritableSelectionError:
     return UnwritableSelectionError(
-        "this form cannot say all that is selected",
+        "this format cannot express all that is selected",
         expected=f"a selection of {says}",
         seen=holds,
-        hint="choose another form with --as",
+        hint="choose another format with --as",
     )

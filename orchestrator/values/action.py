@@ -30,9 +30,9 @@ FIELD: Final = _Mark.FIELD
 class Precompile:
     """A header compiled once for many units.
 
-    An intermediate of one machine: it holds absolute paths, and is never shared.
-    identity  digest of what it means, without paths: part of its users' fingerprints
-    folder    where ninja writes it: a folder of the workspace, named by the paths that it holds
+    Specific to one machine: it contains absolute paths, and is never shared. identity  digest of
+    what it means, without paths: part of its users' fingerprints folder    where ninja writes it: a
+    folder of the workspace, named by the paths that it holds
     """
 
     source: str
@@ -56,6 +56,7 @@ class Compile:
     source       its file, with a variable in front
     projection   digest of the projection header that is read first; None for an op-agnostic unit
     pch          the precompiled header that it is compiled with, if any
+    behind       headers of ours that are read behind the projection
     fingerprint  digest of everything that can change the object
     cost         expected user CPU seconds
     members      of a unity shard: the compilations that it takes the place of
@@ -73,6 +74,7 @@ class Compile:
     fingerprint: str
     cost: float
     pch: Precompile | None = None
+    behind: tuple[str, ...] = ()
     members: tuple[Compile, ...] = ()
     parts: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 

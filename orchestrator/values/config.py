@@ -1,9 +1,9 @@
-"""What the declaration files say: `WORKSPACE`, `apps/<app>/app.yaml`, `toolchains/<abi>.yaml`.
+"""The declaration files as values: `WORKSPACE`, `apps/<app>/app.yaml`, `toolchains/<abi>.yaml`.
 
-The models here are the one definition of those files: the loader validates against them and the
-JSON schemas under `schemas/` are generated from them, so every key carries its description. They
-are strict (no conversions, no unknown keys) and frozen. What needs more than one file, or a look at
-the disk, is checked by `orchestrator.load`.
+The models here are the only definition of those files: the loader validates against them, and the
+JSON schemas under `schemas/` are generated from them, so every key has its description. They are
+strict (no conversions, no unknown keys) and frozen. `orchestrator.load` checks what needs more than
+one file, or the disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from orchestrator.errors import visible
 Optimize = Literal["size", "speed", "balanced"]
 SelectionPolicy = Literal["traced", "static", "guarded"]
 Dispatch = Literal["direct", "table"]
-CanonicalKind = Literal["off", "static"]
+CanonicalKind = Literal["off", "static", "traced"]
 KernelPart = Literal[
     "convolution", "linear", "recurrent", "gemm", "softmax", "layer_norm", "activation", "unary"
 ]
@@ -279,7 +279,7 @@ CpuChoice = Annotated[
 Canonical = Annotated[
     CanonicalKind,
     BeforeValidator(lambda value: "off" if value is False else value),
-    WithJsonSchema({"enum": ["off", "static", False]}),
+    WithJsonSchema({"enum": ["off", "static", "traced", False]}),
 ]
 Sha256 = Annotated[str, Field(pattern=SHA256)]
 AbiName = Annotated[str, Field(pattern=ABI)]
@@ -318,6 +318,11 @@ class Example:
     """A value of a field as a file writes it, for advice on one of the wrong type."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Short:
+    """Marks the key that a text or a list stands for where its mapping belongs."""
 
 
 class Declared(BaseModel):
@@ -465,8 +470,8 @@ class Defaults(Declared):
     kernels: KernelChoice = Field(
         "auto",
         description=(
-            "`auto`: a library's kernels where `runtime: libraries:` has one for what the models"
-            " compute. `native`: PyTorch's own alone. A list: the library's for these parts alone."
+            "`auto`: a library's kernels if `runtime: libraries:` has one for what the models"
+            " compute. `native`: only PyTorch's own. A list: the library's, for these parts only."
         ),
     )
     threads: Threads = Field(
@@ -519,8 +524,8 @@ class WorkspaceConfig(Declared):
     runtimes: Mapping[Identifier, RuntimePin] = Field(
         default_factory=dict,
         description=(
-            "Several of them, by name, in place of `runtime`: `defaults: runtime:` says which one"
-            " apps are cut from that do not name another."
+            "Several runtimes by name, instead of `runtime`; `defaults: runtime:` is the one for"
+            " apps that name none."
         ),
     )
     defaults: Defaults = Field(
@@ -534,7 +539,7 @@ class WorkspaceConfig(Declared):
         ),
     )
     jobs: int | None = Field(
-        None, ge=1, le=10_000, description="Commands run at once; default: one a core."
+        None, ge=1, le=10_000, description="Commands run at once; default: one per core."
     )
     launcher: Launcher | None = Field(None, description="A compiler launcher, such as ccache.")
     signing: Signing | None = Field(
@@ -766,6 +771,7 @@ class SourcesConfig(Declared):
     files: Annotated[
         Tuple[Annotated[str, Field(pattern=SOURCE_FILES), AfterValidator(_source_files)]],
         Expected("a list of C++ files"),
+        Short(),
     ] = Field(
         (), description="C++ files, relative to the app's folder; `*` and `?` stand for others."
     )
@@ -853,8 +859,9 @@ class AppConfig(Declared):
         "off",
         description=(
             "Which file of its models is traced, verified and shipped. `off`: the declared one."
-            " `static`: `<name>.canonical.ptl` beside it, which `orchestrator canonical` makes of"
-            " it: functional, in fewer operators."
+            " `static`: `<name>.canonical.ptl` next to it, which `orchestrator canonical` writes:"
+            " functional, with fewer operators. `traced`: the same from a trace, with fewer still;"
+            " refused if the model branches on values, or on sizes."
         ),
     )
     selection: SelectionPolicy | None = Field(
@@ -863,24 +870,24 @@ class AppConfig(Declared):
     extra: Annotated[Reasons, Example("{aten::sort: why the app needs it}")] = Field(
         default_factory=dict,
         description=(
-            "Operators that are to be in the library although no model asks for them, each with the"
-            " reason; with all that they may call, in all dtypes. One without an overload stands"
-            " for all that it has: `aten::sort: the app sorts with the C++ API`."
+            "Operators to include although no model asks for them, each with a reason; with"
+            " everything that they may call, in all dtypes. A name without an overload stands for"
+            " all overloads: `aten::sort: the app sorts with the C++ API`."
         ),
     )
     forbid: Annotated[Reasons, Example("{aten::sort: why the app avoids it}")] = Field(
         default_factory=dict,
         description=(
-            "Operators that no model of the app may name, each with the reason; one without an"
-            " overload stands for all that it has: `aten::rand: no random numbers in keyboards`."
+            "Operators that no model of the app may name, each with a reason; a name without an"
+            " overload stands for all overloads: `aten::rand: no random numbers in keyboards`."
         ),
     )
     kernels: KernelChoice | None = Field(None, description="Overrides the workspace's default.")
     cpu: Annotated[CpuChoice, Example("{x86_64: [avx2]}")] = Field(
         "auto",
         description=(
-            "CPU levels that its libraries choose from when they run, by ABI or processor:"
-            " `x86_64: [avx2, avx512vnni]`. `[baseline]`: what the ABI promises alone. `auto`, and"
+            "CPU levels that its libraries choose from at run time, by ABI or processor:"
+            " `x86_64: [avx2, avx512vnni]`. `[baseline]`: only what the ABI guarantees. `auto`, and"
             " for what is not listed: those that make kernels of its models faster."
         ),
     )
@@ -980,8 +987,8 @@ class Emulator(Declared):
     ) = Field(
         None,
         description=(
-            "What `$sysroot` stands for: the folder of the ABI's C library, looked for on this"
-            " machine, then among the files of the Debian packages."
+            "The value of `$sysroot`: the folder of the ABI's C library, searched for on this"
+            " machine, then in the files of the Debian packages."
         ),
     )
     debian: Tuple[Annotated[str, Field(pattern=DEBIAN)]] = Field(
@@ -1023,5 +1030,5 @@ class ToolchainGroup(Declared):
 
     abi: AbiName = Field(description="The target's name: the file's name without .yaml.")
     members: Annotated[Tuple[AbiName], Expected("a list of ABIs")] = Field(
-        min_length=1, description="The ABIs that it stands for: names of other toolchains."
+        min_length=1, description="The ABIs in the group: names of other toolchains."
     )

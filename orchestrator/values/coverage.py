@@ -1,7 +1,7 @@
-"""What of a function's bytecode a model's inputs ran: as the trace's lock keeps it.
+"""The parts of a function's bytecode that a model's inputs ran, as the trace's lock stores them.
 
-Instructions are numbered from 0. Those that no input can run are not counted: what follows a
-`raise`, and what leads to nothing else, since a model that raises an error is not traced.
+Instructions are numbered from 0. Those that no input can run are not counted: code after a `raise`,
+and code that leads only to one, since a model that raises an error is not traced.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CoverageSum:
 
     @property
     def percent(self) -> int:
-        """Of instructions and ways together, rounded down: 100 only where nothing is left out."""
+        """Of instructions and ways together, rounded down: 100 only if everything ran."""
         every = self.instructions + self.ways
         return 100 * (every - self.unrun - self.untaken) // every if every else 100
 

@@ -1,4 +1,4 @@
-"""Whether a model fits a library, as values: the verdict, what is lacking, what cannot be told."""
+"""Whether a model fits a library, as values: the verdict, what is missing, what is unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kind = Literal["operator", "kernel tag", "custom class", "build feature", "model
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that a library does not have, or is not known to have.
+    """Something that a library lacks, or is not known to have.
 
     name     of the operator, kernel tag, class, feature; else what it is about
     dtypes   of a kernel tag: those that lack
@@ -49,8 +49,8 @@ class Lack:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a manifest says of a model: with `lacks` it does not fit, with `unknown` alone nobody
-    knows. `reason` is a clause."""
+    """The result for a model by a manifest: with `lacks` it does not fit; with only `unknown`, it
+    is undecided. `reason` is a clause."""
 
     verdict: Verdict
     reason: str

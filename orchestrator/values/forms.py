@@ -1,7 +1,7 @@
 """The forms of names that files hold: operators, kernel tags, dtypes, classes, features.
 
-Who reads such a file trusts nobody: names are restricted to what PyTorch can have before they reach
-a plan, generated C++ or a terminal. Whether a runtime has what they name is another question.
+Readers of such files trust nobody: names are restricted to what PyTorch can have before they reach
+a plan, generated C++ or a terminal. Whether a runtime has what they name is checked separately.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _is_operator(text: str) -> bool:
 
 
 def once(values: Sequence[str]) -> Sequence[str]:
-    """Refuses a list with an entry that is there twice."""
+    """Refuses a list with duplicate entries."""
     if len({*values}) != len(values):
         raise PydanticCustomError("form", "duplicate entry", {"expected": "unique entries"})
     return values

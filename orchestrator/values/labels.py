@@ -39,7 +39,7 @@ class UnknownAbiError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Label:
-    """An app, or one variant of it where `abi` is given."""
+    """An app, or one of its variants if `abi` is set."""
 
     app: str
     abi: str | None = None
@@ -50,7 +50,7 @@ class Label:
         match = _match(text)
         if match["all"]:
             raise LabelSyntaxError(
-                f"`{text}` names every app, where one is wanted",
+                f"`{text}` names every app, but one is required",
                 expected="//apps/<app>:<abi> or //apps/<app>",
             )
         return cls(match["app"], match["abi"])

@@ -1,7 +1,7 @@
-"""What can be called in a model, and one call of it: as manifests and READMEs tell it.
+"""The callable methods of a model, and an example call, for manifests and READMEs.
 
-Contract: whatever the file says, the names and types here are plain ASCII that a line of text may
-hold, tensors are no larger than declared ones may be, and values nest at most `DEEPEST` deep.
+Contract: whatever the file says, the names and types here are plain ASCII that fits on a line of
+text, tensors are no larger than declared ones may be, and values nest at most `DEEPEST` deep.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The name of an operator, parsed once: `aten::add.Tensor` is namespace, name and overload.
 
-Contract: `OperatorName.parse(text)` and `str(name)` are inverse for every name that parses, so
-nobody splits such a text a second time. Names are ordered and hashable; a sorted tuple of them is
+Contract: `OperatorName.parse(text)` and `str(name)` are inverse for every name that parses, so no
+code splits such a string a second time. Names are ordered and hashable; a sorted tuple of them is
 canonical. The grammar is the one of PyTorch's schema parser
 (`torch/csrc/jit/frontend/function_schema_parser.cpp`, `parseName`), with the namespace required:
 `namespace::name` or `namespace::name.overload`, each part a C identifier.

@@ -1,7 +1,7 @@
-"""An app's own C++ sources, as a value: texts, flags, and where they lie when they are compiled.
+"""An app's own C++ sources as a value: texts, flags, and their location when they are compiled.
 
-They are compiled from a copy in the user's cache that is named by its content, so that a file that
-is changed meanwhile, or another checkout, is another copy.
+They are compiled from a copy in the user's cache that is named by its content, so a file that
+changes meanwhile, or another checkout, gets another copy.
 """
 
 from __future__ import annotations

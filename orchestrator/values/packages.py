@@ -1,4 +1,4 @@
-"""The names of an app's packages, and what Python calls them."""
+"""The names of an app's packages, also in Python's form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What files of selected operators say: PyTorch's, ExecuTorch's and our locks', as one value.
+"""The contents of files of selected operators, PyTorch's, ExecuTorch's and our locks', as one
+value.
 
-Contract: `merge` is commutative, associative and idempotent, with `Selected()` as its zero, and
-loses nothing, who asked for what included. What is written is sorted.
+Contract: `merge` is commutative, associative and idempotent, with `Selected()` as its neutral
+element, and loses nothing, including who asked for what. Output is sorted.
 
 The meaning is that of `torchgen/selective_build/selector.py` and `operator.py`, and of ExecuTorch's
 `codegen/tools/gen_oplist.py` for kernel keys.
@@ -18,7 +19,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class SelectedOperator:
-    """An operator; where the same is said twice, what selects more counts.
+    """An operator; of two entries for the same one, the one that selects more wins.
 
     root          a model's bytecode names it
     training      it is used for training
@@ -98,7 +99,7 @@ class SelectedChange:
 
 
 def changes_of(left: Selected, right: Selected) -> tuple[SelectedChange, ...]:
-    """What two files select differently, sorted; who asked is no difference."""
+    """The entries that two files select differently, sorted; ignores who asked for them."""
     old, new = (frozenset(_entries(one)) for one in (left, right))
     changes = [SelectedChange(part, name, added=False) for part, name in old - new]
     changes += [SelectedChange(part, name, added=True) for part, name in new - old]

@@ -1,6 +1,6 @@
 """What an app's models use: a value with a lossless, order-free merge.
 
-Every entry remembers which model asked for it, so that `why` and the reports can answer.
+Every entry records which models ask for it, so that `why` and the reports can name them.
 """
 
 from __future__ import annotations

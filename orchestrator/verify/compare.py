@@ -1,10 +1,10 @@
 """Compares a model's outputs in two runtimes: two results of the model runner, value by value.
 
 Contract: pure. A result is the model runner's JSON (format: `native/driver/driver.h` and
-`values.h`), parsed. Floating values may differ by a tolerance that suits their dtype, since one
+`values.h`), parsed. Floating-point values may differ by a tolerance for their dtype, since one
 runtime is compiled for size and the other for speed; integers and bools may not. NaN equals NaN,
 and an infinity equals itself. A quantised value may differ by one step. The arguments and times in
-the results play no part.
+the results are ignored.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Declared inputs (`inputs:` in app.yaml) as the model runner's JSON. Pure, and the same on every
-machine.
+"""Declared inputs (`inputs:` in app.yaml) as the model runner's JSON. Pure; every machine gets the
+same.
 
 Random fills come from Python's Mersenne Twister, whose sequence for a seed is guaranteed
 (`random` module, "Notes on Reproducibility"), so that a trace can be repeated on any machine.
@@ -24,7 +24,7 @@ _AT_ONCE: Final = 2**14
 
 
 class InputOutOfRangeError(OrchestratorError):
-    """A declared fill makes values that the declared dtype cannot hold."""
+    """A declared fill creates values that the declared dtype cannot represent."""
 
 
 def inputs_json(runs: Iterable[InputRun]) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Runs the model runner (or the tracer, which also records) on a model, in a separate process.
 
-A model is an untrusted program: it runs with a limit of time, memory and output, leaves no
-core file, and sees nothing of the user's environment but what a program needs to start. Its process
-has the user's rights all the same.
+A model is an untrusted program: it runs with limits on time, memory and output, leaves no core
+file, and sees only those environment variables that a program needs to start. Its process still has
+the user's permissions.
 """
 
 from __future__ import annotations
@@ -47,19 +47,23 @@ def run_model(
     level: str | None = None,
     threads: int | None = None,
     addon: Path | None = None,
+    with_arguments: bool = False,
     runner: CommandRunner = LOCAL,
 ) -> RunnerResult:
-    """Run `argv` on a model's inputs; the result has no arguments.
+    """Run `argv` on a model's inputs.
 
     recorded: the inputs as the runner's JSON, where they are neither declared nor in the file.
     fill: a byte that all fresh memory is filled with, where the C library can do that.
     level: the CPU level to assume (native/libraries/cpuinfo.h); None: that of the processor.
     threads: how many it may use (native/threads/pool.cpp); None: its default.
     addon: what its library is extended with before the model is loaded.
+    with_arguments: whether the result has the inputs too.
     """
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         output = Path(folder) / "result.json"
-        arguments = ["--model", str(model_file), "--output", str(output), "--no-args"]
+        arguments = ["--model", str(model_file), "--output", str(output)]
+        if not with_arguments:
+            arguments.append("--no-args")
         if addon is not None:
             arguments += ["--extend", str(addon)]
         inputs = Path(folder) / "inputs.json"
@@ -82,7 +86,10 @@ def run_model(
         if done.code is None:
             return RunnerResult(-signal.SIGKILL, None, f"still running after {TIME_LIMIT} s")
         try:
-            return RunnerResult(done.code, _read(output), done.err)
+            result = _read(output)
+            said = None if result is None else result.pop("selection", None)
+            selection = said if isinstance(said, str) else None
+            return RunnerResult(done.code, result, done.err, selection)
         except RunsUnreadableError as error:
             return RunnerResult(done.code, None, f"{done.err}\nits result cannot be read: {error}")
 

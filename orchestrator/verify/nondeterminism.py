@@ -2,11 +2,11 @@
 
 Contract: pure. `deterministic_part` takes the results of a model's repeated runs and returns the
 first one, with every value that differs in another run replaced by what all runs agree on, so that
-`compare_results` checks only that. `uncompared` names those places afterwards.
+`compare_results` checks only that. `uncompared` lists the positions of those values afterwards.
 
-A model that draws random numbers gives other values in every process, since PyTorch seeds its
-generator from the machine's (`at::detail::getDefaultCPUGenerator`); so does one that returns memory
-that nothing has written.
+A model that draws random numbers returns other values in every process, since PyTorch seeds its
+generator from the machine's (`at::detail::getDefaultCPUGenerator`); so does one that returns
+uninitialised memory.
 """
 
 from __future__ import annotations

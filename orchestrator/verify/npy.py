@@ -1,8 +1,7 @@
 """Arrays of NumPy as the model runner's tensors.
 
-Format: numpy/lib/format.py, versions 1.0 to 3.0. A file is untrusted: of its header, a Python
-literal, nothing is evaluated but literals, and its sizes are compared with the file's before
-anything is read by them.
+Format: numpy/lib/format.py, versions 1.0 to 3.0. A file is untrusted: its header, a Python literal,
+is only parsed as one, and its sizes are compared with the file's size before anything is read.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def read_npy(path: Path) -> dict[str, Any]:
 def _header(data: bytes) -> tuple[str, tuple[int, ...], int, int]:
     """dtype, shape, where the elements start, bytes of each."""
     if data[:6] != _MAGIC or len(data) < 12 or data[6] not in (1, 2, 3):
-        raise ValueError("no array that numpy.save wrote")
+        raise ValueError("not an array that numpy.save wrote")
     width = 2 if data[6] == 1 else 4
     start = 8 + width
     length = int.from_bytes(data[8:start], "little")
@@ -81,7 +80,7 @@ def _header(data: bytes) -> tuple[str, tuple[int, ...], int, int]:
 
 def _unreadable(path: Path, seen: str) -> ArrayUnreadableError:
     return ArrayUnreadableError(
-        "this is no array that a model can be given",
+        "this array cannot be passed to a model",
         place=Place(str(path)),
         expected="a .npy file of numpy.save: " + ", ".join(name for name, _ in _DTYPES.values()),
         seen=seen,

@@ -1,11 +1,11 @@
 """Whether a library that cannot run here is structurally identical to an executed one of its app.
 
 Contract: pure, and the same for ELF and Mach-O, for 32 and 64 bits, for every C++ library's
-namespace. Compared are the operators that are registered, the kernels behind them, the static
-initialisers of the units that register, and the dtypes that every unit was compiled for. A
-variant that is identical in all of this was still not executed, and is not called `ok`.
+namespace. It compares the registered operators, their kernels, the static initialisers of the units
+that register, and the dtypes that every unit was compiled for. A variant that is identical in all
+of this was still not executed, and is not called `ok`.
 
-In a library's symbols and bytes these are (names as the Itanium C++ ABI mangles them):
+It finds them in a library's symbols and bytes (names as the Itanium C++ ABI mangles them):
 
     schemas       text `add.Tensor(Tensor self, ...) -> Tensor`, which registration code parses
     kernels       `wrapper_CPU_add_Tensor`, which registration code gives to the dispatcher;
@@ -37,7 +37,7 @@ class StructureDiffersError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Structure:
-    """What a variant's library holds.
+    """The structure of a variant's library.
 
     dtypes     unit -> digest of its projection
     collected  whether its linker has dropped what nothing refers to. A static archive's kernels are
@@ -105,9 +105,9 @@ def _kernels(symbol: str) -> Iterator[str]:
 
 
 def differences(ran: Structure, seen: Structure) -> tuple[str, ...]:
-    """What `seen` lacks of the executed structure, and what it has in addition: a line each.
+    """What `seen` lacks of the executed structure, and what it has in addition: one line each.
 
-    Units that only one of them has are no difference: processors have kernels of their own.
+    Units that only one of them has do not count: processors have their own kernels.
     """
     found = []
     for name in ("schemas", "kernels", "initialisers"):

@@ -1,8 +1,8 @@
 """Whether a variant runs its app's models: from the model runner's result to a verdict.
 
-Contract: pure. The caller runs the model runner and passes on how it ended and what it wrote, which
-becomes `ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`.
-What did not run, and what could not be compared, is never `ok`.
+Contract: pure. The caller runs the model runner and passes its exit status and output, which become
+`ok`, `ok in part`, `failed` with model, operator, kernel tag and dtype, or `not run here`. A model
+that did not run, or could not be compared, is never `ok`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ class VerificationFailedError(OrchestratorError):
 @dataclass(frozen=True)
 class RunnerResult:
     """How the model runner ended: exit code as `subprocess` gives it, its JSON if any, its
-    stderr."""
+    stderr. `selection`: the digest that the library said, where it can."""
 
     returncode: int
     result: Mapping[str, Any] | None
     stderr: str = ""
+    selection: str | None = None
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _crash(model: str, run: RunnerResult) -> Failure:
 
 
 def ended(run: RunnerResult) -> str:
-    """How a run ended, in words: `was killed by SIGSEGV`."""
+    """How a run ended, as text: `was killed by SIGSEGV`."""
     if run.returncode >= 0:
         return f"exited with code {run.returncode}"
     try:

@@ -172,12 +172,13 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
-def tries(campaign: Campaign, short: int, long: int) -> Iterator[Tried]:
-    (classifier,) = models_of("camera")
-    records = records_of(classifier)
+def tries(campaign: Campaign, short: int, long: int, app: str = "camera") -> Iterator[Tried]:
+    (whole,) = models_of(app)
+    records = records_of(whole)
     for count, rng in campaign.tries(short=short, long=long):
         make = rng.choice(MUTATIONS)
-        yield Tried(count, make(records, rng), make not in (any_tensor, any_program))
+        picture = app == "camera" and make not in (any_tensor, any_program)
+        yield Tried(count, make(records, rng), picture)
 
 
 def run_all(
@@ -225,13 +226,18 @@ def said_by_sanitizer(runner: Path, path: Path, env: Mapping[str, str]) -> list[
     return [line for line in lines if "AddressSanitizer" in line or line.lstrip().startswith("#")]
 
 
-def test_damaged_models_in_the_delivered_library(campaign: Campaign, tmp_path: Path) -> None:
-    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet")
+# One of 1.13.1, and one of 2.6.0.
+@pytest.mark.parametrize("app", ["camera", "translator"])
+def test_damaged_models_in_the_delivered_library(
+    app: str, campaign: Campaign, tmp_path: Path
+) -> None:
+    root = workspace_copy(tmp_path, app)
+    ran = orchestrator("build", f"//apps/{app}:linux-x86_64", "--quiet", cwd=root)
     assert ran.code == 0, ran.err
-    delivered = with_symbols(ROOT / "dist/camera/linux-x86_64", tmp_path / "delivered")
-    runner = compile_runner(tmp_path, "camera", delivered)
+    delivered = with_symbols(root / f"dist/{app}/linux-x86_64", tmp_path / "delivered")
+    runner = compile_runner(tmp_path, app, delivered)
     limits = {**FILLED, "MEMORY": str(4 << 30), "SECONDS": "2"}
-    ends = run_all(runner, tmp_path, tries(campaign, short=400, long=20_000), limits)
+    ends = run_all(runner, tmp_path, tries(campaign, short=400, long=20_000, app=app), limits)
     print(dict(sorted(ends.items())))
     if campaign.only is None:
         assert ends["ran"] > 0

@@ -51,13 +51,15 @@ def tensor(
     offset: int = 0,
     numel: int = 1,
     dtype: bytes = b"ctorch\nDoubleStorage\n",
+    bits: bytes = b"",
 ) -> bytes:
-    """A tensor over the record `0`, whose storage is said to have `numel` elements."""
+    """A tensor over the record `0`, whose storage is said to have `numel` elements; `bits`: a
+    dictionary of what else is true of it."""
     storage = row(text("storage"), dtype, text("0"), text("cpu"), number(numel)) + b"Q"
     shape = [row(*map(number, values)) for values in (sizes, strides)]
     hooks = b"ccollections\nOrderedDict\n)R"
     rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n"
-    return rebuild + row(storage, number(offset), *shape, b"\x89", hooks) + b"R"
+    return rebuild + row(storage, number(offset), *shape, b"\x89", hooks, bits) + b"R"
 
 
 def module(attribute: bytes) -> bytes:

@@ -142,7 +142,8 @@ def test_a_model_that_needs_nothing_more_fits(shipped: Path) -> None:
     ran = orchestrator(*words, cwd=shipped)
     assert (ran.code, ran.out) == (
         0,
-        "camera 0.1.0 for linux-x86_64 needs no add-on: the library was cut for this very model\n",
+        "camera 0.1.0 for linux-x86_64 needs no add-on:"
+        " the library was built for exactly this model\n",
     )
 
 
@@ -167,5 +168,5 @@ def test_packages_that_no_add_on_can_be_for_are_refused(shipped: Path, tmp_path:
     manifest["toolchain"]["identity"] = 64 * "0"
     (other / "manifest.json").write_text(json.dumps(manifest))
     assert said(other).endswith(
-        "error: the library was made by another toolchain than the one for linux-x86_64 here"
+        "error: the library was built with another toolchain than the one for linux-x86_64 here"
     )

@@ -90,7 +90,7 @@ def test_a_release_is_refused_before_anything_is_compiled(workspace: Path) -> No
         == """\
 toolchains/android-arm64-v8a.yaml: error: //apps/camera:android-arm64-v8a must not be released
   expected: an Android NDK
-  seen:     neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so that a stand-in compiles it
+  seen:     neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so the stub sysroot is used
   do:       set ANDROID_NDK_HOME to the folder of an NDK, or build without --release
 """
     )

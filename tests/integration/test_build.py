@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from guide import rough, shown
-from real import ROOT, consume, orchestrator, workspace_copy
+from real import ROOT, consume, models_of, orchestrator, workspace_copy
 
 from orchestrator.binary.elf import exported_symbols
 from orchestrator.load.workspace import load_config
@@ -32,6 +34,51 @@ def test_every_app_is_delivered_and_small(built: Path, app: str) -> None:
     assert len(manifest["selection"]["operators"]) > 20
     assert library.stat().st_size < 4_000_000
     assert all(name.startswith("lta_") for name in exported_symbols(library))
+
+
+# Prints what a library says of its selection.
+_ASK = """
+import ctypes, sys
+digest = ctypes.CDLL(sys.argv[1]).lta_selection_digest
+digest.restype = ctypes.c_char_p
+print(digest().decode())
+"""
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_every_library_says_the_selection_of_its_manifest(built: Path, app: str) -> None:
+    digests = set()
+    for path in sorted((built / app).glob("*/manifest.json")):
+        manifest = json.loads(path.read_text())
+        selection = json.dumps(manifest["selection"], sort_keys=True, separators=(",", ":"))
+        assert manifest["selection_digest"] == hashlib.sha256(selection.encode()).hexdigest()
+        digests.add(manifest["selection_digest"])
+    # an app's libraries for all its ABIs have one selection
+    (digest,) = digests
+    library = built / app / "linux-x86_64" / "lib" / f"lib{app}_torch.so"
+    argv = [sys.executable, "-c", _ASK, str(library)]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == f"{digest}\n"
+
+
+def test_a_manifest_of_another_selection_is_refused_by_what_the_library_says(
+    built: Path, tmp_path: Path
+) -> None:
+    """Files and digests are in order: the selection alone is scanner's."""
+    forged = tmp_path / "camera"
+    shutil.copytree(built / "camera/linux-x86_64", forged)
+    own, other = (
+        json.loads((built / app / "linux-x86_64/manifest.json").read_text())
+        for app in ("camera", "scanner")
+    )
+    assert own["selection_digest"] != other["selection_digest"]
+    given = {name: other[name] for name in ("selection", "selection_digest")}
+    (forged / "manifest.json").write_text(json.dumps(own | given))
+    (model,) = models_of("camera")
+    ran = orchestrator("fits", str(model), "--run", "--in", str(forged))
+    assert ran.code == 1
+    assert "the library is of another selection than its manifest says" in ran.out + ran.err
+    assert other["selection_digest"] in ran.out + ran.err
+    assert own["selection_digest"] in ran.out + ran.err
 
 
 def test_the_readmes_table(built: Path) -> None:

@@ -88,3 +88,17 @@ def test_a_whole_new_operator_is_added_to_a_model(root: Path) -> None:
     path = ROOT / "apps/scanner/models/pages.ptl"
     found = model(orchestrator("run", str(path), "--json", cwd=root))
     assert "aten::hardswish" in found["operators"]
+
+
+def test_own_operators_classes_and_elementwise_kernels_are_in_the_shard(tmp_path: Path) -> None:
+    """inker's models call all three; the base has nothing of them."""
+    folder = workspace_copy(tmp_path, "inker")
+    ran = orchestrator("run", "//apps/inker", "--json", cwd=folder)
+    found = {one["model"]: one for one in json.loads(good(ran))["models"]}
+    assert {name: one["as_recorded"] for name, one in found.items()} == {
+        "strokes": "ok",
+        "outline": "ok",
+    }
+    assert {"ink::smooth", "ink::ease.Scalar"} <= found["outline"]["operators"].keys()
+    again = json.loads(good(orchestrator("run", "//apps/inker", "--json", cwd=folder)))["models"]
+    assert [[shard["compiled"] for shard in one["shards"]] for one in again] == [[None], [None]]

@@ -29,28 +29,41 @@ from real import ROOT, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
-MODEL = ROOT / "apps/camera/models/classifier.ptl"
 LOAD_FAILED = 3
-# Weights, and the code. The loader does not read constants.pkl.
-RECORDS = ("constants/90.storage", "constants/126.storage", "bytecode.pkl")
+# An app of each runtime: its model, and two weights in it. The loader does not read constants.pkl.
+APPS = {
+    "camera": ("classifier", ("constants/90.storage", "constants/126.storage")),
+    "translator": ("sentences", ("data/0", "data/46")),
+}
+
+
+@pytest.fixture(scope="module", params=APPS)
+def app(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """camera's delivered library for this machine."""
-    root = workspace_copy(tmp_path_factory.mktemp("hardening"), "camera")
-    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--json", "--quiet", cwd=root)
+def whole(app: str) -> Path:
+    """The app's model."""
+    return ROOT / f"apps/{app}/models/{APPS[app][0]}.ptl"
+
+
+@pytest.fixture(scope="module")
+def library(app: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The app's delivered library for this machine."""
+    root = workspace_copy(tmp_path_factory.mktemp("hardening"), app)
+    ran = orchestrator("build", f"//apps/{app}:linux-x86_64", "--json", "--quiet", cwd=root)
     assert ran.code == 0, ran.err
     (variant,) = json.loads(ran.out)["variants"]
     assert variant["verified"] == "ok"
-    return root / "dist/camera/linux-x86_64/lib/libcamera_torch.so"
+    return root / f"dist/{app}/linux-x86_64/lib/lib{app}_torch.so"
 
 
-def flipped(record: str) -> bytes:
+def flipped(model: Path, record: str) -> bytes:
     """The model with one bit of one record changed, in the middle of its content."""
-    data = bytearray(MODEL.read_bytes())
-    with zipfile.ZipFile(MODEL) as archive:
-        (entry,) = (i for i in archive.infolist() if i.filename == f"classifier/{record}")
+    data = bytearray(model.read_bytes())
+    with zipfile.ZipFile(model) as archive:
+        (entry,) = (i for i in archive.infolist() if i.filename == f"{model.stem}/{record}")
     # the local header: 30 bytes, the name, and an extra field that aligns the content
     name, extra = data[entry.header_offset + 26], data[entry.header_offset + 28 :][:2]
     begin = entry.header_offset + 30 + name + int.from_bytes(extra, "little")
@@ -70,15 +83,15 @@ def load(library: Path, model: bytes) -> tuple[int, str]:
     return status, api.lta_last_error().decode() if status else ""
 
 
-def test_a_whole_model_loads(library: Path) -> None:
-    assert load(library, MODEL.read_bytes()) == (0, "")
+def test_a_whole_model_loads(library: Path, whole: Path) -> None:
+    assert load(library, whole.read_bytes()) == (0, "")
 
 
-@pytest.mark.parametrize("record", RECORDS)
-def test_a_flipped_bit_is_refused(library: Path, record: str) -> None:
-    status, said = load(library, flipped(record))
-    assert status == LOAD_FAILED
-    assert said
+def test_a_flipped_bit_is_refused(app: str, library: Path, whole: Path) -> None:
+    for record in (*APPS[app][1], "bytecode.pkl"):
+        status, said = load(library, flipped(whole, record))
+        assert status == LOAD_FAILED, record
+        assert said
 
 
 def with_debug(debug: bytes) -> bytes:
@@ -97,7 +110,7 @@ def with_debug(debug: bytes) -> bytes:
 
 NAME = text("__torch__.M.forward")
 HANDLES = row(*[number(1)] * len(GIVE_ATTRIBUTE))
-# What PyTorch 1.13.1 reads beyond its end -> what is said of it.
+# What PyTorch reads beyond its end -> what is said of it.
 BEYOND = {
     "no operator": (
         model(code=method([("OP", 1, 0), ("RET", 0, 0)], operators=[operator("aten::add")])),
@@ -132,6 +145,30 @@ def test_whole_debug_information_is_read(library: Path) -> None:
     for debug in (row(), row(NAME, named(function_debug_handles=row(HANDLES)))):
         status, why = load(library, with_debug(debug))
         assert "debug information" not in why, status
+
+
+def test_a_tensor_of_a_subclass_in_python_is_refused(library: Path) -> None:
+    """1.13.1 knows no such name; 2.6.0 would call the global behind it."""
+    python = b"ctorch._tensor\n_rebuild_from_type_v2\n" + row(number(1)) + b"R"
+    status, why = load(library, model(module(python)))
+    assert status == LOAD_FAILED
+    if reads_what_2_6_does(library):
+        assert "the model is damaged: a tensor of a subclass in Python" in why
+
+
+def test_what_else_is_told_of_a_tensor_is_for_other_devices(library: Path) -> None:
+    """A key that nobody knows is passed over; 1.13.1 passes all over, 2.6.0 reads it."""
+    told = {"other": (b"}(", text("other"), b"\x89u"), "no text": (b"}(", number(1), b"\x89u")}
+    bits = {kind: b"".join(parts) for kind, parts in told.items()}
+    loaded = {k: load(library, model(module(tensor([1], [1], bits=b)))) for k, b in bits.items()}
+    assert loaded["other"] == (0, "")
+    assert loaded["no text"][0] == (LOAD_FAILED if reads_what_2_6_does(library) else 0)
+
+
+def reads_what_2_6_does(library: Path) -> bool:
+    api = ctypes.CDLL(str(library))
+    api.lta_version.restype = ctypes.c_char_p
+    return b"2.6.0" in api.lta_version()
 
 
 def test_the_library_checks_itself_when_it_runs(library: Path) -> None:

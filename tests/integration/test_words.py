@@ -27,7 +27,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran, covered = told.splitlines()[-3:-1]
     never_ran = ran.partition("; never ran: ")[2].split(", ")
     assert {"aten::cumsum", "aten::sort", "aten::upper"} <= set(never_ran)
-    assert covered.endswith("ways out of branches are left (orchestrate coverage)")
+    assert covered.endswith("branches are left (./orchestrate coverage //apps/words)")
     return root
 
 

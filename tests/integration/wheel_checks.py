@@ -10,6 +10,7 @@ import base64
 import gc
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -79,6 +80,7 @@ def equal_results(one: str, other: str) -> None:
 def the_package_tells_itself() -> None:
     assert camera.__version__ == "1.2.0rc1"
     assert camera.runtime() == "PyTorch 1.13.1, bytecode 4 to 9"
+    assert re.fullmatch("[0-9a-f]{64}", camera.selection_digest())
     assert camera.threads() == 1
     camera.set_threads(1)
     for wrong in (0, 2, 1025, 2**40, -(2**40)):
@@ -108,7 +110,9 @@ def errors(other_model: str, damaged: str) -> None:
     wrong = raised(camera.WrongKindError, lambda: classifier(1.5))
     assert isinstance(wrong, TypeError)
     assert str(wrong) == "forward(Tensor images): argument 1, images, is float, not Tensor"
-    raised(camera.RunError, lambda: classifier(np.zeros((2, 2), np.float32)))
+    error = raised(camera.RunError, lambda: classifier(np.zeros((2, 2), np.float32)))
+    assert str(error).startswith("forward(images: float32[2, 2]): ")
+    assert error.__cause__ is None
     none = raised(AttributeError, lambda: classifier.backward)
     assert isinstance(none, camera.NoSuchMethodError)
     assert "forward" in none.names
@@ -127,6 +131,7 @@ def a_missing_dtype() -> None:
     images = np.zeros((1, 3, 96, 96), np.float64)
     error = raised(camera.MissingDtypeError, lambda: classifier(images))
     assert (error.kernel_tag, error.dtype) == ("slow_conv2d_cpu", "Double")
+    assert str(error).startswith("forward(images: float64[1, 3, 96, 96]): ")
     assert "'Double' not selected for kernel tag slow_conv2d_cpu" in str(error)
 
 

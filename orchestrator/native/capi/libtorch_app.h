@@ -109,6 +109,10 @@ typedef enum lta_dtype {
 LTA_API uint32_t lta_api_version(void);
 /* The runtime, such as "PyTorch 1.13.1, bytecode 4 to 9". Never freed. */
 LTA_API const char *lta_version(void);
+/* What was selected into the library: the sha256, in hex, that its manifest has as
+ * `selection_digest`. Libraries with the same operators, dtypes, classes and features say the same,
+ * whatever the ABI. Never freed. */
+LTA_API const char *lta_selection_digest(void);
 /* 1 if an operator such as "aten::add.Tensor" can be called in this library, else 0. */
 LTA_API int lta_has_operator(const char *name);
 

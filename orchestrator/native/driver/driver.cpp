@@ -6,6 +6,9 @@
 
 #include "values.h"
 
+// Weak: a library from before this function is run too (`orchestrate fits`).
+extern "C" __attribute__((weak)) const char* lta_selection_digest(void);
+
 namespace driver {
 
 namespace {
@@ -363,7 +366,8 @@ int run(int argc, char** argv, Observer& observer) {
       inputs = json::parse(text);
     }
     json::Writer out;
-    out.open('{').key("model").string(options.model);
+    out.open('{').key("model").string(options.model).key("selection");
+    lta_selection_digest ? out.string(lta_selection_digest()) : out.null();
     const bool good = run_model(out, options, bundled ? nullptr : &inputs, observers);
     out.close('}');
     if (!write_file(options.output, out.text() + "\n")) {

@@ -183,6 +183,11 @@ ByteArray version(Env* env, Class) {
   return bytes_of(env, text, std::strlen(text));
 }
 
+ByteArray selection_digest(Env* env, Class) {
+  const char* text = lta_selection_digest();
+  return bytes_of(env, text, std::strlen(text));
+}
+
 Boolean has_operator(Env* env, Class self, ByteArray name) {
   const Bytes text(env, self, name);
   return text.valid() && lta_has_operator(text_of(text)) ? 1 : 0;
@@ -526,6 +531,7 @@ bool lta_jni_register(Env* env, Class natives) {
   // Signatures: "Type Signatures" in chapter 3 of the specification. J long, I int, Z boolean.
   const jni::NativeMethod methods_of_native[] = {
       {"version", "()[B", address_of(version)},
+      {"selectionDigest", "()[B", address_of(selection_digest)},
       {"hasOperator", "([B)Z", address_of(has_operator)},
       {"threads", "()I", address_of(threads)},
       {"setThreads", "(I)V", address_of(set_threads)},

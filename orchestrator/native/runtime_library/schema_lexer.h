@@ -216,9 +216,9 @@ class Lexer {
         ++at;
       } while (at != end && (begins_name(*at) || is_digit(*at)));
       kind = name_kind({begin, at});
-    } else if (number_end(at) != at) {
+    } else if (const char* const number = number_end(at); number != at) {
       kind = TK_NUMBER;
-      at = number_end(at);
+      at = number;
     } else if (*at == '\'' || *at == '"') {
       kind = TK_STRINGLITERAL;
       at = string_end(begin);

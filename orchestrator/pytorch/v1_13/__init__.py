@@ -1,1 +1,1 @@
-"""PyTorch 1.13: what only this version has."""
+"""PyTorch 1.13: everything specific to this version."""

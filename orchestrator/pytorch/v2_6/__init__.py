@@ -1,1 +1,1 @@
-"""PyTorch 2.6: what only this version has. In preparation: decision 0050 says what is missing."""
+"""PyTorch 2.6: everything specific to this version (decisions 0050 and 0056)."""

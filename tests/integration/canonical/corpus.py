@@ -1,7 +1,7 @@
 """Small models of many kinds, written, made canonical, and compared on inputs that nothing saw.
 
-Run by a Python that has torch: `python corpus.py <worker.py> <folder>`. For each model it
-writes `<folder>/<name>.ptl` and `<name>.canonical.ptl`, and one line of JSON to stdout:
+Run by a Python that has torch: `python corpus.py <worker.py> <folder> <kind> [name...]`. For each
+model it writes `<folder>/<name>.ptl` and `<name>.canonical.ptl`, and one line of JSON to stdout:
 {"name", "error"} or {"name", "largest", "calls", "compared", "rewrites"}. Each is converted
 in this process: importing torch takes longer than all that is done here.
 """
@@ -277,6 +277,38 @@ class Branches(nn.Module):
             y = x.clone()
             y.sub_(1)
         return y
+
+
+class ByRows(nn.Module):
+    """Another way for more rows than anybody shows it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.size(0) > 5:
+            return x * 2
+        return x + 1
+
+
+class Positions(nn.Module):
+    """A table that is as long as the longest input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Parameter(torch.randn(16, 8)), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        n, t = x.size(0), x.size(1)
+        y = self.head(x + self.table[:t]).view(n, t * 4)
+        return y, [y.view(n, t, 2, 2).transpose(1, 2).contiguous().view(n, -1), y[:, : t // 2]]
+
+
+class Pair(nn.Module):
+    def forward(self, pair: tuple[Tensor, Tensor], z: Tensor) -> dict[str, Tensor]:
+        x, y = pair
+        rows, _ = x.shape
+        both = torch.cat([x, y], -1)
+        both[:, 0] = 1.0
+        both = both * z
+        return {"both": both, "rows": both.flatten()[:rows] * float(y.size(1))}
 
 
 class Steps(nn.Module):
@@ -587,6 +619,12 @@ CORPUS: dict[str, tuple[Callable[[], torch.jit.ScriptModule], dict[str, Inputs]]
     ),
     "dictionary": (lambda: scripted(Dictionary()), {"forward": lambda: (torch.randn(3, 4),)}),
     "branches": (lambda: scripted(Branches()), {"forward": lambda: (torch.randn(2, 4),)}),
+    "by_rows": (lambda: scripted(ByRows()), {"forward": lambda: (torch.randn(2, 4),)}),
+    "positions": (lambda: scripted(Positions()), {"forward": lambda: (torch.randn(2, 6, 8),)}),
+    "pair": (
+        lambda: scripted(Pair()),
+        {"forward": lambda: ((torch.randn(3, 4), torch.randn(3, 2)), torch.randn(3, 1))},
+    ),
     "steps": (lambda: scripted(Steps()), {"forward": lambda: (torch.randn(2, 4), 5)}),
     "slices": (lambda: scripted(Slices()), {"forward": lambda: (torch.randn(2, 4),)}),
     "writes_its_input": (
@@ -679,13 +717,14 @@ def unseen(name: str, original: bytes, made: bytes) -> tuple[float, int]:
     return largest, calls
 
 
-def converted(worker: Any, name: str, folder: Path) -> dict[str, Any]:
+def converted(worker: Any, name: str, folder: Path, kind: str) -> dict[str, Any]:
     path = written(name, folder)
     with tempfile.TemporaryDirectory() as place:
         request = {
             "task": "canonical",
             "model": str(path),
             "name": name,
+            "kind": kind,
             "folder": place,
             "declared": None,
             "pytorch": "1.13.1",
@@ -708,7 +747,7 @@ def converted(worker: Any, name: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    script, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    script, folder, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     warnings.simplefilter("ignore")
     spec = importlib.util.spec_from_file_location("worker", script)
     assert spec is not None
@@ -718,9 +757,9 @@ def main() -> None:
     spec.loader.exec_module(worker)
     worker._find_package()
     torch.set_num_threads(1)
-    for name in sys.argv[3:] or CORPUS:
+    for name in sys.argv[4:] or CORPUS:
         torch.manual_seed(1131)
-        print(json.dumps(converted(worker, name, folder)), flush=True)
+        print(json.dumps(converted(worker, name, folder, kind)), flush=True)
 
 
 if __name__ == "__main__":

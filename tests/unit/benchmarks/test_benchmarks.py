@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import json
 import math
@@ -22,6 +23,8 @@ from benchmarks.run_orchestrator import peak_bytes
 from benchmarks.sampling import SampleTooThinError, allocate, every_kth, scale
 from benchmarks.steps import (
     STEPS,
+    Bench,
+    Options,
     called_operators,
     forecast,
     in_order,
@@ -29,10 +32,21 @@ from benchmarks.steps import (
     tracer_units,
 )
 from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
+from orchestrator.build.session import Session
+from orchestrator.cli import make_context
 from orchestrator.pytorch.units import UpstreamUnit
 from orchestrator.trace.lock import parse_lock
 
 ROOT = Path(__file__).parents[3]
+
+
+def test_the_runtime_of_each_app(tmp_path: Path) -> None:
+    context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
+    bench = Bench(Session(context, print).default, tmp_path, tmp_path, Options(1, 1, 1, 1))
+    assert {bench.runtime_of(app) for app in bench.user.workspace.apps} == {
+        "pytorch_1_13",
+        "pytorch_2_6",
+    }
 
 
 class TestSampling:
@@ -201,6 +215,12 @@ class TestSteps:
     def test_a_forecast_is_read_from_what_a_build_says(self) -> None:
         said = "160 to run, about 2 min\nclang: note\n160 run in 1 min 50 s\n"
         assert forecast(said) == {"said_seconds": 120.0, "took_seconds": 110.0}
+        for assumed in (
+            "with 2 jobs on 2 cores",
+            "with 1 job on 2 cores, beside 8 other processes",
+        ):
+            said = f"160 to run, about 1 h 5 min {assumed}\n160 run in 1 min 50 s\n"
+            assert forecast(said) == {"said_seconds": 3900.0, "took_seconds": 110.0}
         assert forecast("checking for changes\n") is None
         assert seconds("1 h 20 min") == 4800.0
 

@@ -82,7 +82,7 @@ def test_lazy_binding(tmp_path: Path) -> None:
     error = only(library)
     assert isinstance(error, LazyBindingError)
     assert error.render() == (
-        f"{library}: error: the library's functions are bound when they are first called\n"
+        f"{library}: error: the library binds its functions lazily\n"
         "  expected: DF_BIND_NOW or DF_1_NOW\n"
         "  seen:     neither\n"
         "  do:       link with -Wl,-z,now"
@@ -97,7 +97,7 @@ def test_a_stack_that_holds_code(tmp_path: Path, kind: int, flags: int, seen: st
     error = only(library)
     assert isinstance(error, ExecutableStackError)
     assert error.render() == (
-        f"{library}: error: the library wants a stack that holds code\n"
+        f"{library}: error: the library requires an executable stack\n"
         "  expected: a segment PT_GNU_STACK without PF_X\n"
         f"  seen:     {seen}\n"
         "  do:       link with -Wl,-z,noexecstack"
@@ -108,7 +108,7 @@ def test_a_stack_that_holds_code(tmp_path: Path, kind: int, flags: int, seen: st
     ("flag", "seen"),
     [
         ("-Wl,--build-id=none", "none"),
-        (toy.PLACEHOLDER, "one of zeros, which nobody filled in"),
+        (toy.PLACEHOLDER, "an id of zeros, which was never filled in"),
     ],
 )
 def test_no_build_id(tmp_path: Path, flag: str, seen: str) -> None:
@@ -128,7 +128,7 @@ def test_no_canaries(tmp_path: Path) -> None:
     error = only(library, replace(RULES, canaries=True))
     assert isinstance(error, UnguardedStackError)
     assert error.render() == (
-        f"{library}: error: the library's functions do not guard their stack\n"
+        f"{library}: error: the library's functions have no stack protectors\n"
         "  expected: a reference to __stack_chk_fail\n"
         "  seen:     none\n"
         "  do:       a toolchain without it says so: `compile_flags: [-fno-stack-protector]`"

@@ -220,8 +220,7 @@ def test_an_object_that_was_pruned(toy: Toy) -> None:
     for entry in (toy.root / "cache/objects").glob("*/*"):
         entry.unlink()
     assert toy.explained(LINEAR) == (
-        f"{LINEAR} of {LABEL}: to be compiled again; nothing differs, but what was made is not"
-        " there any more\n"
+        f"{LINEAR} of {LABEL}: to be compiled again; nothing differs, but the output is missing\n"
     )
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_package_of_ours(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (
             {"system": "ios", "processor": "arm64"},
-            "apps for ios load no code that was not in them when they were reviewed",
+            "apps for ios cannot load code that was not in the reviewed app",
         ),
         (
             {"system": "android", "processor": "arm64"},
@@ -64,7 +64,7 @@ def test_what_is_no_package_of_ours(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
         ({"processor": "arm64"}, "there are no add-ons yet for linux-x86_64"),
         ({"abi": "linux-mine"}, "there is no toolchain for linux-mine here"),
-        ({}, "the library was made by another toolchain than the one for linux-x86_64 here"),
+        ({}, "the library was built with another toolchain than the one for linux-x86_64 here"),
     ],
 )
 def test_libraries_that_no_add_on_is_made_for(

@@ -10,42 +10,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
+from toy_shards import CONTENT, Toy
 
 from orchestrator.build import development
-from orchestrator.build.development import Development, forget_old
+from orchestrator.build.shard_files import forget_old, in_use
 from orchestrator.cache.pruning import entries
-
-KEY = 64 * "a"
-CONTENT = b"\x7fELF" + bytes(range(200)) * 50
-
-
-class Toy:
-    """A development library whose shards are made of nothing, and how often one was made."""
-
-    def __init__(self, root: Path, cache: Path, content: bytes = CONTENT) -> None:
-        self.said: list[str] = []
-        self.made = 0
-        self.content = content
-        context = SimpleNamespace(cache=cache, state=root / "state")
-        session = SimpleNamespace(context=context, say=self.said.append, host="linux-x86_64")
-        self.library = Development(cast(Any, session), None, cast(Any, None))
-        self.library.__dict__["base"] = SimpleNamespace(extended=None)
-        self.path = root / "state/development/shards/libdevelopment_a.so"
-
-    def link(self, *words: Any) -> Path:
-        self.made += 1
-        out = cast(Path, words[-1]) / "made.so"
-        out.write_bytes(self.content)
-        return out
-
-    def put(self) -> int | None:
-        """Have the shard; None where it came from the store."""
-        vars(development).update(compile_objects=lambda *_: 7, link_addon=self.link)
-        return self.library._put(KEY, self.path, cast(Any, None))
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +84,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = {path!r}
-from test_development_store import Toy
+from toy_shards import Toy
 toy = Toy(Path({root!r}), Path({cache!r}))
 link = toy.link
 def slow(*words):
@@ -137,7 +108,7 @@ def test_killed_in_the_middle_it_leaves_nothing_that_blocks_or_is_opened(
     tmp_path: Path, lines: int
 ) -> None:
     cache = tmp_path / "cache"
-    path = [str(Path(__file__).parent), *sys.path]
+    path = [str(Path(__file__).parents[2] / "support"), *sys.path]
     text = KILLED.format(path=path, root=str(tmp_path), cache=str(cache))
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -178,3 +149,15 @@ def test_what_a_workspace_links_is_held_and_old_ones_are_let_go(tmp_path: Path) 
     left = sorted(path.name for path in toy.path.parent.iterdir())
     assert left == [f"libdevelopment_{number:02}.so" for number in range(4, 20)]
     assert [one.is_held for one in entries(tmp_path / "cache")] == [False]
+
+
+def test_what_another_process_is_about_to_open_is_not_let_go(tmp_path: Path) -> None:
+    paths = [tmp_path / f"libdevelopment_{number:02}.so" for number in range(20)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"")
+        os.utime(path, (number, number))
+    with in_use(paths[1]), in_use(paths[1]):
+        forget_old(tmp_path)
+        assert sorted(tmp_path.iterdir()) == [paths[1], *paths[4:]]
+    forget_old(tmp_path)
+    assert sorted(tmp_path.iterdir()) == paths[4:]

@@ -133,7 +133,7 @@ class Machine:
         )
         session = Session(context, lambda line: None)
         pin = config.pins[config.default_runtime]
-        session._prepared[config.default_runtime] = self._runtime(context.cache, pin)
+        session._found.prepared[config.default_runtime] = self._runtime(context.cache, pin)
         header = context.cache / "runtime/pytorch/c10/core.h"
         write(header, "")
         self.inputs = replace(inputs, headers=(HeaderFile(str(header), "c10/core.h"),))

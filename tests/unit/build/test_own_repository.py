@@ -110,6 +110,24 @@ def test_init_writes_over_nothing(name: str, told: str, answer: Answer, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("where", ["apps", "apps/vad", "apps/vad/models"])
+def test_no_workspace_among_the_apps_of_another(where: str, answer: Answer, tmp_path: Path) -> None:
+    """It would hide that one from every command that is run there."""
+    (tmp_path / where).mkdir(parents=True)
+    assert answer("init")[0] == 0
+    assert answer("init", "--workspace", where) == (
+        1,
+        "",
+        "error: this folder is in the apps/ of a workspace\n"
+        f"  seen:     {tmp_path}\n"
+        "  do:       add an app: ./orchestrate new-app NAME --model MODEL.ptl; for another"
+        " workspace run init outside of this one\n",
+    )
+    assert files(tmp_path / where) == []
+    (tmp_path / "ml").mkdir()
+    assert answer("init", "--workspace", "ml")[0] == 0
+
+
 def test_init_is_done_or_not(
     answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +337,7 @@ REFUSALS = {
     ),
     "name": (
         ["../up", "--model", "raw.ptl"],
-        "error: an app cannot have this name: no label can write it\n"
+        "error: an app cannot have this name: it is not valid in a label\n"
         "  expected: a name of letters, digits, `.`, `_` and `-`, that begins with a letter or"
         " digit, of at most 100\n  seen:     ../up\n  do:       did you mean up?\n",
     ),
@@ -338,7 +356,7 @@ REFUSALS = {
     ),
     "suffix": (
         ["vad", "--model", "raw.pt"],
-        "raw.pt: error: no model can have the name of this file\n"
+        "raw.pt: error: the name of this file is not valid for a model\n"
         "  expected: a file .ptl; before that a name of letters, digits, `.`, `_` and `-`, that"
         " begins with a letter or digit, of at most 100\n"
         "  seen:     raw.pt\n  do:       copy it under another name\n",
@@ -350,7 +368,12 @@ REFUSALS = {
         "  expected: a .ptl, with a record bytecode.pkl\n"
         "  seen:     a .pt2 archive\n"
         "  do:       torch.jit.script or trace the nn.Module that was exported, and write it with"
-        " module._save_for_lite_interpreter(path)\n",
+        " module._save_for_lite_interpreter(path)\n"
+        "none.onnx: error: the model cannot be read\n"
+        "  expected: a .ptl file\n"
+        "  seen:     No such file or directory\n"
+        "  do:       check the path after --model, and the file's permissions\n"
+        "2 errors in the workspace files\n",
     ),
     "twice": (
         ["vad", "--model", "raw.ptl", "--model", "other/raw.ptl"],
@@ -377,6 +400,11 @@ REFUSALS = {
         "  seen:     `camera-libtorch`, which is also //apps/camera's (apps/camera/app.yaml:1:1)\n"
         "  do:       give one of them another `package_name`\n",
     ),
+    "runtime": (
+        ["vad", "--model", "raw.ptl", "--runtime", "2.6"],
+        "error: WORKSPACE pins no runtime 2.6\n  expected: pytorch_1_13, pytorch_2_6\n"
+        "  seen:     2.6\n  do:       did you mean `pytorch_2_6`?\n",
+    ),
     "target_twice": (
         ["vad", "--model", "raw.ptl", "--target", "linux-arm64", "--target", "linux-arm64"],
         "apps/vad/app.yaml:10:5: error: `targets` lists `linux-arm64` twice\n"
@@ -400,18 +428,74 @@ def test_what_new_app_refuses(case: str, answer: Answer, workspace: Path) -> Non
     assert sorted(workspace.rglob("*")) == before
 
 
-def test_an_operator_that_the_runtime_has_not(answer: Answer, workspace: Path) -> None:
-    """Known from what is shipped: nothing is fetched."""
-    one = ptl.code(operators=ptl.tuple_of(ptl.operator("aten::scaled_dot_product_attention")))
-    record = ptl.bytecode(ptl.function(tables=one, signature=ptl.schema()))
-    (workspace / "new.ptl").write_bytes(ptl.model(record))
-    hand_made(workspace / "raw.ptl", "Tensor")
+def naming(path: Path, *operators: str) -> None:
+    """A model that names these operators, with inputs inside."""
+    tables = ptl.code(operators=ptl.tuple_of(*(ptl.operator(name) for name in operators)))
     bundled = ptl.function(f"{ptl.MODULE}.get_all_bundled_inputs_for_forward")
-    record = ptl.bytecode(ptl.function(tables=one, signature=ptl.schema()), bundled)
-    (workspace / "new.ptl").write_bytes(ptl.model(record))
-    code, _, err = answer("new-app", "vad", "--model", "raw.ptl", "--model", "new.ptl")
+    record = ptl.bytecode(ptl.function(tables=tables, signature=ptl.schema()), bundled)
+    path.write_bytes(ptl.model(record))
+
+
+ATTENTION = "aten::scaled_dot_product_attention"
+
+
+def test_an_operator_that_the_runtime_has_not(answer: Answer, workspace: Path) -> None:
+    """Known from what is shipped: nothing is fetched. What it says to do works."""
+    naming(workspace / "new.ptl", ATTENTION)
+    hand_made(workspace / "raw.ptl", "Tensor")
+    words = [
+        "new-app",
+        "vad",
+        "--model",
+        "raw.ptl",
+        "--model",
+        "new.ptl",
+        "--target",
+        "linux-arm64",
+    ]
+    code, _, err = answer(*words)
+    command = f"./orchestrate {' '.join(words)}"
+    assert (code, err[: err.index("  | ")]) == (
+        1,
+        "new.ptl: error: this model names an operator newer than PyTorch 1.13.1\n"
+        "  expected: operators of PyTorch 1.13.1\n"
+        f"  seen:     {ATTENTION}\n"
+        f"  do:       pytorch_2_6 has it: {command} --runtime pytorch_2_6; or `canonical` replaces"
+        f" it by operators that are there: {command} --canonical, then ./orchestrate canonical"
+        " //apps/vad --write\n",
+    )
+    assert not (workspace / "apps").exists()
+    code, out, err = answer(*words, "--canonical")
+    assert (code, err) == (0, "")
+    assert out == (
+        "created apps/vad/app.yaml, for linux-arm64\n"
+        "  models/raw.ptl: 0 operators; forward without inputs\n"
+        "  models/new.ptl: 1 operators; forward with inputs inside\n"
+        "next:\n  fill in the input shapes in apps/vad/app.yaml\n"
+        "  ./orchestrate canonical //apps/vad --write\n"
+        "  ./orchestrate trace //apps/vad\n  ./orchestrate build //apps/vad\n"
+    )
+    text = (workspace / "apps/vad/app.yaml").read_text()
+    assert text.startswith("canonical: static\nmodels:\n  - file: models/raw.ptl\n")
+    code, out, _ = answer("new-app", "other", "--model", "new.ptl", "--runtime", "pytorch_2_6")
+    assert code == 0
+    text = (workspace / "apps/other/app.yaml").read_text()
+    assert text.startswith("runtime: pytorch_2_6\nmodels:\n  - file: models/new.ptl\n")
+    loaded = load_workspace(workspace, ENV)
+    assert not loaded.broken
+    assert loaded.apps["other"].runtime == "pytorch_2_6"
+    (workspace / "in a folder").mkdir()
+    naming(workspace / "in a folder/new.ptl", ATTENTION)
+    _, _, err = answer("new-app", "blank", "--model", "in a folder/new.ptl")
+    assert "./orchestrate new-app blank --model 'in a folder/new.ptl' --canonical, then" in err
+
+
+def test_an_operator_that_nothing_replaces(answer: Answer, workspace: Path) -> None:
+    naming(workspace / "new.ptl", ATTENTION, "aten::scan")
+    code, _, err = answer("new-app", "vad", "--model", "new.ptl", "--canonical")
     assert code == 1
-    assert err.startswith("new.ptl: error: this model names an operator newer than PyTorch 1.13.1")
+    assert "this model names an operator that PyTorch 1.13.1 does not have" in err
+    assert "--canonical" not in err
     assert not (workspace / "apps").exists()
 
 
@@ -468,6 +552,17 @@ def test_a_build_of_another_app(
     two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
+    assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 1
+    assert built == []
+    warned, told = capsys.readouterr().err.split("\n", 1)
+    assert warned.startswith(WARNING)
+    assert told == (
+        "error: the model small of //apps/camera has not been traced\n"
+        "  expected: apps/camera/traces/small.yaml\n"
+        "  do:       run: ./orchestrate trace //apps/camera\n"
+    )
+    (two_apps / "apps/camera/traces").mkdir()
+    (two_apps / "apps/camera/traces/small.yaml").touch()
     assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 0
     assert built == [Label("camera", "linux-x86_64")]
     assert capsys.readouterr().err.startswith(WARNING)

@@ -211,7 +211,7 @@ def test_a_compiler_for_musl_that_is_given_as_a_command(
     with pytest.raises(OtherCLibraryError) as caught:
         workspace.build("linux-x86_64")
     assert caught.value.render() == (
-        "toolchains/linux-x86_64.yaml:6:3: error: a library for linux-x86_64 has no place in a"
+        "toolchains/linux-x86_64.yaml:6:3: error: a library for linux-x86_64 cannot be in a"
         " package of kind deb\n"
         "  expected: a compiler for glibc\n"
         "  seen:     one for musl: x86_64-alpine-linux-musl-g++ 14.2.0\n"

@@ -4,6 +4,7 @@ the real ones are in tests/integration."""
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
@@ -25,8 +26,10 @@ from orchestrator.build.run import (
     read_inputs,
     run_in_development,
 )
+from orchestrator.build.shard_files import forget_old
 from orchestrator.errors import Place
 from orchestrator.index.model import Registration
+from orchestrator.plan.development import NAME
 from orchestrator.select.closure import Registry
 from orchestrator.values.config import ModelConfig
 from orchestrator.verify.verdict import RunnerResult
@@ -53,6 +56,7 @@ class Toy:
     shards: list[frozenset[str]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     usual: tuple[str, ...] = ()
+    wide: list[frozenset[str]] = field(default_factory=list)
 
     @property
     def session(self) -> Any:
@@ -71,8 +75,12 @@ class Toy:
             ),
         )
 
-    def make(self, _roots: Collection[str], operators: Collection[str]) -> Shard:
+    def make(
+        self, _roots: Collection[str], operators: Collection[str], wide: Collection[str]
+    ) -> Shard:
         self.shards.append(frozenset(operators))
+        self.wide.append(frozenset(wide))
+        (self.root / "shard.so").touch()
         return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2)
 
     def run(self) -> RanModel:
@@ -93,7 +101,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
         monkeypatch.setattr(running, "Development", lambda *_: library)
         monkeypatch.setattr(running, "_alone", lambda _: nullcontext())
         monkeypatch.setattr(
-            running, "_run", lambda _session, _subject, _base, shard, _n: runner(shard.operators)
+            running, "_run", lambda _session, _subject, _base, shard, *_: runner(shard.operators)
         )
         found = SimpleNamespace(operators={"aten::a", "aten::b"})
         monkeypatch.setattr(running, "static_selection", lambda *_: found)
@@ -123,6 +131,48 @@ def test_what_comes_up_missing_is_compiled_and_the_model_runs_again(
         "aten::b: not there yet, compiling",
         "aten::c: not there yet, compiling",
     ]
+
+
+def test_a_dtype_that_comes_up_missing_widens_its_kernel(toy: Callable[..., Toy]) -> None:
+    def runner(_: frozenset[str]) -> RunnerResult:
+        if "copy_" in one.wide[-1]:
+            return result()
+        error = {"code": "MISSING_DTYPE", "text": "dtype", "kernel_tag": "copy_", "dtype": "Half"}
+        return result(error)
+
+    one = toy(runner)
+    ran = one.run()
+    assert one.wide == [frozenset(), {"copy_"}]
+    assert [attempt.missing for attempt in ran.attempts] == [("copy_ for Half",), ()]
+    assert one.said == ["copy_ for Half: not there yet, compiling"]
+    one.wide.clear()
+    one.run()
+    assert one.wide == [{"copy_"}]
+
+
+def test_a_dtype_that_no_kernel_has_ends_it(toy: Callable[..., Toy]) -> None:
+    error = {"code": "MISSING_DTYPE", "text": "dtype", "kernel_tag": "copy_", "dtype": "Half"}
+    one = toy(lambda _: result(error))
+    with pytest.raises(RunFailedError):
+        one.run()
+    assert one.wide == [frozenset(), {"copy_"}]
+
+
+def test_a_shard_is_not_let_go_while_a_model_runs_in_it(toy: Callable[..., Toy]) -> None:
+    def runner(_: frozenset[str]) -> RunnerResult:
+        shard = one.root / "shard.so"
+        shard.rename(one.root / f"lib{NAME}_0.so")
+        os.utime(one.root / f"lib{NAME}_0.so", (0, 0))
+        for number in range(1, 20):
+            (one.root / f"lib{NAME}_{number}.so").touch()
+        forget_old(one.root)
+        return result()
+
+    one = toy(runner)
+    one.run()
+    assert (one.root / f"lib{NAME}_0.so").exists()
+    forget_old(one.root)
+    assert not (one.root / f"lib{NAME}_0.so").exists()
 
 
 def test_of_what_is_usually_called_it_gets_what_it_can_call(toy: Callable[..., Toy]) -> None:
@@ -226,9 +276,7 @@ def test_other_files_are_no_inputs(tmp_path: Path, names: tuple[str, ...], seen:
     assert caught.value.seen == seen
 
 
-def library(
-    compiler: str, sources: object = None, takes: bool = True, proven: bool = True
-) -> Development:
+def library(compiler: str, takes: bool = True, proven: bool = True) -> Development:
     config = SimpleNamespace(
         system="linux", processor="x86_64" if takes else "arm64", compiler=compiler
     )
@@ -241,7 +289,6 @@ def library(
     session = SimpleNamespace(
         host="linux-mine",
         toolchain=lambda _: toolchain,
-        sources=sources,
         name="pytorch",
         runtime=SimpleNamespace(version=SimpleNamespace(version="9.9.9", development=proven)),
     )
@@ -256,10 +303,6 @@ def library(
         (
             library("zig", proven=False),
             "there is no development library yet of PyTorch 9.9.9",
-        ),
-        (
-            library("zig", SimpleNamespace(units={"app/ink.cpp": "x"})),
-            "there is no development library yet with an app's own sources",
         ),
     ],
 )

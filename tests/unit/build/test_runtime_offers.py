@@ -115,7 +115,8 @@ def _attention() -> tuple[Registration, ...]:
 
 def test_a_command_names_the_pinned_runtime(told: Callable[[], str], newer: Dialect) -> None:
     with_index = told()
-    assert "pytorch_2_6 has it: `runtime: pytorch_2_6` in apps/reader/app.yaml; or" in with_index
+    assert "pytorch_2_6 has it: ./orchestrate new-app reader --model" in with_index
+    assert "--runtime pytorch_2_6" in with_index
     newer.index.unlink()
     assert "pytorch_2_6" not in told()
 

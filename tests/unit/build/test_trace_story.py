@@ -5,7 +5,7 @@ The tracer is a function here; the real one runs in tests/integration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from orchestrator.build import trace as tracing
-from orchestrator.build.trace import IndexIncompleteError, ModelFailedError
+from orchestrator.build.trace import IndexIncompleteError, ModelFailedError, TracedModel
 from orchestrator.canonical.lock import Shipped
-from orchestrator.errors import Place
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.checks import (
     ExtraArgumentsError,
     LapackMissingError,
@@ -73,11 +73,17 @@ def result(number: int, *operators: str, error: dict[str, Any] | None = None) ->
     return RunnerResult(0, {"runs": runs, "error": error, **recorded})
 
 
-@pytest.fixture
-def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Traced]:
-    """Traces a model in `tracer`, which is given the number of the run."""
+Several = Callable[
+    ..., tuple[tuple[TracedModel, ...], tuple[OrchestratorError, ...], list[int | None]]
+]
 
-    def run(tracer: Tracer, *misfits: Misfit) -> Traced:
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
+    """Traces models in `tracer`, which is given the number of the run; what memory was filled with
+    in each comes last."""
+
+    def run(tracer: Tracer, *misfits: Misfit, names: Sequence[str] = ("m",)) -> Any:
         fills: list[int | None] = []
 
         def fake(*_: object, recorded: None, fill: int | None, runner: object) -> RunnerResult:
@@ -86,16 +92,17 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
             return tracer(len(fills) - 1)
 
         monkeypatch.setattr(tracing, "run_model", fake)
-        model = SimpleNamespace(name="m")
         app = SimpleNamespace(
             name="a",
             folder=tmp_path,
             place=Place("apps/a/app.yaml"),
-            config=SimpleNamespace(models=[model]),
+            config=SimpleNamespace(
+                models=[SimpleNamespace(name=name, file=f"{name}.ptl") for name in names]
+            ),
         )
         session = SimpleNamespace(
             say=lambda _: None,
-            shipped=lambda *_: Shipped(tmp_path / "m.ptl", tmp_path / "m.ptl"),
+            shipped=lambda _, model: Shipped(tmp_path / model.file, tmp_path / model.file),
             context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
             runtime=SimpleNamespace(
                 version=load_version("1.13.1"), index=SimpleNamespace(units=())
@@ -105,12 +112,26 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tra
             runtime_names={"b" * 64: "stable"},
             listings=lambda *_: (LISTING,),
         )
-        (one,) = tracing._trace_models(
+        models, errors = tracing._trace_models(
             session,  # type: ignore[arg-type]
             app,  # type: ignore[arg-type]
             "tracer",
             True,
         )
+        return models, errors, fills
+
+    return run
+
+
+@pytest.fixture
+def traced(tmp_path: Path, several: Several) -> Callable[..., Traced]:
+    """Traces one model."""
+
+    def run(tracer: Tracer, *misfits: Misfit) -> Traced:
+        models, errors, fills = several(tracer, *misfits)
+        for error in errors:
+            raise error
+        (one,) = models
         runs = read_runs(tmp_path, one.trace, tmp_path)
         missing = tuple(text for method in one.methods for text in method.missing)
         return Traced(runs, one.uncompared, one.misfits, one.changes, tuple(fills), missing)
@@ -126,6 +147,27 @@ def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace
     assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
     assert seen.fills == (None, 0x55, 0xAA)
     assert seen.runs.keys() == {"runs", "error"}
+
+
+def test_a_model_that_fails_does_not_stop_the_others(several: Several, tmp_path: Path) -> None:
+    """All failures are told; of the app nothing is written."""
+    error = {"code": "RUN_FAILED", "text": "no words"}
+    # a and c fail in their first run; b runs three times
+    models, errors, fills = several(
+        lambda number: result(3, "aten::relu", error=error if number in (0, 4) else None),
+        names=("a", "b", "c"),
+    )
+    assert [one.trace.model for one in models] == ["b"]
+    assert [(one.what, one.place) for one in errors] == [
+        ("the model a does not run on its inputs", Place("a.ptl")),
+        ("the model c does not run on its inputs", Place("c.ptl")),
+    ]
+    assert fills == [None, None, 0x55, 0xAA, None]
+    assert not (tmp_path / "traces").exists()
+    models, errors, _ = several(lambda _: result(3, "aten::relu"), names=("a", "b"))
+    assert errors == ()
+    written = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    assert written == ["a.runs.zst", "a.yaml", "b.runs.zst", "b.yaml"]
 
 
 def test_what_did_not_run_is_told_and_kept_in_the_lock(traced: Trace, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from orchestrator.build import verify as story
+from orchestrator.build.selected import OtherSelectionError, require_held, require_selection
 from orchestrator.build.verify import verified_threads, verify_library
 from orchestrator.canonical.lock import Shipped
+from orchestrator.errors import Place
 from orchestrator.libraries.declared import load_library
 from orchestrator.libraries.levels import levels_of
 from orchestrator.values.config import CORES
@@ -66,11 +68,56 @@ def test_the_delivered_file_is_run_besides_the_original(
     app: Any = SimpleNamespace(threads=1, folder=Path("app"), config=config)
     trace: Any = object()
     library = (Path("driver"), Path("lib/libapp_torch.so"), ())
-    (result,) = verify_library(session, app, "abi", [trace], *library, {"net": delivered})
+    (result,) = verify_library(session, app, "abi", [trace], *library, {"net": delivered}, None)
     assert ran == [original, delivered]
     assert result.status == status
-    (without,) = verify_library(session, app, "abi", [trace], *library, {})
+    (without,) = verify_library(session, app, "abi", [trace], *library, {}, None)
     assert (without.status, ran[2:]) == ("ok", [original])
+
+
+OF_ITS_OWN, OF_ANOTHER = 64 * "a", 64 * "b"
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [(OF_ANOTHER, OF_ANOTHER), (None, "a library that does not say its selection")],
+)
+def test_a_library_that_says_another_selection_than_its_manifest_is_refused(
+    said: str | None, seen: str
+) -> None:
+    ran = RunnerResult(0, {"runs": [], "error": None}, selection=said)
+    with pytest.raises(OtherSelectionError) as caught:
+        require_selection(OF_ITS_OWN, ran, Place("lib/libapp_torch.so"))
+    assert caught.value.render() == (
+        "lib/libapp_torch.so: error: the library is of another selection than its manifest says\n"
+        f"  expected: {OF_ITS_OWN}\n"
+        f"  seen:     {seen}\n"
+        "  do:       build the variant again, or get the package again from where it was published"
+    )
+
+
+@pytest.mark.parametrize(
+    ("digest", "ran"),
+    [
+        (OF_ITS_OWN, RunnerResult(0, {"runs": []}, selection=OF_ITS_OWN)),
+        # a manifest from before
+        (None, RunnerResult(0, {"runs": []}, selection=OF_ANOTHER)),
+        # what crashed is told in another way
+        (OF_ITS_OWN, RunnerResult(-11, None)),
+    ],
+)
+def test_a_library_of_its_own_selection_passes(digest: str | None, ran: RunnerResult) -> None:
+    require_selection(digest, ran, Place("lib/libapp_torch.so"))
+
+
+def test_a_library_that_cannot_run_here_holds_the_digest(tmp_path: Path) -> None:
+    library = tmp_path / "libapp_torch.so"
+    library.write_bytes(b"\x7fELF" + OF_ITS_OWN.encode() + b"\0")
+    require_held(OF_ITS_OWN, library)
+    require_held(None, library)
+    with pytest.raises(OtherSelectionError) as caught:
+        require_held(OF_ANOTHER, library)
+    assert caught.value.seen == "a library without this text"
 
 
 VNNI = ("avx2", "avxvnni", "avx512vnni")

@@ -23,7 +23,9 @@ from orchestrator.canonical.convert import (
     Converted,
     NoTorchScriptError,
     OriginalFailsError,
+    SpecialisedError,
     UnrecordableInputsError,
+    UntraceableError,
     convert,
     worker_digest,
 )
@@ -103,7 +105,7 @@ Path({str(seen)!r}).write_text(json.dumps([request, dict(os.environ), sys.flags.
     assert request["model"] == str(tmp_path / "net.ptl")
     assert request["declared"] == [{"method": "forward", "args": [{"int": 1}]}]
     assert request["tolerances"] == {"float32": [1e-4, 1e-5]}
-    assert (request["name"], request["without"]) == ("net", [])
+    assert (request["name"], request["kind"], request["without"]) == ("net", "static", [])
     assert (request["task"], request["pytorch"]) == ("canonical", "1.13.1")
     assert "TOKEN" not in env
     assert (env["HOME"], env["PYTHONHASHSEED"], safe) == ("/h", "0", True)
@@ -244,3 +246,32 @@ def test_the_digest_is_of_all_that_runs_there(
         file.write_text(file.read_text() + "#")
         assert worker_digest() != before
         before = worker_digest()
+
+
+def test_what_cannot_be_traced(run: Convert) -> None:
+    told = "aten::item (net.py:7): a number that depends on a tensor's value"
+    script = f"fail(kind='untraceable', text={told!r})"
+    with pytest.raises(UntraceableError) as caught:
+        run(script)
+    assert caught.value.render() == (
+        f"{SHOWN}: error: this model cannot be traced\n"
+        "  expected: a way that depends on no value, tensors as inputs, and no state\n"
+        f"  seen:     {told}\n"
+        "  do:       declare `canonical: static` for it, which keeps control flow and state, or"
+        " leave the model as it is: `canonical: off` for it in app.yaml"
+    )
+
+
+def test_a_trace_of_some_sizes_alone(run: Convert) -> None:
+    told = "a trace holds for some sizes alone (net.py:7): s0 < 3; but the model takes float32[4]"
+    script = f"fail(kind='specialised', text={told!r})"
+    with pytest.raises(SpecialisedError) as caught:
+        run(script)
+    assert caught.value.render() == (
+        f"{SHOWN}: error: a trace of this model would be of some inputs alone, so nothing was"
+        " written\n"
+        "  expected: a way that is the same for all inputs that the model takes\n"
+        f"  seen:     {told}\n"
+        "  do:       declare `canonical: static` for it, which keeps control flow and state, or"
+        " leave the model as it is: `canonical: off` for it in app.yaml"
+    )

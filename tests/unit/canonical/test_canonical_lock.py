@@ -155,7 +155,7 @@ def test_the_lock_of_another(changes: dict[str, str], seen: str, app: App, tmp_p
     ("old", "new", "told"),
     [
         ("format: 1", "format: 2", "x.yaml:2:9: error"),
-        ("kind: static", "kind: traced", "x.yaml:5:7: error"),
+        ("kind: static", "kind: eager", "x.yaml:5:7: error"),
         ("folded: true\n", "folded: true\nextra: 1\n", "x.yaml:12:1: error"),
         ("calls: 1", "calls: 0", "error: this canonical model's lock cannot be read"),
         ("result: same", "result: wrong", "error: this canonical model's lock cannot be read"),
@@ -192,3 +192,22 @@ def test_the_lock_says_it_for_people() -> None:
     assert json.dumps(value["comparison"][1]) == (
         '{"call": "forward[0], longer", "inputs": ["float32[1, 4]"], "result": "not taken"}'
     )
+
+
+def test_a_model_of_another_kind_than_declared(app: App, tmp_path: Path) -> None:
+    declared = workspace(tmp_path, canonical="traced")
+    assert failure(declared, tmp_path, CanonicalStaleError) == (
+        "apps/camera/models/net.canonical.yaml: error: the canonical model of net is of another"
+        " kind than app.yaml says\n"
+        "  expected: traced\n"
+        "  seen:     static\n"
+        "  do:       run: ./orchestrate canonical //apps/camera --write"
+    )
+    write_canonical(declared, declared.config.models[0], lock(kind="traced"), MADE, INPUTS)
+    assert shipped_model(declared, declared.config.models[0], tmp_path).is_canonical
+
+
+def test_a_lock_names_what_was_left_out() -> None:
+    text = lock_text(lock(left=["stack"]))
+    assert parse_lock(text, "x.yaml", "again")[0].left == ("stack",)
+    assert "left" not in lock_text(lock())

@@ -66,10 +66,10 @@ def test_a_declared_model_keeps_its_place(tmp_path: Path) -> None:
     )
     one = session(tmp_path)
     with pytest.raises(CanonicalPlaceError) as caught:
-        list(canonical_apps(one, [one.workspace.apps["camera"]], python=None, write=True))
+        canonical_apps(one, [one.workspace.apps["camera"]], python=None, write=True)
     assert caught.value.render() == (
-        "apps/camera/models/net.canonical.ptl: error: the canonical model of net would take the"
-        " place of a declared one\n"
+        "apps/camera/models/net.canonical.ptl: error: the canonical model of net would"
+        " overwrite a declared one\n"
         "  do:       rename the declared file, or give the model another `name`"
     )
 

@@ -111,7 +111,7 @@ def test_the_verb_tells_it(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     note_workspace(cache, root.parent / "gone")
     assert _cache(root) == 0
     assert capsys.readouterr().out.endswith(
-        f"used just now by {root}\nused by 1 workspace, gone since\n"
+        f"used just now by {root}\nused by 1 workspace that no longer exists\n"
     )
 
 
@@ -145,8 +145,8 @@ def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["--max", "1GB"],
-            "error: --prune requires --max or --unused\n"
-            "  do:       write `cache --prune --max 5GB`, or `cache --prune --unused 30d`\n",
+            "error: --max and --unused say what --prune removes\n"
+            "  do:       write --prune too; with --dry-run it shows what would go\n",
         ),
         (
             ["--prune", "--max", "much"],
@@ -155,7 +155,18 @@ def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["--prune", "--unused", "30"],
-            "error: argument --unused: `30` is not an age such as 12h, 30d or 2w\n"
+            "error: argument --unused: `30` is not an age such as 12h, 30d or 2w: did you mean"
+            " 30d?\n"
+            "  do:       see `./orchestrate cache --help`\n",
+        ),
+        (
+            ["--prune", "--unused", "1 month"],
+            "error: argument --unused: `1 month` is not an age such as 12h, 30d or 2w\n"
+            "  do:       see `./orchestrate cache --help`\n",
+        ),
+        (
+            ["--prune", "--max", "1.2.3GB"],
+            "error: argument --max: `1.2.3GB` is not a size such as 5GB or 500MiB\n"
             "  do:       see `./orchestrate cache --help`\n",
         ),
     ],

@@ -172,6 +172,7 @@ def test_a_workspace_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli.main(["clean", "--workspace", "nowhere"], env={}, cwd=tmp_path) == 1
     assert capsys.readouterr().err == (
         f"error: --workspace is not a folder\n  seen:     {tmp_path}/nowhere\n"
+        "  do:       check the path; for a new workspace make the folder first\n"
     )
 
 
@@ -301,6 +302,7 @@ def test_a_user_that_this_machine_does_not_know(
     assert cli.main(["clean", "--workspace", "~nobody-here"], env={}, cwd=tmp_path) == 1
     assert capsys.readouterr().err == (
         f"error: --workspace is not a folder\n  seen:     {tmp_path}/~nobody-here\n"
+        "  do:       check the path; for a new workspace make the folder first\n"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from test_load import good_workspace
-from test_report_canonical import CAMERA, LARGER
+from test_report_canonical import REPORT as CANONICAL
 from test_report_plan import toy
 from test_table import PACKAGES, REPORT
 
@@ -92,7 +92,7 @@ def test_a_failed_variant_tells_the_numbers_that_are_known() -> None:
 
 
 def test_canonical_models() -> None:
-    assert faults("canonical", to_json([CAMERA, LARGER])) == []
+    assert faults("canonical", to_json(CANONICAL)) == []
 
 
 def test_a_plan_and_a_matrix() -> None:
@@ -237,11 +237,11 @@ def test_what_trace_prints(
         "//apps/camera: tracer of 12 units, 3 compiled\n"
         "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
         "    its inputs ran 88 % of its code: 4 instructions and 1 ways out of branches are left"
-        " (orchestrate coverage)\n"
+        " (./orchestrate coverage //apps/camera)\n"
         "    compared by kind and shape only: forward[0] output\n"
         "  m: 0 operators ran, 0 kernel tags; never ran: x::y\n"
         "    its inputs ran 88 % of its code: 4 instructions and 1 ways out of branches are left"
-        " (orchestrate coverage)\n"
+        " (./orchestrate coverage //apps/camera)\n"
         "    compared by kind and shape only: forward[0] output\n"
         "    changed in the lock: hot tags +a +b -c; outputs (a\\n)\n"
     )
@@ -257,6 +257,40 @@ def test_what_trace_prints(
         "  seen:     camera/m 88 %, camera/m 88 %\n"
         "  do:       add inputs that run what is missing, or take it out of the models\n"
     )
+
+
+def test_what_trace_prints_of_models_that_failed(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), (), {}, {})
+    camera: Any = SimpleNamespace(name="camera")
+    vad: Any = SimpleNamespace(name="vad")
+    both = (ERROR, OrchestratorError("it died", hint="run it in PyTorch"))
+    traced = (
+        TracedApp(camera, (TracedModel(trace, None, (), ()),), 12, 3, both),
+        TracedApp(vad, (TracedModel(trace, None, (), ()),), 2, 0),
+    )
+    monkeypatch.setattr(trace_command, "Session", _Session)
+    monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
+    monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: traced)
+    told = "a:1:2: error: too large\nerror: it died\n  do:       run it in PyTorch\n"
+    assert run(workspace, "trace", "--require-coverage", "100", "--json") == 1
+    out, err = capsys.readouterr()
+    assert faults("trace", out) == []
+    failed, good = json.loads(out)["apps"]
+    assert [one["message"] for one in failed["errors"]] == ["too large", "it died"]
+    assert good["errors"] == []
+    assert err == told
+    assert run(workspace, "trace") == 1
+    out, err = capsys.readouterr()
+    assert out == (
+        "//apps/camera: tracer of 12 units, 3 compiled\n"
+        "  m: 0 operators ran, 0 kernel tags\n"
+        "  no lock was written: 2 of 3 models failed\n"
+        "//apps/vad: tracer of 2 units, 0 compiled\n"
+        "  m: 0 operators ran, 0 kernel tags\n"
+    )
+    assert err == told
 
 
 COVERED = (
@@ -314,6 +348,7 @@ def test_what_why_prints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(why, "Session", _Session)
+    monkeypatch.setattr(why, "require_traced", lambda *_: None)
     monkeypatch.setattr(why, "why", lambda _, label, subject: Answer(label, subject, lines))
     assert run(workspace, "why", "//apps/camera", "x", "--json") == 0
     out = capsys.readouterr().out
@@ -331,6 +366,7 @@ def test_what_explain_prints(
         return first, Explanation(str(label), "x.a", "nothing", "same", last_change=flags)
 
     monkeypatch.setattr(explain_command, "Session", _Session)
+    monkeypatch.setattr(explain_command, "require_traced", lambda *_: None)
     monkeypatch.setattr(explain_command, "explain", explained)
     assert run(workspace, "explain", "//apps/camera:a", "link", "--json") == 0
     out = capsys.readouterr().out
@@ -356,7 +392,7 @@ def test_explain_takes_one_variant(
     monkeypatch.setattr(explain_command, "Session", _Session)
     assert run(workspace, "explain", "//apps/camera", "link") == 1
     assert capsys.readouterr().err == (
-        "error: explain tells of one variant\n"
+        "error: explain needs one variant\n"
         "  expected: one label, such as //apps/camera:a\n"
         "  seen:     //apps/camera, which is 2 variants\n"
     )

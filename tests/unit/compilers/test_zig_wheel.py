@@ -130,8 +130,8 @@ def test_a_package_without_a_list(tmp_path: Path, record: str | None) -> None:
     with pytest.raises(ZigUnrecordedError) as caught:
         wheel_of(program, tmp_path / "notes", PLACE)
     assert caught.value.render() == (
-        "toolchains/x.yaml:3:0: error: nothing tells what the installed ziglang should be\n"
-        "  expected: a RECORD beside the package that lists ziglang/zig\n"
+        "toolchains/x.yaml:3:0: error: the installed ziglang cannot be verified\n"
+        "  expected: a RECORD next to the package that lists ziglang/zig\n"
         "  seen:     none that does\n"
         f"  do:       install it again, from where you trust it: `{PYTHON} -m pip install"
         " --force-reinstall --no-cache-dir ziglang==0.1.0`"

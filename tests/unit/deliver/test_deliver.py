@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import package_toy as toy
 import pytest
@@ -47,6 +49,48 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> DeliverInputs:
     return toy.variant(tmp_path_factory.mktemp("full"))
+
+
+def test_a_manifest_has_the_digest_of_its_selection(quick: DeliverInputs, tmp_path: Path) -> None:
+    manifest = deliver(quick, tmp_path).manifest
+    assert manifest.selection_digest == manifest.selection.digest
+    text = json.loads((tmp_path / "toy/linux-x86_64/manifest.json").read_text())
+    canonical = json.dumps(text["selection"], sort_keys=True, separators=(",", ":"))
+    assert text["selection_digest"] == hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def test_the_digest_is_of_the_selection_alone_in_any_order() -> None:
+    parts: dict[str, Any] = {
+        "operators": ("aten::mul.Tensor", "aten::add.Tensor", "aten::add.Tensor"),
+        "kernel_dtypes": {"mul": ("Long", "Float"), "add": ("*",)},
+        "custom_classes": (),
+        "build_features": (),
+        "root_operators": ("aten::mul.Tensor",),
+        "resolved_operators": None,
+        "backends": ("QuantizedCPU", "CPU"),
+    }
+    digest = SelectionFact(**parts).digest
+    other = dict(parts)
+    other["operators"] = ("aten::add.Tensor", "aten::mul.Tensor")
+    other["kernel_dtypes"] = {"add": ("*",), "mul": ("Float", "Long")}
+    assert SelectionFact(**other).digest == digest
+    other["kernel_dtypes"] = {"add": ("*",), "mul": ("Float",)}
+    assert SelectionFact(**other).digest != digest
+    # it was shipped in libraries, which go on saying it
+    assert digest == "c3f69c61dc41d78a768be9486f7b4e6753ad5dd8308ce068e93b4aac768c318f"
+
+
+def test_a_manifest_with_the_digest_of_another_selection_is_none(
+    quick: DeliverInputs, tmp_path: Path
+) -> None:
+    deliver(quick, tmp_path)
+    path = tmp_path / "toy/linux-x86_64/manifest.json"
+    text = json.loads(path.read_text())
+    path.write_text(json.dumps(text | {"selection_digest": None}))
+    assert read_manifest(path.parent).selection_digest is None
+    path.write_text(json.dumps(text | {"selection_digest": 64 * "0"}))
+    with pytest.raises(UnreadableManifestError):
+        read_manifest(path.parent)
 
 
 def content(folder: Path) -> dict[str, tuple[str, int, float]]:

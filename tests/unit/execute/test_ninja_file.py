@@ -209,7 +209,7 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
     archiver = home / "ar"
     archiver.write_text(FAKE_ARCHIVER)
     archiver.chmod(0o755)
-    for source in ("tree/a.cpp", "cache/projections/p.h", "native/x.map"):
+    for source in ("tree/a.cpp", "cache/projections/p.h", "native/behind.h", "native/x.map"):
         (home / source).parent.mkdir(exist_ok=True)
         (home / source).touch()
     projection = Path(projection_path("p").replace("$cache", folders["cache"]))
@@ -222,6 +222,7 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
         projection="p",
         fingerprint="f" * 64,
         cost=1.0,
+        behind=("$native/behind.h",),
     )
     flags = ("-L$native", *ODD)
     shared = Link("$state/x.so", "shared", "linux-x86_64", (action.object,), (), flags)
@@ -232,13 +233,15 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
     file.write_text(text(graph, folders=folders, toolchains={"linux-x86_64": tool}))
     assert ninja(file) == (0, ["3] a.cpp", "x.a", "x.so"])
     written = Path(action.object.replace("$state", folders["state"]))
-    assert written.read_text().splitlines()[: len(ODD) + 5] == [
+    assert written.read_text().splitlines()[: len(ODD) + 7] == [
         f"-I{folders['tree']}",
         "-DTEXT=(a b)",
         *ODD,
         f"-I{folders['tree']}/a b",
         "-include",
         str(projection),
+        "-include",
+        f"{folders['native']}/behind.h",
     ]
     assert (home / "state/x.so").read_text().splitlines()[: 2 * len(ODD) + 3] == [
         "-shared",

@@ -315,7 +315,7 @@ def test_a_unit_that_wants_a_template_of_an_unknown_unit_is_not_indexed_alone(
         renew_units(before, [b], changed, DIALECT.symbols)
     assert caught.value.render() == (
         "error: native/b.cpp cannot be indexed alone\n"
-        "  expected: symbols whose unit the index tells\n"
+        "  expected: symbols whose unit is known to the index\n"
         f"  seen:     {GREW}\n"
         "  do:       name the unit that instantiates it too, or index all"
     )

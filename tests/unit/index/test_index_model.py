@@ -25,7 +25,7 @@ from orchestrator.index.model import (
     load_index,
     save_index,
 )
-from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.dialects import DIALECTS, load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Reach, reach, registry
 from orchestrator.values.operators import OperatorName
@@ -156,6 +156,12 @@ VERSION, TREE = "1.13.1", "42a09df2978757e63e31e81ada962490830aed222d427d1a20629
 @pytest.fixture(scope="module")
 def shipped() -> RuntimeIndex:
     return shipped_index(DIALECT, TREE)
+
+
+@pytest.fixture(scope="module", params=DIALECTS)
+def either(request: pytest.FixtureRequest) -> RuntimeIndex:
+    """That of each version."""
+    return load_index(DIALECTS[request.param].index)
 
 
 def closure(index: RuntimeIndex, *operators: str, follow_calls: bool = True) -> Reach:
@@ -316,41 +322,41 @@ def test_one_operator_needs_a_small_part(shipped: RuntimeIndex) -> None:
     assert not [n for n in found.units if shipped.units[n].path.startswith("generated/")]
 
 
-def test_tags_are_those_of_the_sources(shipped: RuntimeIndex) -> None:
-    units = {unit.path: unit for unit in shipped.units}
+def test_tags_are_those_of_the_sources(either: RuntimeIndex) -> None:
+    units = {unit.path: unit for unit in either.units}
     fill = units["aten/src/ATen/native/cpu/FillKernel.cpp"]
     assert "fill_cpu" in fill.tags
-    assert {u.path for u in shipped.units if u.open_tags} == {
+    assert {u.path for u in either.units if u.open_tags} == {
         "aten/src/ATen/native/TriangularOps.cpp",
         "aten/src/ATen/native/quantized/AffineQuantizer.cpp",
     }
-    assert load_version("1.13.1").computed_tags.keys() == {
-        u.path for u in shipped.units if u.open_tags
+    assert load_version(either.pytorch).computed_tags.keys() == {
+        u.path for u in either.units if u.open_tags
     }
-    assert all(re.fullmatch(r"[\w:./<> -]+", tag) for u in shipped.units for tag in u.tags)
-    assert all(unit.cost >= 0 for unit in shipped.units)
+    assert all(re.fullmatch(r"[\w:./<> -]+", tag) for u in either.units for tag in u.tags)
+    assert all(unit.cost >= 0 for unit in either.units)
 
 
 def test_fallbacks_come_with_the_operators_whose_results_carry_their_key(
-    shipped: RuntimeIndex,
+    either: RuntimeIndex,
 ) -> None:
     found = {
-        r.operator: shipped.units[r.unit].path for r in shipped.registrations if r.key == "fallback"
+        r.operator: either.units[r.unit].path for r in either.registrations if r.key == "fallback"
     }
     assert found == {
         "aten::_conj": "aten/src/ATen/ConjugateFallback.cpp",
         "aten::_neg_view": "aten/src/ATen/native/NegateFallback.cpp",
         "aten::_efficientzerotensor": "aten/src/ATen/ZeroTensorFallback.cpp",
     }
-    reached = {shipped.units[n].path for n in closure(shipped, "aten::conj").units}
+    reached = {either.units[n].path for n in closure(either, "aten::conj").units}
     assert "aten/src/ATen/ConjugateFallback.cpp" in reached
 
 
-def test_embedding_bags_have_what_sums_their_rows(shipped: RuntimeIndex) -> None:
-    reached = {shipped.units[n].path for n in closure(shipped, "aten::embedding_bag").units}
+def test_embedding_bags_have_what_sums_their_rows(either: RuntimeIndex) -> None:
+    reached = {either.units[n].path for n in closure(either, "aten::embedding_bag").units}
     assert "caffe2/perfkernels/embedding_lookup_idx.cc" in reached
 
 
-def test_units_are_sorted(shipped: RuntimeIndex) -> None:
-    paths = [unit.path for unit in shipped.units]
+def test_units_are_sorted(either: RuntimeIndex) -> None:
+    paths = [unit.path for unit in either.units]
     assert paths == sorted(set(paths))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
+from canonical_toy import digest, lock
 from core_toy import ROOT, camera_workspace
 
 from orchestrator import cli
+from orchestrator.canonical.lock import write_canonical
+from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
     ForbiddenOperatorError,
     forbidden_operators,
@@ -54,3 +59,45 @@ def test_every_verb_that_reads_models_or_locks_refuses(
     assert cli.main(["plan", "//apps/camera:linux-x86_64"], env=env, cwd=root) == 1
     error = capsys.readouterr().err
     assert "expected: an operator, such as aten::rand or aten::add.Tensor" in error
+
+
+def test_the_line_of_a_canonical_model_is_that_of_its_original(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "workspace"
+    file, env = camera_workspace(root, "")
+    file.write_text(
+        "models: [{file: models/net.ptl, inputs: [{args: [1]}]}]\ntargets: [linux-x86_64]\n"
+        "canonical: static\nforbid:\n  aten::mul: too slow\n"
+    )
+    (file.parent / "models/net.ptl").write_bytes(MODEL.read_bytes())
+    app = load_workspace(root, env).apps["camera"]
+    made = without_debug_information(MODEL)
+    assert operator_places_of(made, tmp_path) == {}
+    digests = {"original": digest(MODEL.read_bytes()), "canonical": digest(made)}
+    write_canonical(app, app.config.models[0], lock(inputs="declared", **digests), made, None)
+    assert cli.main(["plan", "//apps/camera:linux-x86_64"], env=env, cwd=root) == 1
+    assert capsys.readouterr().err == (
+        "apps/camera/models/net.canonical.ptl: error: this model names an operator that its app"
+        " forbids\n"
+        "  expected: none of those under `forbid:` in app.yaml\n"
+        "  seen:     aten::mul.Scalar\n"
+        "  do:       express that part of the model in other operators, or take them out of"
+        " `forbid:`\n"
+        "  | aten::mul.Scalar: too slow; named in forward, at /src/sample.py:8\n"
+    )
+
+
+def without_debug_information(model: Path) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(model) as old, zipfile.ZipFile(out, "w") as new:
+        for entry in old.infolist():
+            if "debug" not in entry.filename:
+                new.writestr(entry, old.read(entry))
+    return out.getvalue()
+
+
+def operator_places_of(model: bytes, folder: Path) -> object:
+    path = folder / "stripped.ptl"
+    path.write_bytes(model)
+    return operator_places(path, read_model(path, DIALECT.models).root_operators)

@@ -167,8 +167,8 @@ def test_what_may_not_be_released_can_be_on_no_index(
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"package_name": "toy++"}, "toy++ is no name of a Python package"),
-        ({"version": "1.2.0~1"}, "1.2.0~1 is no version of a Python package"),
+        ({"package_name": "toy++"}, "toy++ is not a valid name of a Python package"),
+        ({"version": "1.2.0~1"}, "1.2.0~1 is not a valid version of a Python package"),
     ],
 )
 def test_what_no_wheel_can_have(
@@ -186,7 +186,7 @@ def test_another_system_has_no_wheels(quick: DeliverInputs, tmp_path: Path) -> N
     with pytest.raises(NotForPythonError) as caught:
         wheel.names([done.manifest])
     assert caught.value.render() == (
-        "error: android-x86_64 is for no system that wheels are made for\n"
+        "error: android-x86_64 is not for a system that has wheels\n"
         "  expected: Linux\n"
         "  seen:     android\n"
         "  do:       remove `wheel` from the app's packages, or the ABI from its targets"

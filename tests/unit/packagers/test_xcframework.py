@@ -228,7 +228,7 @@ def test_another_processor(toys: dict[str, Built]) -> None:
 def test_another_least_version(toys: dict[str, Built]) -> None:
     rules = macho.MachoRules("ios", "arm64", "16.4", API)
     assert refused(toys["ios-arm64"].library, rules) == (
-        "<folder>/libtoy_torch.a(<digest>.o): error: an object is for another least version"
+        "<folder>/libtoy_torch.a(<digest>.o): error: an object has another minimum version"
         " of iOS\n"
         "  expected: 16.4\n"
         "  seen:     15.0"
@@ -278,7 +278,7 @@ def test_functions_that_guard_their_stack(flag: str, tmp_path: Path) -> None:
         macho.check(library, rules)
         return
     assert refused(library, rules) == (
-        "<folder>/libmixed.a: error: the library's functions do not guard their stack\n"
+        "<folder>/libmixed.a: error: the library's functions have no stack protectors\n"
         "  expected: a reference to ___stack_chk_fail\n"
         "  seen:     none\n"
         "  do:       a toolchain without it says so: `compile_flags: [-fno-stack-protector]`"
@@ -288,7 +288,7 @@ def test_functions_that_guard_their_stack(flag: str, tmp_path: Path) -> None:
 def test_more_or_less_than_the_api(toys: dict[str, Built]) -> None:
     rules = macho.MachoRules("ios", "arm64", "15.0", frozenset({"lta_add", "lta_gone"}))
     assert refused(toys["ios-arm64"].library, rules) == (
-        "<folder>/libtoy_torch.a: error: the library does not offer exactly the C API\n"
+        "<folder>/libtoy_torch.a: error: the library does not export exactly the C API\n"
         "  expected: the 2 functions of the C API\n"
         "  seen:     1 missing: _lta_gone; 1 too many: _lta_version\n"
         "  do:       check -fvisibility=hidden, and the prelink"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from core_toy import CONVOLUTION, CORE, LINEAR, MINIZ, REGISTER_CPU, make_index
+from core_toy import CONVOLUTION, CORE, GUARD, LINEAR, MINIZ, REGISTER_CPU, make_index
 
 from orchestrator.index.model import Registration
 from orchestrator.plan.addon import (
@@ -32,6 +32,7 @@ def needs(
     cut: Collection[str] = (),
     by_hand: bool = False,
     there: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> AddonNeeds:
     roots = AddonRoots(
         operators=operators,
@@ -41,6 +42,7 @@ def needs(
         cut=frozenset(NUMBERS[path] for path in cut),
         by_hand=by_hand,
         there=frozenset(NUMBERS[path] for path in there),
+        whole=frozenset(NUMBERS[path] for path in whole),
     )
     return addon_needs(INDEX, DIALECT, KERNELS, roots)
 
@@ -86,6 +88,12 @@ def test_a_shard_takes_the_units_that_register_by_hand() -> None:
 
 def test_a_unit_that_the_library_has_whole_is_not_brought() -> None:
     assert CONVOLUTION not in paths(needs("toy::conv", by_hand=True, there=(CONVOLUTION,)))
+
+
+def test_a_unit_that_is_linked_whole_is_brought_whatever_refers_to_it() -> None:
+    assert paths(needs()) == set()
+    assert paths(needs(whole=(GUARD,))) == {GUARD, CORE}
+    assert paths(needs(whole=(GUARD,), has=("tensor_new",))) == {GUARD}
 
 
 def test_a_factory_needs_its_own_entry_point() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from core_toy import CONVOLUTION, make_index
 from shipped_index import kernels_for, shipped, shipped_spec
 from variants import planner
 
@@ -12,18 +13,25 @@ from orchestrator.index.entry import load_entry
 from orchestrator.plan.addon import AddonRoots, addon_needs
 from orchestrator.plan.development import (
     RECORDING,
+    USUAL_DTYPES,
     BasePlan,
+    every_dtype,
+    exported_symbols,
     groups_of,
     guess,
     keeping_text,
     kept_symbols,
+    own_operators,
     plan_base,
+    usual_dtypes,
+    wide_tags,
 )
 from orchestrator.plan.extension import extension_symbols
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
-from orchestrator.select.closure import reach
+from orchestrator.select.closure import Registry, reach, registry
 from orchestrator.select.policy import static_selection
+from orchestrator.values.selection import ALL_DTYPES, ALL_TAGS
 
 NAMED = ("aten::conv2d", "aten::linear", "aten::hardswish", "aten::lstm.input", "aten::sort")
 
@@ -97,12 +105,47 @@ def test_what_needs_another_unit_is_not_kept() -> None:
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
     of_base = {numbers[path] for path in units(plan)}
     kept = kept_symbols(index, of_base, exported)
-    assert {*kept} | {*RECORDING} == {*plan.kept}
+    assert kept == plan.kept
+    assert not {*RECORDING}.intersection(kept)
     allocator = "c10/core/CPUAllocator.cpp"
     alone = kept_symbols(index, [numbers[allocator]], exported)
     assert {*alone} < {*kept}
     assert kept_symbols(index, (), exported) == ()
     assert kept_symbols(index, of_base, ()) == ()
+
+
+def test_an_apps_own_sources_may_call_what_nothing_of_pytorchs_calls() -> None:
+    index = make_index()
+    plain = ("tensor_new",)
+    assert exported_symbols(index, plain, ("ink_half", "tensor_new")) == plain
+    layered = ("capi_needs", "ink_half", "tensor_new")
+    assert exported_symbols(index, plain, layered) == ("capi_needs", "tensor_new")
+
+
+def test_own_operators_are_those_that_own_units_register() -> None:
+    index = make_index()
+    kernels = registry(index, ("CPU",), DIALECTS["1.13.1"].keys)
+    operators = ("toy::conv", "aten::linear", "aten::unheard")
+    assert own_operators(index, kernels, operators, {CONVOLUTION}) == {"toy::conv"}
+    assert own_operators(index, kernels, operators, ()) == frozenset()
+
+
+def test_a_shards_kernels_have_the_usual_dtypes_but_for_some_tags() -> None:
+    every = every_dtype(make_index(), Registry({}))
+    assert set(every.kernel_dtypes) == {"conv_tag", "linear_tag", "shared_tag", ALL_TAGS}
+    narrow = usual_dtypes(every, {"conv_tag", "unheard"})
+    assert {tag: set(dtypes) for tag, dtypes in narrow.kernel_dtypes.items()} == {
+        "conv_tag": {ALL_DTYPES},
+        "linear_tag": USUAL_DTYPES,
+        "shared_tag": USUAL_DTYPES,
+        ALL_TAGS: {ALL_DTYPES},
+    }
+    assert narrow.custom_classes == every.custom_classes
+
+
+def test_tags_that_ran_in_an_unusual_dtype_are_wide() -> None:
+    ran = {"add": ["Float", "Long"], "copy": ["Float", "Half"], "none": []}
+    assert wide_tags(ran) == {"copy"}
 
 
 def test_kept_symbols_are_referred_to_weakly() -> None:

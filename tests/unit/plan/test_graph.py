@@ -13,6 +13,7 @@ from orchestrator.plan.graph import (
     action_graph,
     native_compiles,
     registration_compiles,
+    selection_compile,
     sharing,
 )
 from orchestrator.plan.planner import Planner
@@ -105,6 +106,21 @@ def test_native_sources_and_registrations_change_with_what_they_are_made_of() ->
     assert base.native == again.native
     other = native_compiles(FACTS, spec(), LIBRARY, "another native digest")
     assert not {c.object for c in other} & {c.object for c in base.native}
+
+
+def test_what_says_a_selection_is_compiled_for_that_text_alone() -> None:
+    cache = Path("/cache")
+    one, other = (
+        GeneratedUnit("selection", cache / f"selections/{digest}.cpp", digest) for digest in "ab"
+    )
+    hot = frozenset({LINEAR})
+    # of two apps, whatever else they want
+    same = selection_compile(spec(), one, cache), selection_compile(spec(hot=hot), one, cache)
+    assert same[0] == same[1]
+    assert same[0].source == "$cache/selections/a.cpp"
+    assert same[0].pch is None
+    assert not any("$tree" in flag for flag in same[0].flags)
+    assert selection_compile(spec(), other, cache).fingerprint != same[0].fingerprint
 
 
 def test_sources_are_named_by_variables() -> None:

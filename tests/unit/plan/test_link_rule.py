@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,9 @@ from shipped_index import shipped
 from variants import plans, rule, undefined
 
 from orchestrator.plan.variant import VariantPlan
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.v1_13.dialect import DIALECT as V1_13
+from orchestrator.pytorch.v2_6.dialect import DIALECT as V2_6
 
 # Each was undefined in some variant of the operator alone: a function that torchgen writes beside
 # the kernel of an operator that nobody selected; what a kernel calls that is registered twice; what
@@ -25,7 +29,7 @@ ONCE_UNDEFINED = {
     "aten::scatter.dimname_src": "_ZN2at7Dimname10fromSymbolE",
     "aten::scatter_add.dimname": "_ZN2at7Dimname10fromSymbolE",
 }
-# Functions of torchgen's kernels' files that other units of PyTorch 1.13.1 call.
+# Functions of torchgen's kernels' files that other units of PyTorch call.
 DIRECT = {
     "_log_softmax": "aten::_log_softmax",
     "_log_softmax_backward_data": "aten::_log_softmax_backward_data",
@@ -33,6 +37,8 @@ DIRECT = {
     "_softmax_backward_data": "aten::_softmax_backward_data",
     "mul_out": "aten::mul.out",
 }
+# Besides, in 2.6.0: at::native::_pin_memory calls it, and what is registered is compiled into it.
+DIRECT_IN_2_6 = {"empty": "aten::empty.memory_format"}
 
 
 @pytest.mark.parametrize("operator", ONCE_UNDEFINED)
@@ -47,21 +53,28 @@ def test_all_of_it_is_reached(operator: str) -> None:
     assert any(name.startswith(ONCE_UNDEFINED[operator]) for name in names)
 
 
-def test_every_call_into_torchgens_kernels_is_known() -> None:
+@pytest.mark.parametrize(
+    ("dialect", "direct"), [(V1_13, DIRECT), (V2_6, DIRECT | DIRECT_IN_2_6)], ids=["1.13", "2.6"]
+)
+def test_every_call_into_torchgens_kernels_is_known(
+    dialect: Dialect, direct: Mapping[str, str]
+) -> None:
     """From outside of their file, kernels are called by functions of known kernels alone."""
-    index, found = shipped(), dict[str, tuple[str, str] | None]()
-    files = {n: path for n, path in rule().files.items() if path.startswith("generated/Register")}
+    index, found = shipped(dialect), dict[str, tuple[str, str] | None]()
+    named = rule(dialect).files.items()
+    files = {n: path for n, path in named if path.startswith("generated/Register")}
     for node, owner in enumerate(index.owners):
         for target in index.targets(node):
             if index.owners[target] in files and index.owners[target] != owner:
                 found[index.names[target]] = index.direct_kernel(target)
-    expected = {f"_ZN2at3cpu{len(name)}{name}E": ("CPU", of) for name, of in DIRECT.items()}
+    expected = {f"_ZN2at3cpu{len(name)}{name}E": ("CPU", of) for name, of in direct.items()}
     assert {name[: name.index("E") + 1]: kernel for name, kernel in found.items()} == expected
 
 
-def test_every_call_of_an_entry_point_is_known() -> None:
-    index = shipped()
-    files = {n for n, path in rule().files.items() if path.startswith("generated/Operators_")}
+@pytest.mark.parametrize("dialect", [V1_13, V2_6], ids=["1.13", "2.6"])
+def test_every_call_of_an_entry_point_is_known(dialect: Dialect) -> None:
+    index, named = shipped(dialect), rule(dialect).files.items()
+    files = {n for n, path in named if path.startswith("generated/Operators_")}
     for node, owner in enumerate(index.owners):
         for target in index.targets(node):
             if index.owners[target] in files and index.owners[target] != owner:

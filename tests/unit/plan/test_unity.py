@@ -49,6 +49,11 @@ def test_shards_are_about_as_large_as_each_other() -> None:
     assert [len(shard) for shard in found] == [3, 2, 2]
 
 
+def test_members_of_no_known_cost_are_one_shard() -> None:
+    compiles = [compile_of(f"c10/{n}.cpp", cost=0.0) for n in range(3)]
+    assert [len(shard) for shard in shards(UnityRules(), compiles)] == [3]
+
+
 def test_a_unit_that_is_left_is_no_shard() -> None:
     assert shards(UnityRules(), [compile_of("c10/a.cpp")]) == ()
 

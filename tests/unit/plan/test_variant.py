@@ -427,6 +427,16 @@ def test_a_header_of_ours_is_read_first() -> None:
     assert compile_unit(other, Selection(), spec(), ATEN).fingerprint != action.fingerprint
 
 
+def test_a_header_of_ours_is_read_behind_the_projection() -> None:
+    header = OwnHeader("runtime_library/selected_operators.h", "c" * 64, behind=True)
+    facts = replace(PCH_FACTS, included={ATEN.path: header})
+    action = compile_unit(facts, Selection(), spec(), ATEN)
+    assert "-include" not in action.flags
+    assert action.behind == ("$native/runtime_library/selected_operators.h",)
+    other = replace(facts, included={ATEN.path: replace(header, digest="d" * 64)})
+    assert compile_unit(other, Selection(), spec(), ATEN).fingerprint != action.fingerprint
+
+
 def test_a_tracer_reads_its_own_header_where_it_has_one() -> None:
     header, traced = OwnHeader("capi/checked.h", "c" * 64), OwnHeader("coverage/told.h", "d" * 64)
     facts = replace(PCH_FACTS, included={ATEN.path: header})

@@ -166,7 +166,7 @@ def test_a_unit_that_no_rule_gives_a_kind(tmp_path: Path) -> None:
     with pytest.raises(UnitOfNoKindError) as caught:
         runtime_units(tree(tmp_path, "other/a.cpp"), version(files=["other/a.cpp"]))
     assert caught.value.render() == (
-        "error: no rule tells what kind of unit other/a.cpp is\n"
+        "error: no rule gives the kind of the unit other/a.cpp\n"
         "  expected: a glob that matches it\n"
         "  do:       add one to `kinds` in the data of PyTorch 1.13.1"
     )

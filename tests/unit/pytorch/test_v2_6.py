@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from core_toy import session
+from variants import plans
+from variants import rule as rule_of
 
 from orchestrator.build.fetch import FetchedRuntime
 from orchestrator.build.prepare import NATIVE, header_texts
@@ -27,7 +30,9 @@ RUNTIME = "pytorch_2_6"
 OVERLAID = (
     "aten/src/ATen/EmptyTensor.cpp",
     "aten/src/ATen/core/VariableHooksInterface.cpp",
+    "aten/src/ATen/core/op_registration/infer_schema.cpp",
     "aten/src/ATen/cpu/Utils.cpp",
+    "aten/src/ATen/native/quantized/cpu/qlinear_dynamic.cpp",
     "c10/core/thread_pool.cpp",
     "c10/util/StringUtil.cpp",
     "caffe2/serialize/inline_container.cc",
@@ -42,7 +47,7 @@ def test_its_facts_are_those_of_the_older_version_but_for_what_it_changes() -> N
     differing = {key for key, value in FACTS.model_dump().items() if value != older[key]}
     assert differing == {
         *("version", "debian_suites", "tree", "units", "upstream", "configure", "include"),
-        *("without_pch", "development"),
+        *("without_pch", "development", "cuts"),
         *("licences", "lapack", "all_operators_bytes"),
     }
     assert FACTS.licences[0].component == "PyTorch"
@@ -55,6 +60,21 @@ def test_every_header_of_the_overlay_is_read() -> None:
     overlay = {path for path in named if "overlay" in path.parts}
     assert {path.resolve() for path in overlay} == set(DIALECT.folder.glob("overlay/**/*.h"))
     assert all(header_texts(path) for path in named)
+
+
+# What PyTorch 2 has that no library of ours needs, by what is in the symbols: texts by {fmt}, what
+# is asked of symbolic sizes, and of devices that there are not.
+UNREACHED = (
+    *("3fmt3v10", "_compute_non_overlapping_and_denseINS_6SymIntE"),
+    *("GetBackendMetaSerialization", "getMTIAHooks"),
+)
+
+
+def test_what_no_library_needs_is_not_reached() -> None:
+    for kind, plan in plans([], random.Random(1), DIALECT):
+        if not kind.startswith("tracer"):
+            names = rule_of(DIALECT).reached(plan)
+            assert [one for one in names if any(part in one for part in UNREACHED)] == [], kind
 
 
 @pytest.fixture(scope="module")

@@ -175,14 +175,14 @@ LAST = "  what differed when it was last made:\n    flags: added -O2\n    flags:
             BuildLogs(NOW, BEFORE),
             False,
             False,
-            "to be compiled again; nothing differs, but what was made is not there any more",
+            "to be compiled again; nothing differs, but the output is missing",
             LAST,
         ),
         (
             BuildLogs(NOW),
             False,
             True,
-            "to be linked again; nothing differs, but what was made is not there any more",
+            "to be linked again; nothing differs, but the output is missing",
             "",
         ),
         (

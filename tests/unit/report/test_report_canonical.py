@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 
-from orchestrator.report.canonical import CanonicalRow, RewriteLine, in_place, plain, to_json
+from orchestrator.report.canonical import (
+    CanonicalReport,
+    CanonicalRow,
+    LeftOut,
+    PricedApp,
+    RewriteLine,
+    Shared,
+    in_place,
+    plain,
+    to_json,
+)
 
 CAMERA = CanonicalRow(
     app="camera",
     model="net",
     file="apps/camera/models/net.canonical.ptl",
+    kind="static",
     state="written",
     torch="2.13.0",
     before=("aten::add_.Tensor", "aten::hardtanh", "aten::relu_"),
@@ -26,11 +37,13 @@ CAMERA = CanonicalRow(
         RewriteLine("clamp", "aten::hardtanh", ("aten::clamp",), 17, "so"),
         RewriteLine("dropout", "aten::dropout", (), 1, "does nothing"),
     ),
+    left=(LeftOut("stack", 12_000),),
 )
 LARGER = CanonicalRow(
     app="reader",
     model="long_name",
     file="apps/reader/models/long_name.canonical.ptl",
+    kind="traced",
     state="unused",
     torch="2.13.0",
     before=("aten::relu",),
@@ -45,10 +58,17 @@ LARGER = CanonicalRow(
     unsteady=0,
     rewrites=(),
 )
+REPORT = CanonicalReport(
+    (CAMERA, LARGER),
+    (
+        PricedApp("camera", 3, 2, 1_500_000, 1_398_000, (Shared("reader", 1 / 3, 0.5),)),
+        PricedApp("reader", 1, 1, 1000, 3000, ()),
+    ),
+)
 
 
 def test_the_text() -> None:
-    assert plain([CAMERA, LARGER]) == (
+    assert plain(REPORT) == (
         "app     model      operators  in place              file  library  difference  calls\n"
         "camera  net           3 -> 2    2 -> 0  445 kB -> 172 kB  -102 kB       3e-07     18\n"
         "reader  long_name     1 -> 1    0 -> 0      1 kB -> 1 kB    +2 kB           0      7\n"
@@ -57,14 +77,29 @@ def test_the_text() -> None:
         " lock, and trace the app again\n"
         "  clamp: aten::hardtanh (17 calls) becomes aten::clamp: so\n"
         "  dropout: aten::dropout (1 call) is not needed: does nothing\n"
+        "  stack: left out: with it the app's library is 12 kB larger\n"
         "  2 more calls were not compared: the model takes no such inputs\n"
         "  1 calls were not compared: they give other values each time\n"
-        "//apps/reader long_name: declare `canonical: static` in app.yaml to use it\n"
+        "//apps/reader long_name: declare `canonical: traced` in app.yaml to use it\n"
+        "//apps/camera: 3 -> 2 root operators, its library 1.5 MB -> 1.4 MB by the index\n"
+        "  has more in common with reader (33% -> 50%)\n"
+        "//apps/reader: 1 -> 1 root operators, its library 1 kB -> 3 kB by the index\n"
     )
 
 
 def test_the_json() -> None:
-    camera, larger = json.loads(to_json([CAMERA, LARGER]))["models"]
+    told = json.loads(to_json(REPORT))
+    camera, larger = told["models"]
+    assert [one["kind"] for one in (camera, larger)] == ["static", "traced"]
+    assert camera["left_out"] == [{"name": "stack", "bytes": 12_000}]
+    assert told["apps"][0] == {
+        "app": "camera",
+        "operators_before": 3,
+        "operators_after": 2,
+        "library_before_estimate": 1_500_000,
+        "library_after_estimate": 1_398_000,
+        "shares": [{"app": "reader", "before": 0.333, "after": 0.5}],
+    }
     assert (camera["in_place_before"], camera["in_place_after"]) == (2, 0)
     assert camera["library_saved_estimate"] == 102_000
     assert larger["library_saved_estimate"] == -2000

@@ -27,7 +27,7 @@ from orchestrator.commands import trace, verify
 from orchestrator.errors import Place
 from orchestrator.execute.action_log import BuildLogs
 from orchestrator.report import coverage
-from orchestrator.report.canonical import CanonicalRow, RewriteLine
+from orchestrator.report.canonical import CanonicalReport, CanonicalRow, PricedApp, RewriteLine
 from orchestrator.report.canonical import plain as canonical_text
 from orchestrator.report.explanation import explanation
 from orchestrator.report.fits import FitRow, FitsReport
@@ -172,6 +172,7 @@ def test_a_canonical_model() -> None:
         app="camera",
         model="classifier",
         file="apps/camera/models/classifier.canonical.ptl",
+        kind="static",
         state="differs",
         torch="2.13.0",
         before=before,
@@ -197,7 +198,9 @@ def test_a_canonical_model() -> None:
             ),
         ),
     )
-    assert shown("docs/guide/canonical-models.md", "app     model") == canonical_text([row])
+    app = PricedApp("camera", 13, 10, 1_400_000, 1_298_000, ())
+    report = CanonicalReport((row,), (app,))
+    assert shown("docs/guide/canonical-models.md", "app     model") == canonical_text(report)
 
 
 def test_a_package_that_lacks_an_abi() -> None:

@@ -248,7 +248,7 @@ def test_code_that_other_roots_leave_out() -> None:
     found = judged(wanted_of(other), offer)
     assert (found.verdict, found.reason) == (
         "unknown",
-        "the library leaves out code that only models with other operators enter",
+        "the library omits code that only models with other operators reach",
     )
 
 
@@ -272,7 +272,7 @@ def test_the_model_that_a_library_was_cut_for() -> None:
     found = judged(model, offer_of(plan, models=[model.sha256]))
     assert (found.verdict, found.reason) == (
         "by manifest",
-        "the library was cut for this very model",
+        "the library was built for exactly this model",
     )
 
 

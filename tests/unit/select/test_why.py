@@ -9,7 +9,7 @@ from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.policy import select, with_extra
-from orchestrator.select.why import Explainer, of_selection, overloads, readable
+from orchestrator.select.why import Explainer, of_selection, overloads
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -142,22 +142,6 @@ def test_tags_classes_and_features() -> None:
     ]
     assert of_selection("Prepacked", SELECTION) == ["classifier: uses the custom class"]
     assert of_selection("no_such_tag", SELECTION) == []
-
-
-@pytest.mark.parametrize(
-    ("symbol", "expected"),
-    [
-        ("_ZN2at6native6linearERKNS_6TensorES3_", "at::native::linear"),
-        ("_ZNK3c1010TensorImpl5sizesEv@c10/core/TensorImpl.cpp", "c10::TensorImpl::sizes"),
-        ("_ZN2at12_GLOBAL__N_17wrapperEv@generated/x.cpp", "at::(anonymous)::wrapper"),
-        ("_ZNSt3__16vectorIN3c105EventEE4growEv", "std::__1::vector"),
-        ("_ZTVN2at6TensorE", "_ZTVN2at6TensorE"),
-        ("mz_inflate", "mz_inflate"),
-        ("#140@a.cpp", "#140"),
-    ],
-)
-def test_readable_names(symbol: str, expected: str) -> None:
-    assert readable(symbol) == expected
 
 
 def test_a_name_without_an_overload_means_all_that_there_are() -> None:

@@ -264,5 +264,6 @@ COMMANDS = Path(__file__).parents[3] / "orchestrator/commands"
 @pytest.mark.parametrize("file", sorted(COMMANDS.glob("*.py")), ids=lambda file: file.stem)
 def test_every_verb_that_uses_the_cache_holds_its_lock(file: Path) -> None:
     text = file.read_text()
-    uses = ("Session(context", "fetch_runtime(", "resolve_toolchain(", "parts(cache)")
+    made = ("Session(context", "Session(self.context")
+    uses = (*made, "fetch_runtime(", "resolve_toolchain(", "parts(cache)")
     assert ("cache_in_use(" in text) == any(word in text for word in uses)

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from shipped_index import VERSION, shipped
+from shipped_index import shipped
 
-from orchestrator.pytorch.dialects import load_version
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.versions import WorkData, WorkRule
 from orchestrator.select.tag_code import size_of_tag
 from orchestrator.trace.hot import Scales, hot_tags
@@ -123,9 +124,10 @@ def test_the_size_of_a_kernels_own_code() -> None:
     assert size_of_tag(index, "add_stub", unit) == 0
 
 
-def test_the_shipped_rules_match_tags_of_the_runtime() -> None:
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+def test_the_shipped_rules_match_tags_of_the_runtime(dialect: Dialect) -> None:
     """A glob that matches nothing is a mistake; the first rule counts, so each has its own."""
-    index, version = shipped(), load_version(VERSION)
+    index, version = shipped(dialect), dialect.facts
     tags = {tag for unit in index.units for tag in unit.tags}.union(*version.computed_tags.values())
     globs = [glob for rule in version.work.rules for glob in rule.tags]
     assert [g for g in globs if not any(fnmatchcase(tag, g) for tag in tags)] == []

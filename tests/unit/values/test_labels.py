@@ -186,7 +186,7 @@ def test_a_label_is_not_a_wildcard() -> None:
     with pytest.raises(LabelSyntaxError) as caught:
         Label.parse("//...")
     assert caught.value.render() == (
-        "error: `//...` names every app, where one is wanted\n"
+        "error: `//...` names every app, but one is required\n"
         "  expected: //apps/<app>:<abi> or //apps/<app>"
     )
 

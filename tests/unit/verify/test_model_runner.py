@@ -56,6 +56,14 @@ def test_bundled_inputs_need_no_file() -> None:
     assert run(ECHO) == RunnerResult(0, {"runs": [], "inputs": None, "quiet": True})
 
 
+def test_what_the_library_says_of_its_selection_is_no_part_of_a_recording() -> None:
+    said = 64 * "a"
+    script = ECHO.replace('"runs": []', f'"runs": [], "selection": "{said}"')
+    assert run(script) == RunnerResult(
+        0, {"runs": [], "inputs": None, "quiet": True}, selection=said
+    )
+
+
 def test_declared_inputs_are_handed_over() -> None:
     result = run(ECHO, DECLARED).result
     assert result is not None

@@ -39,9 +39,9 @@ def test_a_number_is_a_tensor_without_dimensions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "seen"),
     [
-        (b"", "no array that numpy.save wrote"),
-        (b"PK\3\4" + 40 * b"\0", "no array that numpy.save wrote"),
-        (b"\x93NUMPY\x04\0" + 9 * b"\0", "no array that numpy.save wrote"),
+        (b"", "not an array that numpy.save wrote"),
+        (b"PK\3\4" + 40 * b"\0", "not an array that numpy.save wrote"),
+        (b"\x93NUMPY\x04\0" + 9 * b"\0", "not an array that numpy.save wrote"),
         (b"\x93NUMPY\x01\0\xff\xff{}  ", "a header of 65,535 bytes"),
         (npy(header(), b"1234567"), "7 bytes for 2 elements of float32"),
         (npy(header(), 9 * b"1"), "9 bytes for 2 elements of float32"),

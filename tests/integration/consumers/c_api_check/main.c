@@ -387,6 +387,8 @@ int main(int argc, char **argv) {
   model_path = argv[1];
   CHECK(lta_api_version() == LTA_API_VERSION);
   CHECK(strstr(lta_version(), "PyTorch 1.13.1") == lta_version());
+  CHECK(strspn(lta_selection_digest(), "0123456789abcdef") == 64);
+  CHECK(strlen(lta_selection_digest()) == 64);
   check_scalars();
   check_containers();
   check_keys();

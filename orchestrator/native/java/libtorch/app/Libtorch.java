@@ -14,6 +14,15 @@ public final class Libtorch {
   }
 
   /**
+   * What was selected into this library.
+   *
+   * @return the digest that the library's manifest has as {@code selection_digest}
+   */
+  public static String selectionDigest() {
+    return Native.text(Native.selectionDigest());
+  }
+
+  /**
    * Whether an operator is in this library.
    *
    * @param name such as "aten::add.Tensor"

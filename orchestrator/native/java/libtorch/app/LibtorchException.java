@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/** A failure of the runtime. Its message is the runtime's own text. */
+/** A failure of the runtime. Its message is the runtime's own text; of a call that failed, behind the call. */
 public final class LibtorchException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
@@ -18,6 +18,13 @@ public final class LibtorchException extends RuntimeException {
     super(text);
     this.status = status;
     this.names = names;
+  }
+
+  /** The same failure, of this call of a method. */
+  LibtorchException of(String call) {
+    LibtorchException told = new LibtorchException(status, call + ": " + getMessage(), names);
+    told.setStackTrace(getStackTrace());
+    return told;
   }
 
   /**

@@ -2,6 +2,7 @@ package libtorch.app;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 
@@ -91,6 +92,13 @@ public final class Module implements AutoCloseable {
         synchronized (running) {
           return Value.adopt(Native.run(module, name, addresses));
         }
+      } catch (LibtorchException failure) {
+        if (failure.status() != Status.RUN_FAILED && failure.status() != Status.MISSING_DTYPE) {
+          throw failure;
+        }
+        // What an operator wanted is told without the argument that it is about.
+        String given = Arrays.toString(values);
+        throw failure.of(method + "(" + given.substring(1, given.length() - 1) + ")");
       } finally {
         handle.release();
       }

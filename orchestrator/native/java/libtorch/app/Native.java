@@ -33,6 +33,8 @@ final class Native {
 
   static native byte[] version();
 
+  static native byte[] selectionDigest();
+
   static native boolean hasOperator(byte[] name);
 
   static native int threads();

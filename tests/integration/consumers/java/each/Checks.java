@@ -82,6 +82,7 @@ public final class Checks {
 
   private static void library() {
     require(Libtorch.version().startsWith("PyTorch 1.13.1"), Libtorch.version());
+    require(Libtorch.selectionDigest().matches("[0-9a-f]{64}"), Libtorch.selectionDigest());
     require(Libtorch.hasOperator("aten::conv2d"), "conv2d");
     require(!Libtorch.hasOperator("aten::no_such"), "no_such");
     require(Libtorch.threads() == 1, "threads");
@@ -148,6 +149,9 @@ public final class Checks {
     }
     try (Tensor doubles = Tensor.of(new double[3 * 96 * 96], SHAPE)) {
       thrown("missing dtype", () -> module.forward(doubles));
+    }
+    try (Tensor flat = Tensor.of(new float[4], 2, 2)) {
+      thrown("wrong rank", () -> module.forward(flat));
     }
     module.close();
     thrown("closed module", () -> module.forward());

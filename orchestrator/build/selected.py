@@ -1,0 +1,83 @@
+"""What a variant's manifest and its library both say of its selection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.build.session import RuntimeSession
+from orchestrator.codegen.registrations import GeneratedUnit
+from orchestrator.codegen.render import render
+from orchestrator.codegen.requests import RegistrationRequest
+from orchestrator.codegen.units import unit_of
+from orchestrator.deliver.manifest import SelectionFact
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.select.closure import GENERATED
+from orchestrator.values.selection import Selection
+from orchestrator.verify.verdict import RunnerResult
+
+
+class OtherSelectionError(OrchestratorError):
+    """A library is of another selection than its manifest says."""
+
+
+def selection_fact(
+    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+) -> SelectionFact:
+    """What was selected, and how: as the manifest has it."""
+    return SelectionFact(
+        operators=tuple(selection.operators),
+        kernel_dtypes={tag: tuple(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},
+        custom_classes=tuple(selection.custom_classes),
+        build_features=tuple(selection.build_features),
+        root_operators=tuple(selection.root_operators),
+        resolved_operators=_resolved(session, selection, request),
+        backends=session.backends,
+    )
+
+
+def selection_unit(
+    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+) -> GeneratedUnit:
+    """The unit by which a library says its selection's digest (`lta_selection_digest`)."""
+    digest = selection_fact(session, selection, request).digest
+    text = render("selection.cpp.j2", digest=digest)
+    return unit_of("selection", text, session.context.cache / "selections")
+
+
+def _resolved(
+    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+) -> tuple[str, ...]:
+    """The selected operators that the variant does not register: only code calls them."""
+    kernels = session.kernels_for(selection.root_operators)
+    units = session.runtime.index.units
+    registered = set(request.operators)
+    return tuple(
+        operator
+        for operator in selection.operators
+        if operator not in registered
+        and all(units[one.unit].path.startswith(GENERATED) for one in kernels.kernels(operator))
+    )
+
+
+def require_selection(digest: str | None, ran: RunnerResult, place: Place) -> None:
+    """Raises OtherSelectionError where a library that ran says another digest than its manifest
+    has, or none. Manifests from before have none."""
+    if digest is None or ran.result is None or ran.selection == digest:
+        return
+    raise _other(place, digest, ran.selection or "a library that does not say its selection")
+
+
+def require_held(digest: str | None, library: Path) -> None:
+    """The same of a library that need not run here: its file holds the digest's text."""
+    if digest is not None and digest.encode() not in library.read_bytes():
+        raise _other(Place(str(library)), digest, "a library without this text")
+
+
+def _other(place: Place, digest: str, seen: str) -> OtherSelectionError:
+    return OtherSelectionError(
+        "the library is of another selection than its manifest says",
+        place=place,
+        expected=digest,
+        seen=seen,
+        hint="build the variant again, or get the package again from where it was published",
+    )

@@ -1,0 +1,132 @@
+"""`orchestrator watch`: runs a model in the development library whenever it is saved."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from orchestrator.build.launch import check_launcher
+from orchestrator.build.run import RanModel, Subject, run_in_development
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.watch import Round, app_round, file_round, is_whole, watched_files
+from orchestrator.commands.jobs import add_jobs
+from orchestrator.commands.run import add_subject, chosen_app, chosen_runtime, report_of
+from orchestrator.commands.views import progress_view, speaker
+from orchestrator.context import Context
+from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.load.declared import App
+from orchestrator.report.watch import against
+from orchestrator.system.terminal import shown
+from orchestrator.system.watching import Watcher
+from orchestrator.system.workspace_lock import cache_in_use
+
+NAME = "watch"
+HELP = """\
+Runs a model, or an app's models, as `run` does, and again whenever one is saved: with what differs
+from the run before, in outputs and operators, and with what the app's library would grow by. An
+app's declaration and its own sources are looked at too. Files are asked for their state four times
+a second; one that is still being written is waited for. A model that cannot be read or run is told,
+and watching goes on. Ctrl-C ends it. It writes no trace, and nothing into dist/."""
+EXAMPLE = """\
+./orchestrate watch //apps/camera
+./orchestrate watch new.ptl --input image.npy"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the model or app, --input, --runtime and --jobs."""
+    add_subject(parser)
+    add_jobs(parser)
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Run, print and wait, until Ctrl-C."""
+    watch = _Watch(arguments, context)
+    try:
+        watch.go_on()
+    except KeyboardInterrupt:
+        watch.say("stopped")
+    return ExitCode.OK
+
+
+@dataclass
+class _Watch:
+    arguments: argparse.Namespace
+    context: Context
+    watcher: Watcher = field(default_factory=lambda: Watcher(is_whole))
+    before: dict[str, RanModel] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        speaker(self.arguments.quiet)(text)
+
+    def go_on(self) -> None:
+        """Raises what hinders the first round: a wrong label, no development library."""
+        files, changed = self._files(), None
+        while True:
+            self.watcher.take(files)
+            try:
+                with cache_in_use(self.context.cache, self.say):
+                    for one in self._round(changed):
+                        self._tell(one)
+            except OrchestratorError as error:
+                if changed is None:
+                    raise
+                self._tell_error(error)
+            self.say(f"waiting for {self.arguments.what} to be saved; Ctrl-C ends this")
+            changed = self.watcher.changed()
+            names = (os.path.relpath(path, self.context.root) for path in sorted(changed))
+            self.say(f"saved: {', '.join(names)}")
+            try:
+                files = self._files()
+            except OrchestratorError as error:
+                self._tell_error(error)
+
+    def _files(self) -> tuple[Path, ...]:
+        session = Session(self.context, self.say)
+        app, model = self._subject(session)
+        return watched_files(session, app, model)
+
+    def _subject(self, session: Session) -> tuple[App | None, Path | None]:
+        what = self.arguments.what
+        if what.startswith("//"):
+            return chosen_app(session, self.arguments), None
+        return None, Path(what).absolute()
+
+    def _round(self, changed: Collection[Path] | None) -> Iterator[Round]:
+        session = Session(self.context, self.say)
+        check_launcher(session)
+        inputs = [Path(name) for name in self.arguments.inputs]
+        app, model = self._subject(session)
+        if app is not None:
+            return app_round(session, app, changed, inputs, self._run)
+        assert model is not None
+        on = chosen_runtime(session, self.arguments)
+        return file_round(on, model, inputs, self._run)
+
+    def _run(self, on: RuntimeSession, subject: Subject) -> RanModel:
+        return run_in_development(
+            on,
+            subject,
+            repeat=None,
+            jobs=self.arguments.jobs or on.workspace.config.jobs,
+            view=progress_view(self.arguments.quiet, self.arguments.verbose),
+            with_arguments=True,
+        )
+
+    def _tell(self, one: Round) -> None:
+        if one.error is not None:
+            self._tell_error(one.error)
+        if one.ran is None:
+            return
+        before = self.before.get(one.model)
+        text = report_of(one.ran).text(table=before is None)
+        if before is not None:
+            text += against(before.result, one.ran.result).text()
+        self.before[one.model] = one.ran
+        print(text, end="", flush=True)
+
+    def _tell_error(self, error: OrchestratorError) -> None:
+        print(shown(error.render(), sys.stderr, self.context.env), file=sys.stderr, flush=True)
