@@ -32,6 +32,7 @@ UNARY = "aten/src/ATen/native/cpu/UnaryOpsKernel.cpp"
 CROSS = "aten/src/ATen/native/Cross.cpp"
 REGISTRATIONS = "generated/registrations.cpp"
 ENTRY_POINTS = "generated/operators.cpp"
+SELECTION = "generated/selection.cpp"
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,11 @@ def with_operator(root: Path, app: str, model: str, operator: str, tags: tuple[s
     ("operator", "tags", "expected"),
     [
         # in a unit that the app has already, which mentions the new tag
-        ("aten::sin", ("sin_vml_cpu",), {REGISTRATIONS, UNARY}),
+        ("aten::sin", ("sin_vml_cpu",), {REGISTRATIONS, SELECTION, UNARY}),
         # in a unit that the app did not have, whose kernel calls another operator
-        ("aten::cross", (), {REGISTRATIONS, ENTRY_POINTS, CROSS}),
-        # of which nothing but its registration is new
-        ("aten::trace", (), {REGISTRATIONS}),
+        ("aten::cross", (), {REGISTRATIONS, SELECTION, ENTRY_POINTS, CROSS}),
+        # of which nothing but its registration and the selection's digest is new
+        ("aten::trace", (), {REGISTRATIONS, SELECTION}),
     ],
 )
 def test_one_operator_more_compiles_what_mentions_it(
@@ -136,7 +137,7 @@ def test_one_operator_more_compiles_what_mentions_it(
     assert {edge.output for edge in compiles} <= {c.object for c in camera.compiles}
     had = {c.unit for c in before.variants["camera"].objects.compiles}
     mentioning = {u.path for u in index.units if {*u.tags} & {*tags} or operator in u.operators}
-    written = {REGISTRATIONS, ENTRY_POINTS}
+    written = {REGISTRATIONS, SELECTION, ENTRY_POINTS}
     assert expected <= written | mentioning | {c.unit for c in camera.compiles} - had
 
     # and nothing of another app is linked anew
@@ -167,7 +168,7 @@ def test_the_first_build_has_one_edge_for_each_object(before: Planned) -> None:
 
 
 def test_headers_and_sources_are_shared_and_never_an_apps_own(before: Planned) -> None:
-    cached = ("$cache/registrations/", "$cache/stubs/", "$cache/unity/")
+    cached = tuple(f"$cache/{kind}/" for kind in ("registrations", "selections", "stubs", "unity"))
     shared = ("$tree/", "$generated/", "$native/", "$library_", "$zig/", *cached)
     folders = set()
     for action in before.graph.compiles.values():

@@ -59,6 +59,6 @@ def test_a_build_plans_in_stages_of_which_one_generates(session: Session) -> Non
     assert graph == action_graph((variant.objects for variant in whole), all_links)
     # what must be written is there as texts, and is what the actions read
     folders = {file.split("/")[1] for file in texts}
-    assert folders == {"projections", "stubs", "anchors"}
+    assert folders == {"projections", "selections", "stubs", "anchors"}
     sources = {action.source for action in graph.compiles.values()}
     assert {file for file in texts if file.endswith(".cpp")} <= sources
