@@ -15,7 +15,7 @@ import pytest
 from driving import call, numbers, tensor
 from hand_made import model
 from harness import Campaign
-from real import orchestrator, workspace_copy
+from real import V1_13, orchestrator, workspace_copy
 from shipped_index import shipped_kernels
 from variants import POLICIES
 
@@ -39,7 +39,7 @@ def linked(
     policy: SelectionPolicy = "guarded",
 ) -> Path:
     """The workspace of an app with this one model, traced and built for the ABI."""
-    root = workspace_copy(folder)
+    root = workspace_copy(folder, runtime=V1_13)
     app = root / "apps" / "made"
     (app / "models").mkdir(parents=True)
     (app / "models/made.ptl").write_bytes(data)

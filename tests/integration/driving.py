@@ -11,14 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from real import orchestrator, workspace_copy
+from real import V1_13, orchestrator, workspace_copy
 
 _CODES = {"float32": "f", "int64": "q"}
 
 
-def traced_alone(app: Path, folder: Path) -> tuple[Path, str]:
+def traced_alone(app: Path, folder: Path, runtime: str = V1_13) -> tuple[Path, str]:
     """A workspace in `folder` whose only app is a copy of `app`, traced; what `trace` printed."""
-    root = workspace_copy(folder)
+    root = workspace_copy(folder, runtime=runtime)
     shutil.copytree(app, root / "apps" / app.name)
     traced = orchestrator("trace", f"//apps/{app.name}", "--quiet", cwd=root)
     assert traced.code == 0, traced.err

@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 TOOLS = Path(sys.executable).parent
 CMAKE = str(TOOLS / "cmake")
 CTEST_ENV = {**os.environ, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
+# The runtimes that WORKSPACE pins; the second is its default.
+V1_13, V2_6 = "pytorch_1_13", "pytorch_2_6"
 CONSUMERS = Path(__file__).parent / "consumers"
 
 
@@ -45,11 +47,17 @@ def models_of(app: str) -> list[Path]:
     return [ROOT / "apps" / app / model["file"] for model in config["models"]]
 
 
-def workspace_copy(tmp_path: Path, *apps: str) -> Path:
-    """A workspace of its own with some of the apps; it shares the user's cache."""
+def workspace_copy(tmp_path: Path, *apps: str, runtime: str = V2_6) -> Path:
+    """A workspace of its own with some of the apps; it shares the user's cache.
+
+    runtime: the default runtime, of apps that name none
+    """
     root = tmp_path / "workspace"
     root.mkdir()
-    shutil.copy(ROOT / "WORKSPACE", root)
+    declared = (ROOT / "WORKSPACE").read_text()
+    assert f"\n  runtime: {V2_6}\n" in declared
+    declared = declared.replace(f"\n  runtime: {V2_6}\n", f"\n  runtime: {runtime}\n")
+    (root / "WORKSPACE").write_text(declared)
     shutil.copytree(ROOT / "toolchains", root / "toolchains")
     for app in apps:
         shutil.copytree(ROOT / "apps" / app, root / "apps" / app)

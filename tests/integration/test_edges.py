@@ -25,7 +25,8 @@ from orchestrator.values.action import ActionGraph
 from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
-APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
+# apps of the default runtime
+APPS = ("assistant", "keyboard", "reader", "scanner", "translator")
 HOST = "linux-x86_64"
 TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 UNARY = "aten/src/ATen/native/cpu/UnaryOpsKernel.cpp"
@@ -123,7 +124,7 @@ def test_one_operator_more_compiles_what_mentions_it(
     operator: str, tags: tuple[str, ...], expected: set[str], before: Planned, tmp_path: Path
 ) -> None:
     root = workspace_copy(tmp_path, *APPS)
-    with_operator(root, "camera", "classifier", operator, tags)
+    with_operator(root, "scanner", "pages", operator, tags)
     after = planned(root)
 
     left = after.edges(before.graph.compiles)
@@ -131,14 +132,14 @@ def test_one_operator_more_compiles_what_mentions_it(
     assert {edge.unit for edge in compiles} == expected
     assert len(compiles) == len(expected)
 
-    # each of them is camera's, and mentions what is new, or is new
+    # each of them is scanner's, and mentions what is new, or is new
     index = after.session.runtime.index
-    camera = after.variants["camera"].objects
-    assert {edge.output for edge in compiles} <= {c.object for c in camera.compiles}
-    had = {c.unit for c in before.variants["camera"].objects.compiles}
+    scanner = after.variants["scanner"].objects
+    assert {edge.output for edge in compiles} <= {c.object for c in scanner.compiles}
+    had = {c.unit for c in before.variants["scanner"].objects.compiles}
     mentioning = {u.path for u in index.units if {*u.tags} & {*tags} or operator in u.operators}
     written = {REGISTRATIONS, SELECTION, ENTRY_POINTS}
-    assert expected <= written | mentioning | {c.unit for c in camera.compiles} - had
+    assert expected <= written | mentioning | {c.unit for c in scanner.compiles} - had
 
     # and nothing of another app is linked anew
     old_links = {o: edge for o, edge in before.edges().items() if not edge.unit}
@@ -146,7 +147,7 @@ def test_one_operator_more_compiles_what_mentions_it(
     assert set(new_links) == set(old_links)
     relinked = {o for o in new_links if new_links[o] != old_links[o]}
     assert relinked
-    assert all(o.startswith("$state/variants/camera/") for o in relinked)
+    assert all(o.startswith("$state/variants/scanner/") for o in relinked)
     assert sum(after.graph.compiles[edge.output].cost for edge in compiles) <= 40
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from real import ROOT, Ran, orchestrator, workspace_copy
+from real import ROOT, V1_13, Ran, orchestrator, workspace_copy
 from torch_python import torch_python
 
 from orchestrator.export.lowering_table import LOWERINGS
@@ -65,7 +65,7 @@ def python() -> str:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = workspace_copy(tmp_path)
+    made = workspace_copy(tmp_path, runtime=V1_13)
     (made / "nets.py").write_text(NETS)
     return made
 

@@ -20,7 +20,8 @@ from orchestrator.values.action import ActionGraph, count_units
 from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
-APPS = ("assistant", "camera", "keyboard", "reader", "scanner")
+# apps of the default runtime
+APPS = ("assistant", "keyboard", "reader", "scanner", "translator")
 HOST = "linux-x86_64"
 TOOLS: dict[str, Tools] = {HOST: {"cxx": "/x/cxx", "cc": "/x/cc", "ar": "/x/ar", "link": ()}}
 

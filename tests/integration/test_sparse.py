@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from driving import call, numbers, tensor
-from real import ROOT, orchestrator, workspace_copy
+from real import V1_13, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
@@ -18,8 +18,8 @@ SPARSE = Path(__file__).parent / "apps" / "sparse"
 
 
 def workspace(folder: Path, backends: str) -> Path:
-    root = workspace_copy(folder)
-    declared = (ROOT / "WORKSPACE").read_text()
+    root = workspace_copy(folder, runtime=V1_13)
+    declared = (root / "WORKSPACE").read_text()
     assert "backends: [CPU, QuantizedCPU]" in declared
     text = declared.replace("backends: [CPU, QuantizedCPU]", f"backends: [{backends}]")
     (root / "WORKSPACE").write_text(text)

@@ -165,11 +165,10 @@ def compile_unit(
     return compilation(facts, spec, unit)(None if text is None else text_digest(text))
 
 
-def session(runtime: str | None = None) -> RuntimeSession:
-    """This checkout with the user's own cache, on a runtime by its name or on the default."""
+def session(runtime: str = "pytorch_1_13") -> RuntimeSession:
+    """This checkout with the user's own cache, on a runtime by its name."""
     context = make_context(argparse.Namespace(workspace=None), os.environ, ROOT)
-    whole = Session(context, lambda line: None)
-    return whole.default if runtime is None else whole.on(runtime)
+    return Session(context, lambda line: None).on(runtime)
 
 
 def camera_workspace(root: Path, added: str) -> tuple[Path, dict[str, str]]:

@@ -65,5 +65,8 @@ def kernels_for(roots: Iterable[str], dialect: Dialect = V1_13) -> Registry:
 
 
 def app_traces(app: str) -> list[Trace]:
-    files = sorted((ROOT / "apps" / app / "traces").glob("*.yaml"))
+    """What the app's models ran in PyTorch 1.13.1: camera's own traces, and those that the other
+    apps had before they moved to 2.6.0."""
+    kept = ROOT / "tests/golden/traces/v1_13" / app
+    files = sorted((kept if kept.exists() else ROOT / "apps" / app / "traces").glob("*.yaml"))
     return [parse_lock(file.read_text(), file.name) for file in files]

@@ -10,6 +10,13 @@
 #define LTA_SYMBOL(name) name
 #endif
 
+// the inline namespace of the NDK's libc++
+#if defined(__ANDROID__)
+#define LTA_STD "St6__ndk1"
+#else
+#define LTA_STD "St3__1"
+#endif
+
 namespace {
 
 [[noreturn]] void left_out(const char* symbol) {
@@ -29,8 +36,19 @@ __attribute__((visibility("hidden"))) void lta_stub_2() __asm__(LTA_SYMBOL("_ZN2
 void lta_stub_2() {
   left_out("_ZN2at11QTensorImplC2ENS_6TensorE");
 }
-__attribute__((visibility("hidden"))) void lta_stub_3() __asm__(LTA_SYMBOL("_ZN2at4nameEv"));
+__attribute__((visibility("hidden"))) void lta_stub_3() __asm__(LTA_SYMBOL("_ZN2at4keptEN" LTA_STD "8optionalIlEE"));
 void lta_stub_3() {
+  left_out("_ZN2at4keptENSt3__18optionalIlEE");
+}
+__attribute__((visibility("hidden"))) void lta_stub_4() __asm__(LTA_SYMBOL("_ZN2at4nameEv"));
+void lta_stub_4() {
   left_out("_ZN2at4nameEv");
 }
+// what is `long` on 64-bit Linux
+#if defined(__APPLE__) || !defined(__LP64__)
+__attribute__((visibility("hidden"))) void lta_stub_5() __asm__(LTA_SYMBOL("_ZN2at4keptEN" LTA_STD "8optionalIxEE"));
+void lta_stub_5() {
+  left_out("_ZN2at4keptENSt3__18optionalIxEE");
+}
+#endif
 }

@@ -58,7 +58,7 @@ def test_a_new_app(tmp_path: Path, asked: list[ModuleRequest]) -> None:
     assert (tmp_path / made.file).is_file()
     assert "file: models/net.ptl" in (tmp_path / "apps/vad/app.yaml").read_text()
     request = asked[0]
-    assert (request.name, request.pytorch, request.compiled) == ("net", "1.13.1", "script")
+    assert (request.name, request.pytorch, request.compiled) == ("net", "2.6.0", "script")
     assert request.paths == [tmp_path / "here", tmp_path]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -56,10 +57,10 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(tmp_path: Path, *words: object) -> int:
+def run(tmp_path: Path, *words: object, cwd: Path = ROOT) -> int:
     env = {"ORCHESTRATOR_CACHE": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
     (tmp_path / "cache").mkdir(exist_ok=True)
-    return cli.main(["fits", *map(str, words)], env=env, cwd=ROOT)
+    return cli.main(["fits", *map(str, words)], env=env, cwd=cwd)
 
 
 def test_the_model_that_has_all(
@@ -78,7 +79,17 @@ def test_the_model_that_has_all(
 def test_what_lacks_is_told_with_what_it_adds(
     packages: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path, KEYBOARD, "--no-run", "--json", "--in", packages / "toy.deb") == 1
+    # an app of the library's runtime
+    root = tmp_path / "workspace"
+    shutil.copytree(ROOT / "apps/keyboard", root / "apps/keyboard")
+    shutil.copy(ROOT / "WORKSPACE", root)
+    kept = ROOT / "tests/golden/traces/v1_13/keyboard/next_word.yaml"
+    shutil.copy(kept, root / "apps/keyboard/traces")
+    with (root / "apps/keyboard/app.yaml").open("a") as declared:
+        declared.write("runtime: pytorch_1_13\n")
+    model = root / "apps/keyboard/models/next_word.ptl"
+    words = (model, "--no-run", "--json", "--in", packages / "toy.deb")
+    assert run(tmp_path, *words, cwd=root) == 1
     text = capsys.readouterr().out
     assert faults("fits", text) == []
     told = json.loads(text)

@@ -201,6 +201,14 @@ def workspace(answer: Answer, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def older_by_default(workspace: Path) -> None:
+    """Make 1.13.1 the runtime of apps that name none."""
+    declared = workspace / "WORKSPACE"
+    text = declared.read_text()
+    assert text.count("  runtime: pytorch_2_6\n") == 1
+    declared.write_text(text.replace("  runtime: pytorch_2_6\n", "  runtime: pytorch_1_13\n"))
+
+
 def hand_made(path: Path, *types: str) -> None:
     """A model without inputs inside, whose `forward` takes these, and a private method."""
     named = [ptl.argument(f"x{number}", kind) for number, kind in enumerate(types)]
@@ -441,6 +449,7 @@ ATTENTION = "aten::scaled_dot_product_attention"
 
 def test_an_operator_that_the_runtime_has_not(answer: Answer, workspace: Path) -> None:
     """Known from what is shipped: nothing is fetched. What it says to do works."""
+    older_by_default(workspace)
     naming(workspace / "new.ptl", ATTENTION)
     hand_made(workspace / "raw.ptl", "Tensor")
     words = [
@@ -491,6 +500,7 @@ def test_an_operator_that_the_runtime_has_not(answer: Answer, workspace: Path) -
 
 
 def test_an_operator_that_nothing_replaces(answer: Answer, workspace: Path) -> None:
+    older_by_default(workspace)
     naming(workspace / "new.ptl", ATTENTION, "aten::scan")
     code, _, err = answer("new-app", "vad", "--model", "new.ptl", "--canonical")
     assert code == 1

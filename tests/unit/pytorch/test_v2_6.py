@@ -29,6 +29,7 @@ RUNTIME = "pytorch_2_6"
 # Units that read a header of the overlay.
 OVERLAID = (
     "aten/src/ATen/EmptyTensor.cpp",
+    "aten/src/ATen/MapAllocator.cpp",
     "aten/src/ATen/core/VariableHooksInterface.cpp",
     "aten/src/ATen/core/op_registration/infer_schema.cpp",
     "aten/src/ATen/cpu/Utils.cpp",
@@ -38,6 +39,7 @@ OVERLAID = (
     "caffe2/serialize/inline_container.cc",
     "generated/RegisterZeroTensor.cpp",
     "torch/csrc/jit/mobile/import.cpp",
+    "torch/csrc/jit/mobile/promoted_prim_ops.cpp",
     "torch/csrc/jit/serialization/unpickler.cpp",
 )
 
