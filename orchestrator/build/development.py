@@ -131,14 +131,6 @@ class Development:
                 f" {toolchain.driver.kind}",
                 hint="trace the model on such a machine: ./orchestrate trace //apps/<app>",
             )
-        version = session.runtime.version
-        if not version.development:
-            raise NoDevelopmentLibraryError(
-                f"there is no development library yet of PyTorch {version.version}",
-                expected="an app or a --runtime of another version",
-                seen=f"the runtime {session.name}",
-                hint="trace the model: ./orchestrate trace //apps/<app>",
-            )
 
     @cached_property
     def plain(self) -> RuntimeSession:

@@ -29,6 +29,8 @@ RECORDING = (
 )
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
+# The folder of PyTorch's core library: tensors without operators.
+_CORE = "c10/"
 
 
 # The dtypes that a shard's kernels have at first: those that nearly all kernels of models run in.
@@ -124,6 +126,7 @@ def plan_base(
     owners = {index.owners[node] for node in found.parents} - {COMDAT}
     selected = planner.facts.dialect.generated.selected
     units = {unit for unit in owners if not index.units[unit].path.startswith(selected)}
+    units = with_core(index, units)
     kept = kept_symbols(index, units, exported)
     whole = planner.plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
     request = whole.request
@@ -133,6 +136,26 @@ def plan_base(
         replace(request, calls=()),
         RegistrationRequest(request.calls, request.calls, ()),
     )
+
+
+def with_core(index: RuntimeIndex, units: Collection[int]) -> frozenset[int]:
+    """`units`, and those of PyTorch's core library that they refer to, themselves or through each
+    other.
+
+    A function that needs a unit outside of the base is not in the base, and no shard compiles a
+    unit of the base. Nothing in the core library is a kernel, so it belongs to the base.
+    """
+    core = {n for n, unit in enumerate(index.units) if unit.path.startswith(_CORE)}
+    here = {COMDAT, *core, *units}
+    waiting = [node for node in range(len(index.names)) if index.owners[node] in units]
+    seen = set(waiting)
+    while waiting:
+        for target in index.targets(waiting.pop()):
+            outside = index.owners[target] not in here or target in index.operator_calls
+            if target not in seen and not outside:
+                seen.add(target)
+                waiting.append(target)
+    return frozenset(units) | {index.owners[node] for node in seen} - {COMDAT}
 
 
 def kept_symbols(

@@ -257,7 +257,6 @@ class VersionData(_Data):
     memory: MemoryData
     random: Strings
     usual_calls: Strings
-    development: bool
     lapack: Strings
     custom_classes: Strings
     packings: Mapping[str, Strings] = {}

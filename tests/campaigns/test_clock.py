@@ -62,7 +62,8 @@ def take_scanners_model(root: Path) -> None:
     lock = camera / "traces/pages.yaml"
     lock.write_text(lock.read_text().replace("app: scanner", "app: camera"))
     declared = camera / "app.yaml"
-    declared.write_text(declared.read_text().replace("classifier", "pages"))
+    text = declared.read_text().replace("classifier", "pages")
+    declared.write_text(text.replace("runtime: pytorch_1_13", "runtime: pytorch_2_6"))
 
 
 def test_builds_after_a_clock_went_back(tmp_path: Path) -> None:

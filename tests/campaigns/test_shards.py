@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 from harness import Campaign
-from real import orchestrator, workspace_copy
+from real import V1_13, orchestrator, workspace_copy
 from test_real_builds import cache_copy
 from toy_shards import KEYS, content, key, work
 
@@ -144,6 +144,10 @@ class Runs:
 
     def __init__(self, folder: Path) -> None:
         self.root = workspace_copy(folder, *_APPS)
+        # of camera's runtime, so that both take shards of one base
+        shutil.rmtree(self.root / "apps/scanner/traces")
+        with (self.root / "apps/scanner/app.yaml").open("a") as declared:
+            declared.write(f"runtime: {V1_13}\n")
         self.cache = cache_copy(folder / "cache")
         self.expected = {app: self.good(app) for app in _APPS}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from guide import rough, shown
-from real import ROOT, Ran, orchestrator, workspace_copy
+from real import ROOT, V1_13, Ran, orchestrator, workspace_copy
 
 from orchestrator.system.folders import ensure_folder
 from orchestrator.trace.lock import parse_lock
@@ -23,7 +23,7 @@ LATE = "aten::native_batch_norm"
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with camera, whose model ran without one of its operators, and got it."""
-    folder = workspace_copy(tmp_path_factory.mktemp("development"), "camera")
+    folder = workspace_copy(tmp_path_factory.mktemp("development"), "camera", runtime=V1_13)
     lock = parse_lock((folder / "apps/camera/traces/classifier.yaml").read_text(), "lock")
     called = {*lock.called_operators, *lock.root_operators} - {LATE}
     notes = ensure_folder(folder / ".orchestrator", "state") / "development/calls"

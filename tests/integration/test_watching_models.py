@@ -82,7 +82,7 @@ def other_weights(model: Path, folder: Path) -> bytes:
 
 def test_a_model_is_run_whenever_it_is_saved(watching: Watching, tmp_path: Path) -> None:
     first = watching.until_it_waits()
-    assert "strokes: PyTorch 1.13.1, " in first
+    assert "strokes: PyTorch 2.6.0, " in first
     assert first.count("  as it was traced\n") == 2
     old = watching.model.read_bytes()
 
@@ -95,7 +95,7 @@ def test_a_model_is_run_whenever_it_is_saved(watching: Watching, tmp_path: Path)
         file.write(changed[len(changed) // 2 :])
     said = watching.until_it_waits()
     assert said.startswith("saved: apps/inker/models/strokes.ptl\n")
-    assert said.count(": PyTorch 1.13.1, ") == 1
+    assert said.count(": PyTorch 2.6.0, ") == 1
     assert "error: " not in said
     assert "  against the run before:\n" in said
     assert "    the same operators ran\n" in said
