@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from guide import rough, shown
-from real import ROOT, orchestrator, workspace_copy
+from real import ROOT, V1_13, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
@@ -65,6 +65,11 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = workspace_copy(tmp_path_factory.mktemp("addon"), "camera", "scanner")
     with (root / "apps/camera/app.yaml").open("a") as file:
         file.write("extensible: true\n")
+    # an add-on is of the library's runtime, and so is the trace of its model
+    with (root / "apps/scanner/app.yaml").open("a") as file:
+        file.write(f"runtime: {V1_13}\n")
+    ran = orchestrator("trace", "//apps/scanner", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
     ran = orchestrator("build", TARGET, cwd=root)
     assert ran.code == 0, ran.err
     assert "is extensible: " in ran.err

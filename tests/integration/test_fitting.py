@@ -14,7 +14,8 @@ from real import models_of, orchestrator
 
 pytestmark = [pytest.mark.real, pytest.mark.full_only]
 
-APPS = ("assistant", "camera", "keyboard", "listener", "reader", "scanner")
+# apps of one runtime
+APPS = ("assistant", "keyboard", "listener", "reader", "scanner", "translator")
 
 
 def rows(model: Path, *words: str | Path) -> list[dict[str, Any]]:

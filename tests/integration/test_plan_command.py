@@ -32,27 +32,27 @@ def empty_cache(tmp_path: Path) -> Path:
 
 
 def test_a_plan_needs_nothing_that_was_built(tmp_path: Path) -> None:
-    root = workspace_copy(tmp_path, "camera", "scanner")
+    root = workspace_copy(tmp_path, "reader", "scanner")
     cache = empty_cache(tmp_path)
     words = ("plan", "//...:linux-x86_64", "--json", "--quiet")
     ran = orchestrator(*words, cwd=root, ORCHESTRATOR_CACHE=str(cache))
     assert ran.code == 0, ran.err
     plan = json.loads(ran.out)
-    camera, scanner = plan["variants"]
-    assert (camera["app"], scanner["app"]) == ("camera", "scanner")
-    assert camera["cached"] == scanner["cached"] == plan["cached"] == 0
-    assert not camera["generated"]
-    assert 100 < camera["units"] <= scanner["units"] < 350
-    assert camera["shared_with"] == [
-        {"variant": "//apps/scanner:linux-x86_64", "units": camera["shared"]}
+    reader, scanner = plan["variants"]
+    assert (reader["app"], scanner["app"]) == ("reader", "scanner")
+    assert reader["cached"] == scanner["cached"] == plan["cached"] == 0
+    assert not reader["generated"]
+    assert 100 < scanner["units"] <= reader["units"] < 350
+    assert reader["shared_with"] == [
+        {"variant": "//apps/scanner:linux-x86_64", "units": reader["shared"]}
     ]
-    assert camera["shared"] > 0.9 * camera["units"]
+    assert reader["shared"] > 0.85 * reader["units"]
     # units of a unity shard are one object
-    assert plan["objects"] < 0.75 * (camera["units"] + scanner["units"] - camera["shared"])
+    assert plan["objects"] < 0.75 * (reader["units"] + scanner["units"] - reader["shared"])
     (both,) = plan["shared"]
-    assert len(both["units"]) == camera["shared"]
-    assert 1_000_000 < camera["estimated_bytes"] < scanner["estimated_bytes"] < 3_000_000
-    assert camera["cpu_seconds"] > 100
+    assert len(both["units"]) == reader["shared"]
+    assert 1_000_000 < scanner["estimated_bytes"] < reader["estimated_bytes"] < 4_000_000
+    assert scanner["cpu_seconds"] > 100
     # byte for byte the same again, and nothing was compiled, linked or generated
     assert orchestrator(*words, cwd=root, ORCHESTRATOR_CACHE=str(cache)).out == ran.out
     for folder in ("objects", "registrations", "pch"):
@@ -69,7 +69,7 @@ def test_after_a_build_everything_is_cached(built: Path) -> None:
     assert (app, abi, cached, todo, seconds) == ("camera", "linux-x86_64", units, "0", "0")
     assert sums.endswith("0 to compile, about 0 CPU seconds")
     assert built.is_dir()
-    labels = (f"//apps/{app}:linux-x86_64" for app in ("camera", "scanner"))
+    labels = (f"//apps/{app}:linux-x86_64" for app in ("reader", "scanner"))
     ran = orchestrator("plan", *labels, "--quiet")
     assert rough(ran.out) == rough(shown("docs/guide/ci-matrix.md", "app      ABI"))
 
