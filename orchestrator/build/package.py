@@ -163,7 +163,7 @@ def _refuse_taken(
     """Raises OnePackageError where the packages of another of the app's targets have the names of
     this one's: a Debian package is named after its processor alone."""
     folder = session.context.dist / app.name
-    for name in PACKAGERS[kind].names([read_manifest(folder / abi)]):
+    for name in PACKAGERS[kind].names([read_manifest(folder / abi)], session.context.env):
         owner = slot_of(folder / FOLDER, name)
         if owner is not None and owner in slots and owner != f"{kind} {abi}":
             raise OnePackageError(
@@ -212,7 +212,7 @@ def _pack(
     session: Session, app: str, kind: PackageKind, abis: Sequence[str], into: Path, slot: str
 ) -> tuple[PackageFile, ...]:
     dist = session.context.dist
-    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into)
+    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into, session.context.env)
     claim_packages(into, slot, [path.name for path in paths])
     return tuple(
         PackageFile(

@@ -217,7 +217,7 @@ def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path, gold
         holds_cxx_library=tools.driver.links_cxx_library,
     )
     elf.check(delivered.shared_library, rules)
-    packages = aar.pack([delivered.folder], tmp_path / "packages")
+    packages = aar.pack([delivered.folder], tmp_path / "packages", {})
     assert packages[0].name.startswith("toy-libtorch-1.2.0")
     assert "NOT-FOR-RELEASE" not in packages[0].name
 
