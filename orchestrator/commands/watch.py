@@ -58,18 +58,24 @@ class _Watch:
     context: Context
     watcher: Watcher = field(default_factory=lambda: Watcher(is_whole))
     before: dict[str, RanModel] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
     def say(self, text: str) -> None:
         speaker(self.arguments.quiet)(text)
 
     def go_on(self) -> None:
         """Raises what hinders the first round: a wrong label, no development library."""
-        files, changed = self._files(), None
+        changed = None
         while True:
-            self.watcher.take(files)
+            # before anything is read: what is saved from here on makes another round
+            self.watcher.take(self.files)
             try:
+                session = Session(self.context, self.say)
+                app, model = self._subject(session)
+                self.files = watched_files(session, app, model)
+                self.watcher.follow(self.files)
                 with cache_in_use(self.context.cache, self.say):
-                    for one in self._round(changed):
+                    for one in self._round(session, app, model, changed):
                         self._tell(one)
             except OrchestratorError as error:
                 if changed is None:
@@ -79,15 +85,6 @@ class _Watch:
             changed = self.watcher.changed()
             names = (os.path.relpath(path, self.context.root) for path in sorted(changed))
             self.say(f"saved: {', '.join(names)}")
-            try:
-                files = self._files()
-            except OrchestratorError as error:
-                self._tell_error(error)
-
-    def _files(self) -> tuple[Path, ...]:
-        session = Session(self.context, self.say)
-        app, model = self._subject(session)
-        return watched_files(session, app, model)
 
     def _subject(self, session: Session) -> tuple[App | None, Path | None]:
         what = self.arguments.what
@@ -95,11 +92,15 @@ class _Watch:
             return chosen_app(session, self.arguments), None
         return None, Path(what).absolute()
 
-    def _round(self, changed: Collection[Path] | None) -> Iterator[Round]:
-        session = Session(self.context, self.say)
+    def _round(
+        self,
+        session: Session,
+        app: App | None,
+        model: Path | None,
+        changed: Collection[Path] | None,
+    ) -> Iterator[Round]:
         check_launcher(session)
         inputs = [Path(name) for name in self.arguments.inputs]
-        app, model = self._subject(session)
         if app is not None:
             return app_round(session, app, changed, inputs, self._run)
         assert model is not None
