@@ -23,8 +23,7 @@ from orchestrator.canonical.lock import (
     Operators,
     Rewrite,
     canonical_path,
-    read_lock,
-    shipped_model,
+    is_written,
     write_canonical,
 )
 from orchestrator.canonical.pricing import Candidate, affordable
@@ -314,13 +313,9 @@ def _state(app: App, model: ModelConfig, lock: CanonicalLock, write: bool, root:
     """What becomes of what was made, by what is there."""
     if not app.is_canonical(model):
         return "unused"
-    try:
-        shipped_model(app, model, root)
-        if read_lock(app, model, root) == lock:
-            return "current"
-    except OrchestratorError:
-        # whatever is wrong with it, it is written again
-        pass
+    # whatever is wrong with what is there, it is written again
+    if is_written(app, model, lock, root):
+        return "current"
     return "written" if write else "differs"
 
 

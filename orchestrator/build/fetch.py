@@ -18,7 +18,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -45,6 +45,8 @@ MARKER: Final = ".complete"
 _FILE_TIME: Final = 946684800  # 2000-01-01
 
 Progress = Callable[[str], None]
+# A tree's folder, its digest and what counts in it.
+_Identity = tuple[Path, str, TreeRules]
 
 
 class RuntimeUnavailableError(OrchestratorError):
@@ -118,6 +120,11 @@ class _Wanted:
     ways: tuple[Source, ...]
     suites: tuple[str, ...]
 
+    @property
+    def identity(self) -> _Identity:
+        """Two trees with one are one: found whole, the other is, too."""
+        return self.folder, self.digest, self.rules
+
 
 def fetch_runtime(
     pin: RuntimePin,
@@ -136,6 +143,39 @@ def fetch_runtime(
     `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
     `tree.py`, `archive.py` and `apt.py`.
     """
+    (fetched,) = fetch_runtimes(
+        [pin], context, progress, verify=verify, dialects=dialects, libraries=libraries
+    )
+    return fetched
+
+
+def fetch_runtimes(
+    pins: Iterable[RuntimePin],
+    context: Context,
+    progress: Progress,
+    *,
+    verify: bool = False,
+    dialects: Mapping[str, Dialect] = DIALECTS,
+    libraries: LibraryRules | None = None,
+) -> tuple[FetchedRuntime, ...]:
+    """The trees of each pin, as `fetch_runtime` gives them; raises what it raises.
+
+    With `verify`, a tree that several pins share is hashed once.
+    """
+    hashed: set[_Identity] | None = set() if verify else None
+    return tuple(
+        _fetch_runtime(pin, context, progress, hashed, dialects, libraries) for pin in pins
+    )
+
+
+def _fetch_runtime(
+    pin: RuntimePin,
+    context: Context,
+    progress: Progress,
+    hashed: set[_Identity] | None,
+    dialects: Mapping[str, Dialect],
+    libraries: LibraryRules | None,
+) -> FetchedRuntime:
     version = load_version(pin.pytorch, dialects)
     runtime = _runtime_tree(pin, context, version)
     third = {
@@ -147,9 +187,9 @@ def fetch_runtime(
         for name, one in pin.libraries.items()
     }
     wanted = [runtime, *third.values(), *library.values()]
-    if verify or any(_missing(tree) for tree in wanted):
+    if hashed is not None or any(_missing(tree) for tree in wanted):
         with disk_faults_told(context.cache, version.disk_mb):
-            _fetch(wanted, context, version, progress, verify)
+            _fetch(wanted, context, version, progress, hashed)
     includes = {name: tree.folder / pin.third_party[name].include for name, tree in third.items()}
     return FetchedRuntime(
         pin.pytorch,
@@ -226,8 +266,16 @@ def _damaged(wanted: _Wanted) -> bool:
 
 
 def _fetch(
-    wanted: list[_Wanted], context: Context, version: VersionData, progress: Progress, verify: bool
+    wanted: list[_Wanted],
+    context: Context,
+    version: VersionData,
+    progress: Progress,
+    hashed: set[_Identity] | None,
 ) -> None:
+    """Fetch the trees that are missing and, where `hashed` is given, those that are damaged.
+
+    hashed: the trees that were verified before, which are not hashed again; these are added
+    """
     lock = context.cache / "runtime" / ".lock"
     with (
         file_lock(
@@ -241,8 +289,9 @@ def _fetch(
         for tree in wanted:
             # another process may have fetched it while we waited for the lock
             if not _missing(tree):
-                if not verify:
+                if hashed is None or tree.identity in hashed:
                     continue
+                hashed.add(tree.identity)
                 progress(f"{tree.name}: hashing {tree.folder}")
                 if not _damaged(tree):
                     continue
@@ -254,6 +303,8 @@ def _fetch(
                     folder, context.env, tree.suites, progress, context.runner
                 )
             _fetch_one(tree, Ways(context, staging, clients[tree.suites], progress))
+            if hashed is not None:
+                hashed.add(tree.identity)
 
 
 def _fetch_one(wanted: _Wanted, ways: Ways) -> None:

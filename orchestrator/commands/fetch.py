@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.build.fetch import (
     FetchedRuntime,
     disk_faults_told,
-    fetch_runtime,
+    fetch_runtimes,
     read_marker,
 )
 from orchestrator.cache.checks import remove_damaged
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Fetch and print; raises what `load_workspace` and `fetch_runtime` raise."""
+    """Fetch and print; raises what `load_workspace` and `fetch_runtimes` raise."""
     config = load_workspace(context.root, context.env).config
     pins = [config.pins[config.default_runtime]]
     pins += [pin for pin in config.pins.values() if pin != pins[0]]
@@ -57,13 +57,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         ensure_folder(context.cache, "cache")
     progress = _quiet if arguments.quiet else _log
     with cache_in_use(context.cache, progress):
-        fetched = [
-            (pin, fetch_runtime(pin, context, progress, verify=arguments.verify)) for pin in pins
-        ]
+        runtimes = fetch_runtimes(pins, context, progress, verify=arguments.verify)
         damaged = remove_damaged(context.cache) if arguments.verify else ()
         for path in damaged:
             progress(f"damaged, removed: {path}")
-        trees = _trees(fetched)
+        trees = _trees(zip(pins, runtimes, strict=True))
     if arguments.json:
         print(json.dumps({"pytorch": pins[0].pytorch, "trees": trees}, indent=2))
     else:
