@@ -91,7 +91,7 @@ def prepared(bench: Bench, chosen: argparse.Namespace) -> dict[str, str]:
     return converted(bench, chosen.runtimes, chosen.models)
 
 
-def carry_out(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
+def measure(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
     """The results. Raises CommandFailedError."""
     conversions = bench.folder / "conversions.json"
     if not chosen.measure_only:
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         python = chosen.python or peers_python(HERE.parent, folder)
         bench = Bench(HERE.parent, folder, python.absolute())
-        results = carry_out(bench, chosen)
+        results = measure(bench, chosen)
         output = chosen.output.absolute()
         output.mkdir(parents=True, exist_ok=True)
         (output / "peers.json").write_text(json.dumps(results, indent=1) + "\n")

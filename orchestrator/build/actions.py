@@ -111,14 +111,14 @@ def _links(
             "toolchain": identity_with_headers(toolchain),
             "wrapper": toolchain.cxx.parent.name,
             "flags": (*link.flags, *toolchain.link_flags),
-            "objects": tuple(shown[path] for path in (*link.whole, *link.by_need)),
+            "objects": tuple(shown[path] for path in (*link.whole, *link.on_demand)),
             **{path: _sha256(Path(session.fill(path))) for path in link.inputs if _is_ours(path)},
         }
 
     def digest(output: str) -> str:
         if output not in known:
             link = links[output]
-            of = [digest(path) for path in (*link.whole, *link.by_need)]
+            of = [digest(path) for path in (*link.whole, *link.on_demand)]
             known[output] = fingerprint({**parts(link), "objects": of})
         return known[output]
 

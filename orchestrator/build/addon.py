@@ -32,7 +32,7 @@ from orchestrator.build.licences import licences
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import (
-    Wanted,
+    VariantRequest,
     compile_spec,
     hot_units,
     takes_addons,
@@ -378,7 +378,7 @@ class _Making:
         trace, on = self.held.trace, self.on
         assert trace is not None
         app = self.held.app
-        wanted = Wanted(
+        wanted = VariantRequest(
             label=self.name,
             abi=self.base.abi,
             selection=selection,

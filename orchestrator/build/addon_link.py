@@ -14,7 +14,7 @@ from typing import Final
 from orchestrator.binary.elf_addon import finish
 from orchestrator.binary.elf_imports import defined_names, importing
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, require_success
+from orchestrator.build.execute import execute_actions, require_success
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts
@@ -187,11 +187,11 @@ def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, v
     Raises ActionFailedError.
     """
     graph = objects.graph
-    carried = carry_out(
+    execution = execute_actions(
         session, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
     )
-    require_success(session, graph, carried)
-    return len(carried.compiled)
+    require_success(session, graph, execution)
+    return len(execution.compiled)
 
 
 def link_addon(

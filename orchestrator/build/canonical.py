@@ -36,7 +36,7 @@ from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import (
     CanonicalReport,
     CanonicalRow,
-    LeftOut,
+    OmittedRewrite,
     PricedApp,
     RewriteLine,
     Shared,
@@ -241,7 +241,7 @@ def _row(session: RuntimeSession, app: App, made: _Made, write: bool) -> Canonic
         not_taken=sum(call.result == "not taken" for call in done.comparison),
         unsteady=sum(call.result == "differs by itself" for call in done.comparison),
         rewrites=tuple(map(_line, done.rewrites)),
-        left=tuple(LeftOut(name, size) for name, size in sorted(made.left.items())),
+        left=tuple(OmittedRewrite(name, size) for name, size in sorted(made.left.items())),
     )
 
 

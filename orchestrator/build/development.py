@@ -26,14 +26,14 @@ from orchestrator.build.addon_link import (
     link_flags,
 )
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, object_store, require_success
+from orchestrator.build.execute import execute_actions, object_store, require_success
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.shard_files import forget_old
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
 from orchestrator.build.variants import (
-    Wanted,
+    VariantRequest,
     plan_objects,
     registration_units,
     spec_of,
@@ -150,11 +150,11 @@ class Development:
         return self.session.prepare_planning([self.session.host])
 
     @cached_property
-    def wanted(self) -> Wanted:
+    def request(self) -> VariantRequest:
         """As a tracer: it tells observers of operators, and a tracer's objects are the base's."""
         session = self.plain
         selection = every_dtype(session.runtime.index, session.kernels)
-        return Wanted(
+        return VariantRequest(
             NAME,
             session.host,
             selection,
@@ -169,7 +169,7 @@ class Development:
     @cached_property
     def base_plan(self) -> BasePlan:
         session = self.plain
-        spec = spec_of(session, self.prepared, self.wanted)
+        spec = spec_of(session, self.prepared, self.request)
         return plan_base(session.planner, session.kernels, spec, self.exported)
 
     @cached_property
@@ -200,7 +200,7 @@ class Development:
             _stored(f"{links.build_id}-driver", ".run"): driver,
         }
         given = store.give(stored)
-        self._tell_damaged(given.damaged)
+        self._report_damaged(given.damaged)
         compiled = None
         if given.present != stored.keys():
             compiled = self._make_base(objects, links)
@@ -225,7 +225,7 @@ class Development:
         units = [unit for unit in made[base.own] if unit.name != "operators"]
         units += [unit for unit in made[base.entries] if unit.name == "operators"]
         (objects,) = plan_objects(
-            session, self.prepared, [self.wanted], {NAME: plan}, {plan.request: tuple(units)}
+            session, self.prepared, [self.request], {NAME: plan}, {plan.request: tuple(units)}
         ).values()
         cache = session.context.cache
         keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
@@ -241,7 +241,7 @@ class Development:
         graph = action_graph([objects], links.all)
         drivers = {c.object: c for c in links.driver_compiles}
         graph = replace(graph, compiles={**graph.compiles, **drivers})
-        carried = carry_out(
+        execution = execute_actions(
             session,
             graph,
             texts_of([objects]),
@@ -250,8 +250,8 @@ class Development:
             keep_going=False,
             view=self.view,
         )
-        require_success(session, graph, carried)
-        return count_units(c for c in graph.compiles.values() if c.object in carried.compiled)
+        require_success(session, graph, execution)
+        return count_units(c for c in graph.compiles.values() if c.object in execution.compiled)
 
     def shard(
         self, roots: Collection[str], operators: Collection[str], wide: Collection[str]
@@ -268,7 +268,7 @@ class Development:
         file = self._groups_file
         groups = groups_of(frozenset(operators) - mine, known_groups(file, kernels))
         parts = parts_of(session, kernels, roots, groups, self._has)
-        every = every_dtype(index, kernels) if own else self.wanted.selection
+        every = every_dtype(index, kernels) if own else self.request.selection
         theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
         selection = usual_dtypes(every, {*wide, *theirs})
         selection = replace(selection, operators=dict.fromkeys(sorted(operators), _WHO))
@@ -298,7 +298,7 @@ class Development:
         session, base = self.session, self.base
         store, name = object_store(session), _stored(key, ".so")
         given = store.give({name: path})
-        self._tell_damaged(given.damaged)
+        self._report_damaged(given.damaged)
         if given.present:
             return None
         compiled = compile_objects(session, objects, self.jobs, self.view)
@@ -316,8 +316,8 @@ class Development:
 
     def _shard_spec(self, roots: Collection[str]) -> VariantSpec:
         session = self.session
-        wanted = replace(self.wanted, extensible=False, cut=session.cut_units(roots))
-        return spec_of(session, self.prepared, wanted)
+        request = replace(self.request, extensible=False, cut=session.cut_units(roots))
+        return spec_of(session, self.prepared, request)
 
     @property
     def _has(self) -> BaseHas:
@@ -328,7 +328,7 @@ class Development:
     def _groups_file(self) -> Path:
         return self.session.context.state / NAME / f"groups-{self.session.runtime.index.tree}.json"
 
-    def _tell_damaged(self, damaged: Sequence[str]) -> None:
+    def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
             self.session.say(f"{name[:12]}... in the store is damaged: removed, and made again")
 

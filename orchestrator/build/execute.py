@@ -41,14 +41,14 @@ class ProgressSink(Protocol):
 
 
 @dataclass(frozen=True)
-class Carried:
+class Execution:
     """What carrying out a graph did: objects that were to be compiled, and ninja's result."""
 
     compiled: frozenset[str]
     result: NinjaResult
 
 
-def carry_out(
+def execute_actions(
     session: Session,
     graph: ActionGraph,
     texts: Mapping[str, str],
@@ -58,7 +58,7 @@ def carry_out(
     jobs: int | None,
     keep_going: bool,
     view: Callable[[Mapping[str, float], int], ProgressSink],
-) -> Carried:
+) -> Execution:
     """Write `<state>/<name>.ninja` and run it.
 
     texts: file (`$cache/...`) -> text, for the files that the plan needs first. Cached objects are
@@ -108,12 +108,12 @@ def carry_out(
             feed=feed,
             runner=session.context.runner,
         )
-    return Carried(frozenset(graph.compiles) - present, result)
+    return Execution(frozenset(graph.compiles) - present, result)
 
 
-def require_success(session: Session, graph: ActionGraph, carried: Carried) -> None:
+def require_success(session: Session, graph: ActionGraph, execution: Execution) -> None:
     """Raises ActionFailedError where an action of a run failed; all failures go to a log."""
-    result = carried.result
+    result = execution.result
     if result.failures:
         log = session.context.state / "failures.log"
         raise failure_error(result, names_of(session, graph), result.actions, log)

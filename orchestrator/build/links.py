@@ -38,7 +38,7 @@ def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
         kind="executable",
         abi=objects.plan.spec.abi,
         whole=objects.whole,
-        by_need=(*objects.by_need, *(one.output for one in library)),
+        on_demand=(*objects.on_demand, *(one.output for one in library)),
         flags=(*platform.host.link_flags, *platform.link_libraries),
     )
     return (executable, *library)
@@ -114,14 +114,14 @@ def variant_links(
         core=_archive(
             f"{folder}/lib{name}_core.a",
             spec,
-            (*(c.object for c in objects.native), *objects.by_need),
+            (*(c.object for c in objects.native), *objects.on_demand),
         ),
         driver=Link(
             output=f"{folder}/driver",
             kind="executable",
             abi=spec.abi,
             whole=tuple(c.object for c in driver),
-            by_need=(shared.output, *of_library),
+            on_demand=(shared.output, *of_library),
         )
         if driver
         else None,
@@ -146,7 +146,7 @@ def _shared(
         abi=spec.abi,
         # first, so that the linker takes nothing of the same from libc++'s archive
         whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
-        by_need=(*objects.fastest_first, *cxx_library),
+        on_demand=(*objects.fastest_first, *cxx_library),
         flags=(
             *_COLLECT,
             f"-Wl,-soname,{output.rpartition('/')[2]}",
@@ -209,7 +209,7 @@ def development_links(
         kind="executable",
         abi=spec.abi,
         whole=tuple(c.object for c in driver),
-        by_need=(shared.output, *of_library),
+        on_demand=(shared.output, *of_library),
     )
     return DevelopmentLinks(shared, runner, driver, library, build_id)
 
@@ -218,8 +218,8 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
     """What makes a shared library smaller, of what the linker can."""
     android = toolchain.driver.android
     # not `all`: c10::DataPtr compares the addresses of deleters
-    fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
-    if android is not None and toolchain.abilities.pack_relocations:
+    fold = ("-Wl,--icf=safe",) if toolchain.capabilities.fold_functions else ()
+    if android is not None and toolchain.capabilities.pack_relocations:
         return (*fold, *packed_relocations(android.api))
     itself = toolchain.relocates_itself and spec.self_relocation
     return (*fold, *(SELF_RELOCATED if itself else ()))
@@ -240,4 +240,4 @@ def _driver(
 def _archive(output: str, spec: VariantSpec, objects: tuple[str, ...]) -> Link:
     # bitcode is for one release of one compiler, a consumer has his own
     kind: Literal["archive", "code_archive"] = "code_archive" if spec.lto else "archive"
-    return Link(output=output, kind=kind, abi=spec.abi, whole=objects, by_need=())
+    return Link(output=output, kind=kind, abi=spec.abi, whole=objects, on_demand=())

@@ -82,7 +82,7 @@ def refuse_blocked_folder(session: Session, app: str) -> None:
         )
 
 
-def wanted_packages(app: App, session: Session) -> Mapping[PackageKind, tuple[str, ...]]:
+def packages_to_make(app: App, session: Session) -> Mapping[PackageKind, tuple[str, ...]]:
     """Kind -> ABIs of the app that are put in packages of it, in the order of the declaration."""
     wanted: dict[PackageKind, tuple[str, ...]] = {}
     for abi in app.config.targets:
@@ -143,7 +143,7 @@ def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[Packa
     into = session.context.dist / app.name / FOLDER
     slots = {
         (kind if PACKAGERS[kind].JOINS_ABIS else f"{kind} {together[0]}"): (kind, together)
-        for kind, abis in wanted_packages(app, session).items()
+        for kind, abis in packages_to_make(app, session).items()
         for together in ([abis] if PACKAGERS[kind].JOINS_ABIS else [(abi,) for abi in abis])
     }
     for slot, (kind, together) in slots.items():

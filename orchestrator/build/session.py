@@ -273,7 +273,7 @@ class RuntimeSession(Session):
         _ = self.runtime
         toolchains = {abi: self.toolchain(abi) for abi in sorted(set(abis))}
         for toolchain in toolchains.values():
-            _ = toolchain.abilities
+            _ = toolchain.capabilities
         return Prepared(toolchains)
 
     @cached_property

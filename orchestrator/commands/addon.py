@@ -65,11 +65,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.json:
         print(json.dumps(_to_json(made, context), indent=2))
     else:
-        print(_told(made, context))
+        print(_text(made, context))
     return ExitCode.OK
 
 
-def _told(made: Addon | Fits, context: Context) -> str:
+def _text(made: Addon | Fits, context: Context) -> str:
     if isinstance(made, Fits):
         return f"{made.library} needs no add-on: {made.reason}"
     folder, archive = (path.relative_to(context.root) for path in (made.folder, made.archive))

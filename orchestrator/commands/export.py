@@ -163,7 +163,7 @@ def _run_model(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.json:
         print(json.dumps(_to_json(made), indent=2))
     else:
-        print(*map(visible, _told(made)), sep="\n")
+        print(*map(visible, _text(made)), sep="\n")
     return ExitCode.OK
 
 
@@ -179,7 +179,7 @@ def _require_model_arguments(arguments: argparse.Namespace) -> None:
         )
 
 
-def _told(made: ExportedModel) -> Sequence[str]:
+def _text(made: ExportedModel) -> Sequence[str]:
     counts, largest = _compared(made), made.result.largest
     operators = len(made.info.root_operators)
     lines = [

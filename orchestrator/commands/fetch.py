@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.build.fetch import (
     FetchedRuntime,
-    disk_faults_told,
+    disk_errors_translated,
     fetch_runtimes,
     read_marker,
 )
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     pins = [config.pins[config.default_runtime]]
     pins += [pin for pin in config.pins.values() if pin != pins[0]]
     room = max(load_version(pin.pytorch).disk_mb for pin in pins)
-    with disk_faults_told(context.cache, room):
+    with disk_errors_translated(context.cache, room):
         ensure_folder(context.cache, "cache")
     progress = _quiet if arguments.quiet else _log
     with cache_in_use(context.cache, progress):

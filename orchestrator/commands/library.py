@@ -97,7 +97,7 @@ def _of_index(processor: Processor, made: MadeLibraryIndex) -> dict[str, Any]:
         "units": len(index.units),
         "names": len(index.names),
         "references": len(index.edges),
-        "left_out": list(made.left_out),
+        "left_out": list(made.omitted),
     }
 
 
@@ -106,7 +106,7 @@ def _print_index(made: MadeLibraryIndex) -> None:
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     print(f"  {len(index.units)} units")
     print(f"  {len(index.names):,} functions and data, {len(index.edges):,} references")
-    for unit in made.left_out:
+    for unit in made.omitted:
         print(f"  {unit} does not compile: omitted")
 
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
     say = speaker(arguments.quiet)
     session = Session(context, say)
-    abis = [arguments.abi] if arguments.abi else _wanted(session.workspace)
+    abis = [arguments.abi] if arguments.abi else _abis(session.workspace)
     if arguments.abi not in (None, *session.workspace.toolchains):
         raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
     if arguments.action == "cmake":
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
-def _wanted(workspace: Workspace) -> list[str]:
+def _abis(workspace: Workspace) -> list[str]:
     """The ABIs that the workspace declares, and those that we ship and its apps name."""
     named = {abi for abis in workspace.targets.values() for abi in abis}
     toolchains = workspace.toolchains.items()
@@ -87,7 +87,7 @@ def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:
         "identity": toolchain.identity,
         "wrappers": str(toolchain.cc.parent),
         "for_release": toolchain.for_release,
-        **asdict(toolchain.abilities),
+        **asdict(toolchain.capabilities),
         "runs": _runs(remembered(toolchain.config, toolchain.tools)),
     }
 

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run, print and wait, until Ctrl-C."""
     watch = _Watch(arguments, context)
     try:
-        watch.go_on()
+        watch.loop()
     except KeyboardInterrupt:
         watch.say("stopped")
     return ExitCode.OK
@@ -63,7 +63,7 @@ class _Watch:
     def say(self, text: str) -> None:
         speaker(self.arguments.quiet)(text)
 
-    def go_on(self) -> None:
+    def loop(self) -> None:
         """Raises what hinders the first round: a wrong label, no development library."""
         changed = None
         while True:
@@ -76,11 +76,11 @@ class _Watch:
                 self.watcher.follow(self.files)
                 with cache_in_use(self.context.cache, self.say):
                     for one in self._round(session, app, model, changed):
-                        self._tell(one)
+                        self._report(one)
             except OrchestratorError as error:
                 if changed is None:
                     raise
-                self._tell_error(error)
+                self._report_error(error)
             self.say(f"waiting for {self.arguments.what} to be saved; Ctrl-C ends this")
             changed = self.watcher.changed()
             names = (os.path.relpath(path, self.context.root) for path in sorted(changed))
@@ -117,9 +117,9 @@ class _Watch:
             with_arguments=True,
         )
 
-    def _tell(self, one: Round) -> None:
+    def _report(self, one: Round) -> None:
         if one.error is not None:
-            self._tell_error(one.error)
+            self._report_error(one.error)
         if one.ran is None:
             return
         before = self.before.get(one.model)
@@ -129,5 +129,5 @@ class _Watch:
         self.before[one.model] = one.ran
         print(text, end="", flush=True)
 
-    def _tell_error(self, error: OrchestratorError) -> None:
+    def _report_error(self, error: OrchestratorError) -> None:
         print(shown(error.render(), sys.stderr, self.context.env), file=sys.stderr, flush=True)

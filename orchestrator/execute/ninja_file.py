@@ -204,7 +204,7 @@ def _precompile(writer: Any, action: Precompile, quote: Quote) -> None:
 
 
 def _link(writer: Any, link: Link, quote: Quote) -> None:
-    objects = [_path(path) for path in (*link.whole, *link.by_need)]
+    objects = [_path(path) for path in (*link.whole, *link.on_demand)]
     writer.build(
         _path(link.output),
         f"{link.kind}_{link.abi}",

@@ -77,8 +77,8 @@ class VariantObjects:
         return tuple(c.object for c in compiles)
 
     @property
-    def by_need(self) -> tuple[str, ...]:
-        return tuple(c.object for c in (*self.plan.by_need, *self.library))
+    def on_demand(self) -> tuple[str, ...]:
+        return tuple(c.object for c in (*self.plan.on_demand, *self.library))
 
     @property
     def fastest_first(self) -> tuple[str, ...]:
@@ -156,15 +156,17 @@ def kernel_compiles(
     native: str,
     library: LibraryFacts,
     fast: frozenset[str],
-    left_out: tuple[str, ...] = (),
+    omitted_levels: tuple[str, ...] = (),
 ) -> tuple[Compile, ...]:
     """The compilations of our sources that call a library: as our others, with its headers.
 
     fast: those that are compiled as PyTorch's hot units are
-    left_out: flags that tell which CPU levels the variant is without
+    omitted_levels: flags that say which CPU levels the variant is without
     """
     runtime = (facts.dialect, facts.identity)
-    return _kernel_compiles(*runtime, spec.level, tuple(sources), native, library, fast, left_out)
+    return _kernel_compiles(
+        *runtime, spec.level, tuple(sources), native, library, fast, omitted_levels
+    )
 
 
 @cache
@@ -176,14 +178,14 @@ def _kernel_compiles(
     native: str,
     library: LibraryFacts,
     fast: frozenset[str],
-    left_out: tuple[str, ...],
+    omitted_levels: tuple[str, ...],
 ) -> tuple[Compile, ...]:
     of = {"native": native, "runtime": runtime, "library": library.digest}
 
     def compile_one(source: str) -> Compile:
         own = flags_of(dialect, spec, hot=source in fast)
         # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
-        flags = (*own, "-I$native/capi", *library.options, *library.include, *left_out)
+        flags = (*own, "-I$native/capi", *library.options, *library.include, *omitted_levels)
         return _native(spec, source, flags, of, _NATIVE_COST)
 
     return tuple(map(compile_one, sources))

@@ -53,7 +53,7 @@ class LevelFlags:
     without: tuple[str, ...] = ()
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def omitted_levels(self) -> tuple[str, ...]:
         """`without`, as flags."""
         return tuple(f"-D{macro}" for macro in self.without)
 
@@ -101,7 +101,7 @@ def library_compiles(
             small,
             unit,
             levels.macros.get(unit.name, ()),
-            levels.left_out if unit.header is not None else (),
+            levels.omitted_levels if unit.header is not None else (),
         )
         for unit in units
     )
@@ -116,7 +116,7 @@ def _compile(
     small: str,
     unit: LibraryUnit,
     macros: tuple[str, ...],
-    left_out: tuple[str, ...],
+    omitted_levels: tuple[str, ...],
 ) -> Compile:
     given = {f"-D{macro}=0": f"-D{macro}=1" for macro in macros}
     assert given.keys() <= set(facts.common), f"a level sets what no flag mentions: {macros}"
@@ -127,7 +127,7 @@ def _compile(
         *(facts.c if unit.language == "c" else facts.cxx),
         *facts.include,
         *unit.flags,
-        *left_out,
+        *omitted_levels,
     )
     if unit.header is not None:
         flags = (*flags, "-include", f"$native/{unit.header}")

@@ -45,7 +45,7 @@ def objects_in_own_folders(objects: VariantObjects, renamed: Mapping[str, str]) 
     plan = objects.plan
     return replace(
         objects,
-        plan=replace(plan, whole=own(plan.whole), by_need=own(plan.by_need)),
+        plan=replace(plan, whole=own(plan.whole), on_demand=own(plan.on_demand)),
         registrations=own(objects.registrations),
         native=own(objects.native),
         runtime_library=own(objects.runtime_library),

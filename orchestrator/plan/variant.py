@@ -201,7 +201,7 @@ class VariantPlan:
 
     needed     what its roots need: units, entry points, stubs
     whole      objects that register operators: linked whatever refers to them
-    by_need    all other objects, unity shards among them
+    on_demand  all other objects, unity shards among them
     request    the registrations to generate; their objects are linked whole too
     selection  what the projections are made of
     bearing    digest of each projection -> a unit that it is of
@@ -210,7 +210,7 @@ class VariantPlan:
     spec: VariantSpec
     needed: Needed
     whole: tuple[Compile, ...]
-    by_need: tuple[Compile, ...]
+    on_demand: tuple[Compile, ...]
     request: RegistrationRequest
     selection: Selection
     bearing: Mapping[str, UnitFacts]
@@ -223,7 +223,7 @@ class VariantPlan:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
-        return (*self.whole, *self.by_need)
+        return (*self.whole, *self.on_demand)
 
 
 def index_unit(facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts) -> Compile:

@@ -67,9 +67,9 @@ class Difference:
         what = f"{self.part}, {self.name}" if self.name else self.part
         head = f"{self.unit}: {what}" if self.unit else what
         lists = {"added": self.added, "removed": self.removed, "changed": self.changed}
-        told = tuple(f"{head}: {verb} {_listed(names)}" for verb, names in lists.items() if names)
-        if told:
-            return told
+        lines = tuple(f"{head}: {verb} {_listed(names)}" for verb, names in lists.items() if names)
+        if lines:
+            return lines
         if self.before == self.after:
             return (f"{head}: in another order",)
         return (f"{head}: {_short(self.before)} -> {_short(self.after)}",)

@@ -109,7 +109,7 @@ class Toy:
             "shared",
             LABEL.abi or "",
             objects.whole,
-            objects.by_need,
+            objects.on_demand,
             self.link_flags,
             ("$native/exports.map",),
         )
@@ -246,10 +246,10 @@ def test_an_unknown_unit(toy: Toy) -> None:
 
 
 def in_a_shard(objects: VariantObjects) -> VariantObjects:
-    inside = [one for one in objects.plan.by_need if one.unit.startswith("core/")]
+    inside = [one for one in objects.plan.on_demand if one.unit.startswith("core/")]
     shard = shard_compile(UnityRules(), inside, "core-1")
-    left = [one for one in objects.plan.by_need if one not in inside]
-    return replace(objects, plan=replace(objects.plan, by_need=(shard, *left)))
+    left = [one for one in objects.plan.on_demand if one not in inside]
+    return replace(objects, plan=replace(objects.plan, on_demand=(shard, *left)))
 
 
 def test_a_unit_of_a_shard_is_explained_by_its_shard(

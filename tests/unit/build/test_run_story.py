@@ -283,7 +283,7 @@ def library(compiler: str, takes: bool = True, proven: bool = True) -> Developme
     toolchain = SimpleNamespace(
         config=config,
         place=Place("toolchains/mine.yaml"),
-        abilities=SimpleNamespace(version_script=True, fold_functions=True),
+        capabilities=SimpleNamespace(version_script=True, fold_functions=True),
         driver=SimpleNamespace(kind=compiler, zig=compiler == "zig" or None),
     )
     session = SimpleNamespace(

@@ -239,7 +239,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         plan=SimpleNamespace(
             spec=SimpleNamespace(abi=tools.abi, system="android", lto=False, extensible=False),
             whole=(),
-            by_need=(),
+            on_demand=(),
         ),
         runtime_library=(),
         cxx_library=(),
@@ -248,7 +248,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         java=(entry,),
         kernels=(),
         whole=(compiles["api"].object, compiles["registrations"].object),
-        by_need=(compiles["core"].object,),
+        on_demand=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
     session: Any = SimpleNamespace()
