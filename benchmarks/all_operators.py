@@ -23,7 +23,7 @@ from orchestrator.build.links import library_name, variant_links
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import VariantRequest, plan_all
 from orchestrator.cli import make_context
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import failure_error
 from orchestrator.plan.graph import action_graph, texts_of
@@ -79,11 +79,11 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     root = str(Path(__file__).parent.parent)
     context = make_context(argparse.Namespace(workspace=root), os.environ, Path.cwd())
-    say = speaker(False)
-    session = Session(context, say).default
+    log = stderr_logger(False)
+    session = Session(context, log).default
     try:
         assert session.runtime
-        with workspace_lock(context.state, True, say, "all-operators"):
+        with workspace_lock(context.state, True, log, "all-operators"):
             size = measure_all_operators(session, chosen.abi, chosen.optimize, chosen.jobs)
     except OrchestratorError as error:
         print(error.render(), file=sys.stderr)

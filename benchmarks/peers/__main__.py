@@ -82,12 +82,12 @@ def prepared(bench: Bench, chosen: argparse.Namespace) -> dict[str, str]:
     """Make the models, ours and the conversions; the reasons of conversions that failed. Raises
     CommandFailedError."""
     ours = [name for name in chosen.runtimes if RUNTIMES[name].kernels]
-    say("making the models")
+    log("making the models")
     bench.peers("make", str(bench.folder), *chosen.models).require("making the models")
-    say("building ours")
+    log("building ours")
     write_workspace(bench.root, bench.workspace, bench.folder, ours, chosen.models)
     build(bench.root, bench.workspace, chosen.jobs)
-    say("converting")
+    log("converting")
     return converted(bench, chosen.runtimes, chosen.models)
 
 
@@ -107,7 +107,7 @@ def measure(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
     load = [os.getloadavg()[0]]
 
     def run_once(key: Key) -> Mapping[str, Any]:
-        say(f"{key.model}, {key.runtime}, threads: {key.threads}")
+        log(f"{key.model}, {key.runtime}, threads: {key.threads}")
         found = once(bench, key)
         load.append(os.getloadavg()[0])
         return found
@@ -126,7 +126,7 @@ def measure(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """One line of progress."""
     print(text, file=sys.stderr, flush=True)
 

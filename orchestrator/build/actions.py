@@ -148,7 +148,7 @@ def explain(session: Session, label: Label, name: str) -> tuple[Explanation, ...
     now = action_log(session, variant, shared_details(session, [str(label.abi)]))
     logs = read_logs(log_path(session, label))
     if logs == "damaged":
-        session.say(
+        session.log(
             f"warning: the log of what {label} was built from is damaged: it counts as none"
         )
     if not isinstance(logs, BuildLogs):

@@ -196,7 +196,7 @@ def _report_export_cost(session: Session, variant: Variant, inputs: DeliverInput
     names = [n for n in exported_symbols(inputs.shared_library) if n.startswith(EXPORTED)]
     # a symbol, its hash and its version, the name
     size = sum(24 + 4 + 2 + len(name) + 1 for name in names)
-    session.say(f"{variant.label} is extensible: {len(names):,} exported names, {size:,} bytes")
+    session.log(f"{variant.label} is extensible: {len(names):,} exported names, {size:,} bytes")
 
 
 def _prove(

@@ -165,7 +165,7 @@ class _Pricing:
         declared = app.model_path(model)
         shown = declared.relative_to(context.root).as_posix()
         again = f" without {', '.join(sorted(left))}" if left else ""
-        self.all.say(f"converting //apps/{app.name}: {model.name}{again}")
+        self.all.log(f"converting //apps/{app.name}: {model.name}{again}")
         before = read_model(declared, self.session.runtime.dialect.models, name=shown)
         done = convert(
             declared,

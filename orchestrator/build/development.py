@@ -199,13 +199,13 @@ class Development:
             _stored(f"{links.build_id}-base", ".so"): library,
             _stored(f"{links.build_id}-driver", ".run"): driver,
         }
-        given = store.give(stored)
-        self._report_damaged(given.damaged)
+        restored = store.restore(stored)
+        self._report_damaged(restored.damaged)
         compiled = None
-        if given.present != stored.keys():
+        if restored.present != stored.keys():
             compiled = self._make_base(objects, links)
             for name, path in stored.items():
-                store.take(name, path)
+                store.put(name, path)
         if not driver.stat().st_mode & stat.S_IXUSR:  # it was copied
             driver.chmod(0o755)
         names = frozenset(n for n in exported_by(library) if n.startswith(EXPORTED))
@@ -297,9 +297,9 @@ class Development:
         """Have the shard of this key at `path`: from the store, else made."""
         session, base = self.session, self.base
         store, name = object_store(session), _stored(key, ".so")
-        given = store.give({name: path})
-        self._report_damaged(given.damaged)
-        if given.present:
+        restored = store.restore({name: path})
+        self._report_damaged(restored.damaged)
+        if restored.present:
             return None
         compiled = compile_objects(session, objects, self.jobs, self.view)
         scratch = session.context.state / NAME / "link"
@@ -311,7 +311,7 @@ class Development:
             write_bytes(path, made.read_bytes())
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        store.take(name, path)
+        store.put(name, path)
         return compiled
 
     def _shard_spec(self, roots: Collection[str]) -> VariantSpec:
@@ -330,7 +330,7 @@ class Development:
 
     def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
-            self.session.say(f"{name[:12]}... in the store is damaged: removed, and made again")
+            self.session.log(f"{name[:12]}... in the store is damaged: removed, and made again")
 
 
 def _stored(name: str, suffix: str) -> str:

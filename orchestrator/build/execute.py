@@ -139,14 +139,14 @@ def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
     """
     outputs = {stored_name(session, output): output for output in _outputs(graph)}
     wanted = {name: Path(session.fill(output)) for name, output in outputs.items()}
-    given = object_store(session).give(wanted)
-    if given.damaged:
-        count = len(given.damaged)
-        session.say(
+    restored = object_store(session).restore(wanted)
+    if restored.damaged:
+        count = len(restored.damaged)
+        session.log(
             f"{count} damaged object{'s' if count > 1 else ''} in the cache: "
-            f"removed, to be compiled again ({given.damaged[0][:12]}...)"
+            f"removed, to be compiled again ({restored.damaged[0][:12]}...)"
         )
-    return frozenset(outputs[name] for name in given.present)
+    return frozenset(outputs[name] for name in restored.present)
 
 
 def _outputs(graph: ActionGraph) -> set[str]:
@@ -186,7 +186,7 @@ class _Keeper:
         left = [(name, path) for name, path in items if not path.is_file()]
         for name, path in items:
             if (name, path) not in left:
-                self._store.take(name, path)
+                self._store.put(name, path)
         if left:
             self._missing[unit] = left
 

@@ -104,7 +104,7 @@ def make_index(
         view=view,
     )
     require_success(session, graph, execution)
-    session.say("reading the objects")
+    session.log("reading the objects")
     dialect, tree = runtime.dialect, runtime.fetched.digest
     known = dialect.symbols
     objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
@@ -163,7 +163,7 @@ def _mentions(
     session: RuntimeSession, spec: VariantSpec, units: Sequence[UnitFacts]
 ) -> Iterable[UnitFacts]:
     """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
-    session.say("preprocessing the units")
+    session.log("preprocessing the units")
     env = dict(
         compiler_environment(session.context.cache, session.context.env, session.context.state)
     )

@@ -65,7 +65,7 @@ def make_library_index(
     places = {name: session.fill(one.object) for name, one in compiles.items()}
     failed = {name for name in compiles if places[name] in result.failures}
     for name in sorted(failed):
-        session.say(f"{name}: {_last_lines(result.failures[places[name]])}")
+        session.log(f"{name}: {_last_lines(result.failures[places[name]])}")
     index = build_index(
         f"{library.data.library} {library.data.version}",
         library.identity(processor),

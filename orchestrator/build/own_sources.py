@@ -109,7 +109,7 @@ def own_layer(
     toolchain: ResolvedToolchain,
     context: Context,
     fill: Callable[[str], str],
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> OwnLayer:
     """The layer of an app's own sources; quick where the cache has it.
 
@@ -119,7 +119,7 @@ def own_layer(
     work = _Work(sources, runtime, toolchain, context, fill)
     units = work.kept()
     if units is None:
-        say(f"reading the sources of //apps/{sources.app}")
+        log(f"reading the sources of //apps/{sources.app}")
         units = work.made()
         work.keep(units)
     packed = {name.partition(".")[0] for name in runtime.version.custom_classes}

@@ -205,7 +205,7 @@ def _sum_up(session: Session, app: App) -> None:
     key = signing_key(session)
     comment = f"{app.package_name} {app.config.version}"
     if write_sums(into, key, comment) and key is not None:
-        session.say(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
+        session.log(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
 
 
 def _pack(

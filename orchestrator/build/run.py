@@ -232,7 +232,7 @@ def run_in_development(
         new, wider = frozenset(missing) - operators, dtypes.keys() - wide
         if not (new or wider) or not new <= kernels.by_operator.keys():
             break
-        session.say(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
+        session.log(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
         operators |= new
         wide |= wider
     result = _checked(session, subject, seen, attempts)
@@ -252,7 +252,7 @@ def run_in_development(
 @contextmanager
 def _alone(session: Session) -> Iterator[None]:
     """While something is compiled or written, and not while the model runs."""
-    with workspace_lock(session.context.state, True, session.say, "run"):
+    with workspace_lock(session.context.state, True, session.log, "run"):
         yield
 
 

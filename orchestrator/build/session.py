@@ -102,14 +102,14 @@ class Session:
     """Facts of one invocation that hold for every runtime, found on first use. What depends on a
     runtime is asked of `on` one, or `of` an app, which uses one.
 
-    say: takes a line of progress
+    log: takes a line of progress
     """
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], found: _Found | None = None
+        self, context: Context, log: Callable[[str], None], found: _Found | None = None
     ) -> None:
         self.context = context
-        self.say = say
+        self.log = log
         self._found = _Found(context) if found is None else found
 
     @property
@@ -186,13 +186,13 @@ class Session:
         """How an ABI's binaries run on this machine."""
         if abi not in self._found.running:
             toolchain = self.toolchain(abi)
-            self._found.running[abi] = toolchain.running(self.context.cache, self.say)
+            self._found.running[abi] = toolchain.running(self.context.cache, self.log)
         return self._found.running[abi]
 
     def on(self, name: str) -> RuntimeSession:
         """The invocation with the runtime that WORKSPACE pins by this name."""
         if name not in self._found.on:
-            self._found.on[name] = RuntimeSession(self.context, self.say, self._found, name)
+            self._found.on[name] = RuntimeSession(self.context, self.log, self._found, name)
         return self._found.on[name]
 
     def of(self, app: str) -> RuntimeSession:
@@ -202,7 +202,7 @@ class Session:
             return self.on(declared.runtime)
         if app not in self._found.of:
             name = declared.runtime
-            self._found.of[app] = AppSession(self.context, self.say, self._found, name, app)
+            self._found.of[app] = AppSession(self.context, self.log, self._found, name, app)
         return self._found.of[app]
 
     def grouped(self, apps: Iterable[str]) -> tuple[tuple[RuntimeSession, tuple[str, ...]], ...]:
@@ -248,9 +248,9 @@ class RuntimeSession(Session):
     """An invocation with one of the runtimes that WORKSPACE pins, by its `name`."""
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], found: _Found, name: str
+        self, context: Context, log: Callable[[str], None], found: _Found, name: str
     ) -> None:
-        super().__init__(context, say, found)
+        super().__init__(context, log, found)
         self.name = name
         self._kernels: dict[tuple[str, ...], Registry] = {}
         self._models: dict[Path, ModelInfo] = {}
@@ -260,7 +260,7 @@ class RuntimeSession(Session):
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
         note_workspace(self.context.cache, self.context.root)
-        found = prepare_runtime(self.workspace, self.name, self.context, self.say)
+        found = prepare_runtime(self.workspace, self.name, self.context, self.log)
         self._found.prepared[self.name] = found
         return found
 
@@ -484,9 +484,9 @@ class AppSession(RuntimeSession):
     the runtime's index, and their units are in each of the app's plans."""
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], found: _Found, name: str, app: str
+        self, context: Context, log: Callable[[str], None], found: _Found, name: str, app: str
     ) -> None:
-        super().__init__(context, say, found, name)
+        super().__init__(context, log, found, name)
         self.app = app
 
     @cached_property
@@ -497,7 +497,7 @@ class AppSession(RuntimeSession):
     def _layer(self) -> OwnLayer:
         on = self.on(self.name)
         return own_layer(
-            self.sources, on.runtime, self.toolchain(self.host), self.context, on.fill, self.say
+            self.sources, on.runtime, self.toolchain(self.host), self.context, on.fill, self.log
         )
 
     @cached_property

@@ -18,7 +18,7 @@ def check_signing(session: Session) -> None:
     """Say where packages will not be signed though a key is declared; raises as `signing_key`."""
     declared = session.workspace.config.signing
     if declared is not None and signing_key(session) is None:
-        session.say(f"packages are not signed: {declared.minisign} names a variable that is unset")
+        session.log(f"packages are not signed: {declared.minisign} names a variable that is unset")
 
 
 def signing_key(session: Session) -> SigningKey | None:

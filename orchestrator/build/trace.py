@@ -206,7 +206,7 @@ def _trace_models(
     """The traced models and the errors of the others; without an error, the locks are written."""
     traced, errors = list[tuple[TracedModel, bytes]](), list[OrchestratorError]()
     for model in app.config.models:
-        session.say(f"tracing //apps/{app.name}: {model.name}")
+        session.log(f"tracing //apps/{app.name}: {model.name}")
         try:
             traced.append(_trace_model(session, app, model, tracer))
         except OrchestratorError as error:

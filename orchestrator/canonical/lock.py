@@ -128,20 +128,20 @@ class Shipped:
 
 def canonical_path(app: App, model: ModelConfig) -> Path:
     """The canonical file of a model."""
-    return _beside(app, model, "ptl")
+    return _sibling(app, model, "ptl")
 
 
 def lock_path(app: App, model: ModelConfig) -> Path:
     """Its lock."""
-    return _beside(app, model, "yaml")
+    return _sibling(app, model, "yaml")
 
 
 def inputs_path(app: App, model: ModelConfig) -> Path:
     """Its recorded inputs."""
-    return _beside(app, model, "inputs.zst")
+    return _sibling(app, model, "inputs.zst")
 
 
-def _beside(app: App, model: ModelConfig, ending: str) -> Path:
+def _sibling(app: App, model: ModelConfig, ending: str) -> Path:
     return app.model_path(model).parent / f"{model.name}.canonical.{ending}"
 
 

@@ -9,7 +9,7 @@ from orchestrator.build.make_index import make_index
 from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
@@ -41,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the index and print a summary."""
-    say = speaker(arguments.quiet)
-    session = chosen(Session(context, say), arguments.runtime)
+    log = stderr_logger(arguments.quiet)
+    session = chosen(Session(context, log), arguments.runtime)
     check_launcher(session)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         _ = session.runtime
-        with workspace_lock(context.state, True, say, "runtime index"):
+        with workspace_lock(context.state, True, log, "runtime index"):
             made = make_index(
                 session,
                 jobs=arguments.jobs or session.workspace.config.jobs,

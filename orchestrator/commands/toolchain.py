@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 
 from orchestrator.build.session import Session
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.compilers.cmake_toolchain import write_toolchain_file
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.run_prefix import remembered
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
     abis = [arguments.abi] if arguments.abi else _abis(session.workspace)
     if arguments.abi not in (None, *session.workspace.toolchains):
         raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
@@ -55,12 +55,12 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 expected=", ".join(session.workspace.toolchains),
                 hint="run: ./orchestrate toolchain cmake ABI",
             )
-        with cache_in_use(context.cache, say):
+        with cache_in_use(context.cache, log):
             toolchain = session.toolchain(arguments.abi)
             file = write_toolchain_file(toolchain, session.running(arguments.abi))
         print(file)
         return ExitCode.OK
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
     if arguments.json:
         told = [{"abi": abi, **facts} for abi, facts in shown.items()]

@@ -15,13 +15,13 @@ from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.watch import Round, app_round, file_round, is_whole, watched_files
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.run import add_subject, chosen_app, chosen_runtime, report_of
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App
-from orchestrator.report.watch import against
+from orchestrator.report.watch import compare_runs
+from orchestrator.system.file_watcher import Watcher
 from orchestrator.system.terminal import shown
-from orchestrator.system.watching import Watcher
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "watch"
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     try:
         watch.loop()
     except KeyboardInterrupt:
-        watch.say("stopped")
+        watch.log("stopped")
     return ExitCode.OK
 
 
@@ -60,8 +60,8 @@ class _Watch:
     before: dict[str, RanModel] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
 
-    def say(self, text: str) -> None:
-        speaker(self.arguments.quiet)(text)
+    def log(self, text: str) -> None:
+        stderr_logger(self.arguments.quiet)(text)
 
     def loop(self) -> None:
         """Raises what hinders the first round: a wrong label, no development library."""
@@ -70,21 +70,21 @@ class _Watch:
             # before anything is read: what is saved from here on makes another round
             self.watcher.take(self.files)
             try:
-                session = Session(self.context, self.say)
+                session = Session(self.context, self.log)
                 app, model = self._subject(session)
                 self.files = watched_files(session, app, model)
                 self.watcher.follow(self.files)
-                with cache_in_use(self.context.cache, self.say):
+                with cache_in_use(self.context.cache, self.log):
                     for one in self._round(session, app, model, changed):
                         self._report(one)
             except OrchestratorError as error:
                 if changed is None:
                     raise
                 self._report_error(error)
-            self.say(f"waiting for {self.arguments.what} to be saved; Ctrl-C ends this")
+            self.log(f"waiting for {self.arguments.what} to be saved; Ctrl-C ends this")
             changed = self.watcher.changed()
             names = (os.path.relpath(path, self.context.root) for path in sorted(changed))
-            self.say(f"saved: {', '.join(names)}")
+            self.log(f"saved: {', '.join(names)}")
 
     def _subject(self, session: Session) -> tuple[App | None, Path | None]:
         what = self.arguments.what
@@ -125,7 +125,7 @@ class _Watch:
         before = self.before.get(one.model)
         text = report_of(one.ran).text(table=before is None)
         if before is not None:
-            text += against(before.result, one.ran.result).text()
+            text += compare_runs(before.result, one.ran.result).text()
         self.before[one.model] = one.ran
         print(text, end="", flush=True)
 

@@ -1,4 +1,4 @@
-"""The small sources that a toolchain's capabilities are probed with, and what each must come to.
+"""The small sources that a toolchain's abilities are probed with, and what each must come to.
 
 They are C without a library and C++ without a header, but for one: zig would build its libraries
 for them, which takes a minute.

@@ -104,7 +104,7 @@ def build(root: Path, cache: Path, count: int) -> None:
         workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
         toolchain=lambda abi: toolchain,
         fill=fill,
-        say=print,
+        log=print,
     )
     actions = [
         Compile(f"{n}.cpp", f"$tree/{n}.cpp", "c++", ABI, (), "p", f"{n:064x}", 1.0)

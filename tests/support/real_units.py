@@ -47,7 +47,7 @@ class RealUnits:
 
     def __init__(self, state: Path, runtime: str = "pytorch_1_13") -> None:
         here = session()
-        self.session = Session(replace(here.context, state=state), here.say).on(runtime)
+        self.session = Session(replace(here.context, state=state), here.log).on(runtime)
 
     def spec(self, purpose: Purpose) -> VariantSpec:
         """As the maintainer's `runtime index` compiles, but without precompiled headers."""

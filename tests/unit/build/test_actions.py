@@ -85,7 +85,7 @@ class Toy:
             fill=lambda text: text.replace("$state", f"{self.root}/state").replace(
                 "$native", str(self.root)
             ),
-            say=self.said.append,
+            log=self.said.append,
         )
 
     @property
@@ -126,7 +126,7 @@ class Toy:
         for action in self.variant.objects.compiles:
             made = self.root / "made.o"
             made.write_text(action.unit)
-            store.take(action.object.removeprefix("$state/"), made)
+            store.put(action.object.removeprefix("$state/"), made)
         (log_path(self.session, LABEL).parent / "libcamera_torch.so").touch()
 
     def explained(self, name: str) -> str:

@@ -105,7 +105,7 @@ class Fake:
     def toolchain(self, abi: str) -> object:
         return self.compiler
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.said.append(line)
 
     def fill(self, text: str) -> str:

@@ -108,7 +108,7 @@ class Workspace:
                 config=SimpleNamespace(signing=None),
                 toolchains={abi: SimpleNamespace(config=toolchain(abi)) for abi in targets},
             ),
-            say=self.said.append,
+            log=self.said.append,
             toolchain=lambda abi: self.resolved[abi],
         )
         self.into = self.dist / "toy/packages"

@@ -63,7 +63,7 @@ class Toy:
         kernels = Registry({name: (cast(Registration, None),) for name in KNOWN})
         return SimpleNamespace(
             context=SimpleNamespace(state=self.root),
-            say=self.said.append,
+            log=self.said.append,
             kernels_for=lambda roots: kernels,
             runtime=SimpleNamespace(
                 version=SimpleNamespace(version="1.13.1", usual_calls=self.usual),

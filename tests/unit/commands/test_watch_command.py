@@ -20,7 +20,7 @@ from orchestrator.commands import watch
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
-from orchestrator.system.watching import Edge, Watcher, state_of
+from orchestrator.system.file_watcher import Edge, Watcher, state_of
 
 ROOT = Path(__file__).parents[3]
 APP = """\

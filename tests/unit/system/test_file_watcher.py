@@ -6,7 +6,15 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from orchestrator.system.watching import EVERY, PATIENCE, SETTLED, Edge, State, Watcher, state_of
+from orchestrator.system.file_watcher import (
+    EVERY,
+    PATIENCE,
+    SETTLED,
+    Edge,
+    State,
+    Watcher,
+    state_of,
+)
 
 MODEL, OTHER = Path("model.ptl"), Path("other.ptl")
 
