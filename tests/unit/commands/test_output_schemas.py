@@ -201,7 +201,7 @@ def test_what_toolchain_show_prints(
     )
     monkeypatch.setattr(_Session, "toolchain", lambda *_: tool, raising=False)
     monkeypatch.setattr(toolchain, "Session", _Session)
-    monkeypatch.setattr(toolchain, "_wanted", lambda workspace: ["a", "b"])
+    monkeypatch.setattr(toolchain, "_abis", lambda workspace: ["a", "b"])
     monkeypatch.setattr(toolchain, "remembered", lambda *_: ())
     assert run(workspace, "toolchain", "show", "--json") == 0
     out = capsys.readouterr().out
