@@ -39,12 +39,18 @@ class UnknownActionError(OrchestratorError):
 
 
 def log_path(session: Session, label: Label) -> Path:
-    """Where a variant's action log lies: beside its links."""
+    """The file of a variant's action log, `<state>/variants/<app>/<abi>/actions.log`, next to its
+    links."""
     return session.context.state / "variants" / label.app / str(label.abi) / FILE
 
 
 def log_actions(session: Session, variants: Iterable[Variant]) -> None:
-    """Log what variants that have been linked were made of. Raises OSError."""
+    """Write the action log of each variant: of every action its digest, and what the digest is made
+    of.
+
+    Call it once the links have succeeded: `explain` compares a plan with what is there. Raises
+    OSError.
+    """
     variants = tuple(variants)
     shared = shared_details(session, {str(variant.label.abi) for variant in variants})
     for variant in variants:
@@ -135,7 +141,8 @@ def _sha256(path: Path) -> str:
 
 
 def link_name(link: Link) -> str:
-    """What a link is called: the name of the file that it makes."""
+    """A link's name in an action log: the base name of its output, without the folder of the
+    variant."""
     return link.output.rpartition("/")[2]
 
 

@@ -102,7 +102,8 @@ class AddonObjects:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
-        """Without the C++ library."""
+        """The compilations of generated and PyTorch's units, each object once; those of the C++
+        library are not among them."""
         return tuple({c.object: c for c in (*self.generated, *self.units)}.values())
 
     @property
@@ -251,7 +252,11 @@ def _those(names: frozenset[str]) -> Callable[[str], str | None]:
 
 
 def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:
-    """The flags of an add-on's link, but for files."""
+    """Flags of an add-on's link for a linker with GNU ld's options, without inputs and output.
+
+    The build id is 20 zero bytes: the real one is filled in from the stripped contents, so that
+    equal add-ons are equal files. `-z defs` makes a symbol that nobody defines an error.
+    """
     return (
         "-shared",
         "-Wl,--gc-sections",

@@ -302,7 +302,10 @@ def _lock(app: App, made: _Made) -> CanonicalLock:
 
 
 def rounded_up(number: float) -> float:
-    """To one digit: on another processor the last ones are others."""
+    """A difference rounded up to one significant digit: 0.00123 gives 0.002, and 0 stays 0.
+
+    Further digits depend on the processor that compared, and a committed lock must not.
+    """
     if number == 0:
         return 0.0
     power = math.floor(math.log10(number))

@@ -119,7 +119,8 @@ class Development:
     view: View
 
     def require(self) -> None:
-        """Raise NoDevelopmentLibraryError where there can be none."""
+        """Raise NoDevelopmentLibraryError where the host's toolchain cannot load add-ons, or where
+        the runtime's version has no data for a development library."""
         session = self.session
         toolchain = session.toolchain(session.host)
         if not takes_addons(toolchain):
@@ -174,14 +175,18 @@ class Development:
 
     @cached_property
     def exported(self) -> tuple[str, ...]:
-        """What the base exports of PyTorch, where it has it."""
+        """The symbols of PyTorch that the base exports, sorted: those of any library that takes
+        add-ons, and what the app's own sources may call besides."""
         extension = self.plain.extension_symbols
         layered = self.session.extension_symbols
         return exported_symbols(self.plain.runtime.index, extension, layered)
 
     @cached_property
     def base(self) -> Base:
-        """Raises ActionFailedError, TorchgenFailedError."""
+        """The base library and its model runner, from the store or else compiled and linked now.
+
+        Raises ActionFailedError, TorchgenFailedError.
+        """
         session, plan = self.plain, self.base_plan
         objects = self._base_objects(plan)
         # a tracer's code calls more of other units than the index knows

@@ -176,7 +176,10 @@ class _Keeper:
             self._keep(unit)
 
     def finished(self, line: str) -> None:
-        """Keep what a status line is about, where it is finished."""
+        """Put an action's output into the store once its status line says that it has finished.
+
+        Lines in another form are output of commands: they are ignored.
+        """
         status = parse_status(line)
         if status is not None:
             self._keep(status.description)
@@ -192,7 +195,8 @@ class _Keeper:
 
 
 def shards_of(session: Session, graph: ActionGraph) -> dict[str, str]:
-    """file (`$cache/...`) -> text, of every unity shard in the graph."""
+    """Sources of the graph's unity shards: path (`$cache/unity/...`) -> text, to be written before
+    ninja runs."""
     return {
         path: text
         for rules in {runtime.facts.unity for runtime in session.prepared}
@@ -216,7 +220,8 @@ def _tools(toolchain: ResolvedToolchain) -> Tools:
 
 
 def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
-    """Output path as ninja prints it -> what it is, for error messages."""
+    """Output path as ninja prints it -> the name for error messages: a unit's path in PyTorch, a
+    header's or a link's base name."""
     names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
     headers = {c.pch for c in graph.compiles.values() if c.pch is not None}
     names |= {session.fill(header.output): Path(header.source).name for header in headers}

@@ -122,7 +122,8 @@ class _PinnedTree:
 
     @property
     def identity(self) -> _Identity:
-        """Two trees with one are one: found whole, the other is, too."""
+        """What a verified tree is known by: trees of two pins with the same identity are the same
+        files."""
         return self.folder, self.digest, self.rules
 
 

@@ -29,7 +29,8 @@ class Failures:
 
     @property
     def all(self) -> tuple[OrchestratorError, ...]:
-        """Every error once, those of labels first and in their order."""
+        """Every error once: first those of labels, in the labels' order, then the others as they
+        occurred."""
         found = [self.by_label[label] for label in sorted(self.by_label, key=str)]
         return tuple(dict.fromkeys([*found, *self.others]))
 
@@ -48,7 +49,10 @@ class Failures:
                 self.others.append(error)
 
     def with_traces(self, labels: Sequence[Label]) -> tuple[Label, ...]:
-        """The labels whose apps can be planned."""
+        """The labels of apps whose traces can be read; failures are noted for the other labels.
+
+        Without --keep-going all labels are returned, and planning raises the first failure.
+        """
         if not self._keep_going:
             return tuple(labels)
         for app in sorted({label.app for label in labels}):
@@ -84,7 +88,8 @@ class Failures:
 def failed_row(
     label: Label, error: OrchestratorError, operators: int, compiled: int, reused: int
 ) -> VariantReport:
-    """The report's row of a variant that failed."""
+    """The report's row of a variant that failed: operators and units are counts, and the size, in
+    bytes, is known only if the error has it as a fact (`stripped_bytes`)."""
     assert label.abi is not None
     return VariantReport(
         app=label.app,

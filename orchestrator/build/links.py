@@ -73,7 +73,7 @@ class VariantLinks:
 
 
 def library_name(app: str) -> str:
-    """The stem of an app's libraries: `camera_torch`."""
+    """The stem of an app's libraries: `camera_torch` for `libcamera_torch.so` and its archives."""
     return f"{app}_torch"
 
 

@@ -148,6 +148,7 @@ def make_features(
 
 
 def known_symbols(index: RuntimeIndex) -> frozenset[str]:
-    """What PyTorch's units define, under every name that it may have."""
+    """The symbols that PyTorch's units define, without symbol versions (`@...`) and under each
+    alias (`aliases`) by which another object may refer to them."""
     names = {name.split("@", 1)[0] for name in index.names}
     return frozenset(alias for name in names for alias in aliases(name))

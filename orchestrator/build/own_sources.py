@@ -86,7 +86,8 @@ class OwnLayer:
 
     @cached_property
     def classes(self) -> Mapping[str, OwnClass]:
-        """`namespace.Name` -> each class that they register, with its place."""
+        """`namespace.Name` -> the TorchBind class that the app's sources register, with the place
+        of the registration in them."""
         return {
             one.name: replace(one, place=_place_of_class(self.sources, unit.path, one.name))
             for unit in self.units
@@ -94,7 +95,8 @@ class OwnLayer:
         }
 
     def over(self, runtime: PreparedRuntime) -> PreparedRuntime:
-        """The runtime with the app's own units."""
+        """A runtime whose index and units have the app's own in addition; `base` is the one that
+        was passed."""
         return replace(
             runtime,
             facts=replace(runtime.facts, app=self.sources),

@@ -126,7 +126,8 @@ def mark_unproven(session: Session, label: Label) -> None:
 
 
 def mark_proven(session: Session, label: Label) -> None:
-    """Remove the mark: the variant has passed all checks, and is in dist/."""
+    """Remove the mark that `mark_unproven` sets: the variant has passed its checks and is in dist/.
+    Does nothing where there is no mark."""
     _mark(session, label.app, str(label.abi)).unlink(missing_ok=True)
 
 

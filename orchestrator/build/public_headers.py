@@ -75,7 +75,8 @@ def _digest(listed: object) -> str:
 
 
 def consumer_definitions(session: RuntimeSession, abi: str) -> tuple[str, ...]:
-    """`NAME` or `NAME=value`: what a C++ consumer must define."""
+    """The macros with which a consumer must compile PyTorch's public headers, since they change
+    what the headers mean, and so the ABI: `NAME` or `NAME=value`, without -D, sorted."""
     flags = _unit_flags(session, abi)
     return tuple(
         sorted(

@@ -123,7 +123,12 @@ def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Su
 
 
 def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
-    """One of an app's models. Raises as `app_subjects`."""
+    """One of an app's models, with the inputs of the files `inputs`, or else its own.
+
+    A trace of another state of the model is kept apart from the current one. Raises
+    InputsUnfitError, also where an app of several models gets inputs, and what reading models and
+    locks raises.
+    """
     on = session.of(app.name)
     if inputs and len(app.config.models) > 1:
         raise InputsUnfitError(
@@ -149,7 +154,11 @@ def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence
 
 
 def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
-    """A model's file. Raises InputsUnfitError, and what reading it raises."""
+    """A model file, whether or not an app declares it; a trace of the same content is found by its
+    digest.
+
+    Raises InputsUnfitError, and what `read_model` and `require_loadable` raise.
+    """
     given = read_inputs(inputs)
     version = on.runtime.version
     try:

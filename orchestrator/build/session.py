@@ -117,7 +117,8 @@ class Session:
         return self._found.workspace
 
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
-        """What an app wants a library's kernels for."""
+        """The parts of models for which an app takes kernels of the kernel library: all for `auto`,
+        none for `native`, else those that `kernels:` in app.yaml lists."""
         choice = self.workspace.apps[app].kernels
         if choice == "native":
             return frozenset()
@@ -147,7 +148,8 @@ class Session:
         return {pin.tree: name for name, pin in self.workspace.config.pins.items()}
 
     def other_offers(self, version: str) -> Iterator[Offer]:
-        """What the supported versions offer to models, but for this one."""
+        """The operators of every supported version but `version`, for hints about models that it
+        cannot run."""
         return offers(self.workspace.config.pins, self.backends, without=version)
 
     @cached_property
@@ -169,7 +171,8 @@ class Session:
         return {abi: one.config for abi, one in self.workspace.toolchains.items()}
 
     def toolchain(self, abi: str) -> ResolvedToolchain:
-        """The resolved toolchain of an ABI."""
+        """The toolchain of an ABI, resolved on first use. Raises what `resolve_toolchain` raises,
+        and KeyError for an ABI that the workspace does not have."""
         if abi not in self._found.toolchains:
             declared = self.workspace.toolchains[abi]
             self._found.toolchains[abi] = resolve_toolchain(
@@ -183,14 +186,18 @@ class Session:
         return self._found.toolchains[abi]
 
     def running(self, abi: str) -> Running:
-        """How an ABI's binaries run on this machine."""
+        """How an ABI's binaries run on this machine: directly, with an emulator or not at all.
+
+        The first call for a toolchain links a program and runs it; the answer is kept in the cache.
+        """
         if abi not in self._found.running:
             toolchain = self.toolchain(abi)
             self._found.running[abi] = toolchain.running(self.context.cache, self.log)
         return self._found.running[abi]
 
     def on(self, name: str) -> RuntimeSession:
-        """The invocation with the runtime that WORKSPACE pins by this name."""
+        """The session of the runtime that WORKSPACE pins under this name; one for each name.
+        Nothing is fetched until `runtime` is asked for."""
         if name not in self._found.on:
             self._found.on[name] = RuntimeSession(self.context, self.log, self._found, name)
         return self._found.on[name]
@@ -287,7 +294,8 @@ class RuntimeSession(Session):
         return None if self.library is None else self.library.index(processor)
 
     def cpu_levels(self, abi: str) -> tuple[CpuLevelData, ...]:
-        """The CPU levels that libraries for an ABI can have, lowest first."""
+        """The CPU levels of the kernel library's units for an ABI, lowest first; none without the
+        library."""
         if self.library is None:
             return ()
         config = self.workspace.toolchains[abi].config
@@ -331,12 +339,14 @@ class RuntimeSession(Session):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """What traces may name: all that the runtime has, under any backend."""
+        """The names that a trace of this runtime may contain, whatever its backend: locks are
+        untrusted input."""
         return vocabulary_of(self.runtime.index, self.runtime.version)
 
     @cached_property
     def tag_users(self) -> Mapping[str, tuple[str, ...]]:
-        """Kernel tag -> the units that mention it."""
+        """Kernel tag (as in AT_DISPATCH) -> the paths of the units that mention it, in the index's
+        order."""
         users: dict[str, list[str]] = {}
         for unit in self.runtime.index.units:
             for tag in unit.tags:
@@ -349,11 +359,14 @@ class RuntimeSession(Session):
 
     @cached_property
     def arguments(self) -> Mapping[str, Arguments]:
-        """Operator -> how many arguments it takes."""
+        """Operator (`aten::add.out`) -> its argument counts, from the tree's native_functions.yaml;
+        operators that it does not declare are missing."""
         return argument_counts(Path(self.folders["tree"]))
 
     def kernels_for(self, root_operators: Iterable[str]) -> Registry:
-        """The registrations that models with these root operators can reach."""
+        """The registrations that models with these root operators can reach: those of the
+        workspace's backends, but for quantised and sparse ones that no tensor of such models
+        enters. Remembered by backends."""
         backends = reachable_backends(self.backends, root_operators)
         if backends not in self._kernels:
             keys = self.runtime.dialect.keys
@@ -434,11 +447,13 @@ class RuntimeSession(Session):
         return read_model(shipped.declared, self.runtime.dialect.models, name=shown).bundled_call
 
     def misfits(self, app: App, model: ModelConfig) -> tuple[Misfit, ...]:
-        """The model's calls that the runtime loads and cannot make."""
+        """The model's calls that pass another number of arguments than the runtime's operator
+        takes. Such a model loads, and fails where the call is reached."""
         return misfits(self.model(app, model), self.arguments)
 
     def trace_identity(self, app: App, model: ModelConfig) -> TraceIdentity:
-        """What a trace of this model, made now, would depend on."""
+        """Digests of all that a trace of this model depends on, for a trace made now: a lock with
+        another identity is stale. Hashes the model's file. Raises what `shipped` raises."""
         shipped = self.shipped(app, model)
         inputs = inputs_digest(model)
         if shipped.inputs is not None:
@@ -578,7 +593,8 @@ def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
 
 
 def inputs_digest(model: ModelConfig) -> str:
-    """`bundled`, or sha256 of the declared inputs."""
+    """The identity of a model's declared inputs: `bundled`, or sha256 (hex) of their JSON with
+    sorted keys."""
     if model.inputs == "bundled":
         return "bundled"
     text = json.dumps([run.model_dump(mode="json") for run in model.inputs], sort_keys=True)

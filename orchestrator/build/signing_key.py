@@ -41,7 +41,8 @@ def signing_key(session: Session) -> SigningKey | None:
 
 
 def key_files(session: Session) -> tuple[Path, ...]:
-    """The file that packages are signed with, there or not."""
+    """The declared signing key's path, whether or not the file exists; empty if WORKSPACE declares
+    none."""
     path = _key_file(session)
     return () if path is None else (path,)
 

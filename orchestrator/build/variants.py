@@ -154,7 +154,10 @@ def plan_all(
 def plan_units(
     session: RuntimeSession, prepared: Prepared, requests: Iterable[VariantRequest]
 ) -> dict[str, VariantPlan]:
-    """What each variant needs of the runtime, by label."""
+    """Label -> the plan of each requested variant: its units, projections and registrations.
+
+    Pure, given what was prepared. Raises UnitUnknownError.
+    """
     return {
         one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, prepared, one))
         for one in requests
@@ -182,7 +185,12 @@ def plan_objects(
     plans: Mapping[str, VariantPlan],
     registrations: Mapping[RegistrationRequest, tuple[GeneratedUnit, ...]],
 ) -> dict[str, VariantObjects]:
-    """All that each variant links, by label."""
+    """Label -> every object that each requested variant links: PyTorch's units, registrations,
+    ours, the kernel library's and, where the compiler brings sources of it, the C++ library's.
+
+    plans          by label, as of `plan_units`
+    registrations  by request, one for each of the plans
+    """
     objects = {
         one.label: _objects(
             session, prepared, one, plans[one.label], registrations[plans[one.label].request]
@@ -238,7 +246,8 @@ def _exports(session: RuntimeSession, request: VariantRequest, spec: VariantSpec
 
 
 def own_texts(session: RuntimeSession) -> Mapping[str, str]:
-    """file (`$cache/...`) -> text, of the app's own sources."""
+    """Sources of the app's own operators: path (`$cache/...`) -> text; empty for an app without
+    any."""
     return {} if session.sources is None else session.sources.copies
 
 

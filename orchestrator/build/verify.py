@@ -117,7 +117,8 @@ def _levels(session: Session, label: Label, named: tuple[str, ...] | None) -> tu
 
 
 def driver_path(session: Session, label: Label) -> Path:
-    """The driver that was linked against a variant's shared library."""
+    """The model runner that is linked against a variant's shared library; it exists once it was
+    built for an ABI that can run here."""
     return session.context.state / "variants" / label.app / str(label.abi) / "driver"
 
 

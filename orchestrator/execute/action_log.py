@@ -44,7 +44,8 @@ class ActionLog:
     details: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
     def only(self, names: Iterable[str]) -> ActionLog:
-        """The same of these actions alone."""
+        """The log of these actions alone, with the details that their parts mention. Raises
+        KeyError for a name that it does not have."""
         actions = {name: self.actions[name] for name in names}
         mentioned = {
             value
@@ -64,7 +65,7 @@ class BuildLogs:
 
 
 def changed_actions(old: ActionLog, new: ActionLog) -> tuple[str, ...]:
-    """The actions that both have, with another digest in each; sorted."""
+    """The names of actions that both logs have, but with different digests; sorted."""
     both = old.actions.keys() & new.actions.keys()
     return tuple(sorted(n for n in both if old.actions[n].digest != new.actions[n].digest))
 
@@ -81,7 +82,8 @@ def update_logs(path: Path, now: ActionLog) -> None:
 
 
 def write_logs(path: Path, logs: BuildLogs) -> None:
-    """Write the file, all or nothing. Raises OSError."""
+    """Write both logs, all or nothing: a checksum, then compact JSON in which each value that
+    occurs is listed once. Raises OSError."""
     known: dict[Value, int] = {}
 
     def number(value: Value) -> int:

@@ -215,7 +215,7 @@ def _link(writer: Any, link: Link, quote: Quote) -> None:
 
 
 def projection_path(digest: str) -> str:
-    """Where a projection header lives, by content."""
+    """The path of a projection header, named by the digest of its text."""
     return f"$cache/projections/{digest}.h"
 
 

@@ -113,7 +113,7 @@ class VariantObjects:
 def registration_compiles(
     facts: RuntimeFacts, spec: VariantSpec, units: Iterable[GeneratedUnit], cache: Path
 ) -> tuple[Compile, ...]:
-    """The compilations of an app's generated registrations."""
+    """The compilations of generated registrations; `cache` is where units of earlier runs are."""
     flags = flags_of(facts.dialect, spec)
     pch = precompile(facts, spec, flags)
     of = {"runtime": facts.identity, "pch": None if pch is None else pch.identity}
@@ -132,7 +132,7 @@ def registration_compiles(
 
 
 def unwritten(units: Iterable[GeneratedUnit], cache: Path) -> dict[str, str]:
-    """file (`$cache/...`) -> text, of the units that are not written yet."""
+    """Path (`$cache/...`) -> text of the generated units that the cache does not have yet."""
     return {_source(unit, cache): unit.text for unit in units if unit.text is not None}
 
 
@@ -349,7 +349,8 @@ def _compile(
 
 
 def action_graph(variants: Iterable[VariantObjects], links: Iterable[Link]) -> ActionGraph:
-    """One graph; an object that two variants want is one node."""
+    """The graph of all compilations and links. An object that several variants use is one action:
+    its name is the action's fingerprint."""
     compiles: dict[str, Compile] = {}
     for variant in variants:
         for action in variant.compiles:
@@ -372,7 +373,7 @@ def projection_files(projections: Mapping[str, str]) -> dict[str, str]:
 
 
 def sharing(variants: Mapping[str, VariantObjects]) -> dict[str, tuple[str, ...]]:
-    """object -> labels of the variants that use it, sorted."""
+    """Object -> the labels of the variants that link it, both sorted."""
     users: dict[str, list[str]] = {}
     for label in sorted(variants):
         for action in variants[label].compiles:

@@ -37,7 +37,8 @@ class LibraryFacts:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What its headers must be told, whoever reads them."""
+        """The -D flags that change the library's headers: whoever includes them is compiled with
+        the same."""
         return tuple(flag for flag in self.common if flag.startswith(("-DXNN_", "-DPTHREADPOOL_")))
 
 
@@ -78,7 +79,10 @@ def level_flags(
 
 
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
-    """The facts of a library, whose trees have the digest."""
+    """How a library's units are compiled, by its data: include paths, and flags by language.
+
+    digest: of its pinned trees, and of our headers that its units read
+    """
     include = tuple(f"-I{folder}" for folder in data.include)
     return LibraryFacts(data.library, data.version, digest, include, data.flags, data.c, data.cxx)
 

@@ -93,7 +93,12 @@ class Planner:
         self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
     def plan(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> VariantPlan:
-        """The plan of one variant. Raises UnitUnknownError."""
+        """The plan of one variant: its units, their projections and the registrations to generate.
+
+        Needs are remembered by selection and compilations by specification: variants of many apps
+        share them. Raises UnitUnknownError where the version's data names a unit that the index
+        does not have.
+        """
         app = self._app(kernels, selection, spec)
         level = spec.level
         if level not in self._units:
@@ -123,7 +128,7 @@ class Planner:
         )
 
     def has(self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec) -> bool:
-        """Whether the plan of a variant has a unit. Raises UnitUnknownError."""
+        """Whether a unit, by its path, is linked into such a variant. Raises UnitUnknownError."""
         return self._number(unit) in self._app(kernels, selection, spec).needed.units
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
