@@ -23,7 +23,7 @@ from orchestrator.build.package import (
 )
 from orchestrator.build.plan import Variant, abi_of, apps_of, plan_variants
 from orchestrator.build.session import Session
-from orchestrator.build.verify import driver_path, verify_library
+from orchestrator.build.verify import runner_path, verify_library
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
@@ -95,7 +95,7 @@ def build(
     )
     compiles = dict(graph.compiles)
     for variant in variants:
-        compiles.update({c.object: c for c in variant.links.driver_compiles})
+        compiles.update({c.object: c for c in variant.links.runner_compiles})
     graph = type(graph)({key: compiles[key] for key in sorted(compiles)}, graph.links)
     texts = texts_of(v.objects for v in variants)
     execution = execute_actions(
@@ -104,7 +104,7 @@ def build(
     failures.of_actions(
         execution,
         graph,
-        [(v.label, (*v.objects.compiles, *v.links.driver_compiles), v.links.all) for v in variants],
+        [(v.label, (*v.objects.compiles, *v.links.runner_compiles), v.links.all) for v in variants],
     )
     log_actions(session, (v for v in variants if v.label not in failures.by_label))
     ensure_folder(session.context.dist, "dist")
@@ -214,7 +214,7 @@ def _prove(
         variant.app,
         abi_of(variant.label),
         variant.traces,
-        driver_path(session, variant.label),
+        runner_path(session, variant.label),
         delivered.shared_library,
         variant.objects.plan.spec.levels,
         delivered.models,

@@ -86,7 +86,7 @@ class Base:
     """
 
     extended: Extended
-    driver: Path
+    runner: Path
     called: frozenset[str]
     units: int
     compiled: int | None
@@ -198,11 +198,11 @@ class Development:
         exports = exports_file(script)
         objects = replace(objects, texts={**objects.texts, exports: script})
         links = development_links(session, self.prepared, NAME, objects, exports)
-        library, driver = (Path(session.fill(link.output)) for link in (links.shared, links.driver))
+        library, runner = (Path(session.fill(link.output)) for link in (links.shared, links.runner))
         store = object_store(session)
         stored = {
             _stored(f"{links.build_id}-base", ".so"): library,
-            _stored(f"{links.build_id}-driver", ".run"): driver,
+            _stored(f"{links.build_id}-driver", ".run"): runner,
         }
         restored = store.restore(stored)
         self._report_damaged(restored.damaged)
@@ -211,13 +211,13 @@ class Development:
             compiled = self._make_base(objects, links)
             for name, path in stored.items():
                 store.put(name, path)
-        if not driver.stat().st_mode & stat.S_IXUSR:  # it was copied
-            driver.chmod(0o755)
+        if not runner.stat().st_mode & stat.S_IXUSR:  # it was copied
+            runner.chmod(0o755)
         names = frozenset(n for n in exported_by(library) if n.startswith(EXPORTED))
         version = session.runtime.version.version
         return Base(
             Extended(NAME, library, names, links.build_id, f"development, PyTorch {version}"),
-            driver,
+            runner,
             plan.called,
             count_units(plan.plan.compiles),
             compiled,
@@ -244,8 +244,8 @@ class Development:
     def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> int:
         session = self.plain
         graph = action_graph([objects], links.all)
-        drivers = {c.object: c for c in links.driver_compiles}
-        graph = replace(graph, compiles={**graph.compiles, **drivers})
+        runners = {c.object: c for c in links.runner_compiles}
+        graph = replace(graph, compiles={**graph.compiles, **runners})
         execution = execute_actions(
             session,
             graph,

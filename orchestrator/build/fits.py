@@ -384,17 +384,17 @@ class _Fitting:
             return None, f"no toolchain for {abi} here: {error.what}"
         if running.prefix is None:
             return None, running.why_not
-        driver = self._driver(one)
-        if driver is None:
+        program = self._runner(one)
+        if program is None:
             return None, f"no model runner for {abi} here: build any app of the workspace for it"
         with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
             try:
-                for name in needed_libraries(driver):
+                for name in needed_libraries(program):
                     if name.endswith("_torch.so"):  # whatever app the runner was linked with
                         take_library(one, Path(folder) / name)
             except OrchestratorError as error:
                 return None, error.what
-            return self._result([*running.prefix, str(driver)], Path(folder), one), ""
+            return self._result([*running.prefix, str(program)], Path(folder), one), ""
 
     def _why_not(self, one: Packaged, runs: Runs) -> str:
         if runs == "none":
@@ -420,7 +420,7 @@ class _Fitting:
         built = context.state / "variants" / manifest.app / manifest.abi
         return (built / "driver").is_file()
 
-    def _driver(self, one: Packaged) -> Path | None:
+    def _runner(self, one: Packaged) -> Path | None:
         """A model runner for the ABI: of the same app if there is one."""
         variants = self.session.context.state / "variants"
         own = variants / one.manifest.app / one.manifest.abi / "driver"

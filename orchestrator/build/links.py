@@ -18,9 +18,9 @@ from orchestrator.platforms.android import packed_relocations
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.fingerprint import fingerprint
 
-DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
-# The driver, watched by the development library's observer.
-DEVELOPMENT_DRIVER = ("development/main.cpp", *DRIVER_SOURCES[1:])
+RUNNER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
+# The model runner, watched by the development library's observer.
+DEVELOPMENT_RUNNER_SOURCES = ("development/main.cpp", *RUNNER_SOURCES[1:])
 _COLLECT = ("-Wl,--gc-sections",)
 # What the loader fills in is read-only from then on, and no data is code. Said also where it is a
 # linker's default: GNU's is whatever a distribution chose. `-z text` is not, which zig refuses:
@@ -54,22 +54,22 @@ def _cxx_library(output: str, objects: VariantObjects) -> tuple[Link, ...]:
 
 @dataclass(frozen=True)
 class VariantLinks:
-    """The files that one variant is delivered from, and what builds its driver.
+    """The files that one variant is delivered from, and what builds its model runner.
 
-    There is no driver where nothing here can run it, and no C++ library where a compiler brings it.
+    There is no runner where nothing here can run it, and no C++ library where a compiler brings it.
     """
 
     shared: Link
     registrations: Link
     core: Link
-    driver: Link | None
-    driver_compiles: tuple[Compile, ...]
+    runner: Link | None
+    runner_compiles: tuple[Compile, ...]
     cxx_library: tuple[Link, ...]
 
     @property
     def all(self) -> tuple[Link, ...]:
-        driver = () if self.driver is None else (self.driver,)
-        return (self.shared, self.registrations, self.core, *driver, *self.cxx_library)
+        runner = () if self.runner is None else (self.runner,)
+        return (self.shared, self.registrations, self.core, *runner, *self.cxx_library)
 
 
 def library_name(app: str) -> str:
@@ -107,7 +107,7 @@ def variant_links(
     shared = _shared(f"{folder}/lib{name}.so", toolchain, objects, of_library, exports, 40 * "0")
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
-    driver = _driver(session, toolchain, spec)
+    compiles = _runner_compiles(session, toolchain, spec)
     return VariantLinks(
         shared=shared,
         registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
@@ -116,16 +116,16 @@ def variant_links(
             spec,
             (*(c.object for c in objects.native), *objects.on_demand),
         ),
-        driver=Link(
+        runner=Link(
             output=f"{folder}/driver",
             kind="executable",
             abi=spec.abi,
-            whole=tuple(c.object for c in driver),
+            whole=tuple(c.object for c in compiles),
             on_demand=(shared.output, *of_library),
         )
-        if driver
+        if compiles
         else None,
-        driver_compiles=driver,
+        runner_compiles=compiles,
         cxx_library=library,
     )
 
@@ -171,14 +171,14 @@ class DevelopmentLinks:
     """
 
     shared: Link
-    driver: Link
-    driver_compiles: tuple[Compile, ...]
+    runner: Link
+    runner_compiles: tuple[Compile, ...]
     cxx_library: tuple[Link, ...]
     build_id: str
 
     @property
     def all(self) -> tuple[Link, ...]:
-        return (self.shared, self.driver, *self.cxx_library)
+        return (self.shared, self.runner, *self.cxx_library)
 
 
 def development_links(
@@ -188,11 +188,11 @@ def development_links(
     script's file."""
     spec = objects.plan.spec
     toolchain = prepared.toolchain(spec.abi)
-    driver = _driver(session, toolchain, spec, DEVELOPMENT_DRIVER)
+    compiles = _runner_compiles(session, toolchain, spec, DEVELOPMENT_RUNNER_SOURCES)
     bare = _shared("", toolchain, objects, (), exports, "")
     build_id = fingerprint(
         {
-            "objects": sorted(c.fingerprint for c in (*objects.compiles, *driver)),
+            "objects": sorted(c.fingerprint for c in (*objects.compiles, *compiles)),
             "flags": bare.flags,
             "exports": exports,
             "toolchain": toolchain.identity,
@@ -208,10 +208,10 @@ def development_links(
         output=f"{folder}/driver",
         kind="executable",
         abi=spec.abi,
-        whole=tuple(c.object for c in driver),
+        whole=tuple(c.object for c in compiles),
         on_demand=(shared.output, *of_library),
     )
-    return DevelopmentLinks(shared, runner, driver, library, build_id)
+    return DevelopmentLinks(shared, runner, compiles, library, build_id)
 
 
 def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]:
@@ -225,11 +225,11 @@ def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]
     return (*fold, *(SELF_RELOCATED if itself else ()))
 
 
-def _driver(
+def _runner_compiles(
     session: RuntimeSession,
     toolchain: ResolvedToolchain,
     spec: VariantSpec,
-    sources: tuple[str, ...] = DRIVER_SOURCES,
+    sources: tuple[str, ...] = RUNNER_SOURCES,
 ) -> tuple[Compile, ...]:
     if toolchain.config.run == "none":
         return ()

@@ -171,7 +171,7 @@ def _has_usual_levels(session: Session, variant: Variant) -> bool:
 
 def compiles_of(variant: Variant) -> tuple[Compile, ...]:
     """All that a build of the variant compiles, the program that verifies it included."""
-    every = (*variant.objects.compiles, *variant.links.driver_compiles)
+    every = (*variant.objects.compiles, *variant.links.runner_compiles)
     return tuple({action.object: action for action in every}.values())
 
 

@@ -274,7 +274,7 @@ def _run(
     with_arguments: bool,
 ) -> RunnerResult:
     library = base.extended.path
-    argv = [str(base.driver)]
+    argv = [str(base.runner)]
     if repeat is not None:
         argv += ["--time", "--repeat", str(repeat)]
     return run_model(

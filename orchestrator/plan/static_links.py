@@ -24,7 +24,7 @@ class StaticLinks:
     stubs_source: Link
     stubs_object: Link
     library: Link
-    driver_compiles: tuple[Compile, ...] = ()
+    runner_compiles: tuple[Compile, ...] = ()
 
     @property
     def all(self) -> tuple[Link, ...]:

@@ -113,7 +113,7 @@ class Toy:
             self.link_flags,
             ("$native/exports.map",),
         )
-        links = SimpleNamespace(all=(shared,), driver_compiles=())
+        links = SimpleNamespace(all=(shared,), runner_compiles=())
         return SimpleNamespace(label=LABEL, selection=self.selection, objects=objects, links=links)
 
     def change(self, objects: VariantObjects) -> VariantObjects:
