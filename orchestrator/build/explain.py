@@ -30,8 +30,8 @@ class Answer:
         visible."""
         if not self.lines:
             return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
-        told = "".join(f"  {visible(line)}\n" for line in self.lines)
-        return f"{self.subject} is in {self.label}\n{told}"
+        details = "".join(f"  {visible(line)}\n" for line in self.lines)
+        return f"{self.subject} is in {self.label}\n{details}"
 
 
 def why(session: Session, label: Label, subject: str) -> Answer:

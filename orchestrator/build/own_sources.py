@@ -51,7 +51,7 @@ from orchestrator.values.own_sources import OwnClass, OwnSources
 _FORMAT = 3
 # CPU seconds for a source that includes ATen's headers: what a plan weighs it with.
 _COST = 10.0
-# Seconds; a source that takes longer is told, not waited for.
+# Seconds; a source that takes longer is reported, not waited for.
 _LONGEST = 900.0
 _FAULT = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
 _PLACE = re.compile(r"^(?:In file included from )?(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")

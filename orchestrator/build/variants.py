@@ -143,7 +143,7 @@ def plan_all(
     """Variants of one runtime by label, with their registrations generated (one torchgen process
     for all).
 
-    generate: without, registrations that are not there yet are planned by stand-ins, and nothing
+    generate: without, registrations that are not there yet are planned by placeholders, and nothing
     is run or written.
     """
     plans = plan_units(session, prepared, requests)
@@ -310,8 +310,8 @@ def runtime_library(
     """Our parts of the C++ library for a shared library: none where its sources are not at hand;
     and what relocates it, where its linker packs the table for that.
 
-    zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
-    NDK gets all of it.
+    zig brings the sources of its libc++; other toolchains bring a library only. The stub of
+    an NDK gets all of it.
     """
     toolchain = prepared.toolchain(spec.abi)
     if toolchain.driver.links_cxx_whole:

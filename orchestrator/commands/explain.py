@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with cache_in_use(context.cache, log):
         found = explain(session, labels[0], arguments.unit)
     if arguments.json:
-        told = {"label": str(labels[0]), "subject": arguments.unit}
+        answer = {"label": str(labels[0]), "subject": arguments.unit}
         actions = [one.to_json() for one in found]
-        print(json.dumps({"format": 1, **told, "actions": actions}, indent=2))
+        print(json.dumps({"format": 1, **answer, "actions": actions}, indent=2))
     else:
         print("".join(one.text() for one in found), end="")
     return ExitCode.OK

@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with cache_in_use(context.cache, log):
         shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
     if arguments.json:
-        told = [{"abi": abi, **facts} for abi, facts in shown.items()]
-        print(json.dumps({"format": 1, "toolchains": told}, indent=2))
+        rows = [{"abi": abi, **facts} for abi, facts in shown.items()]
+        print(json.dumps({"format": 1, "toolchains": rows}, indent=2))
         return ExitCode.OK
     for abi, facts in shown.items():
         print(abi)

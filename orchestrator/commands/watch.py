@@ -26,11 +26,11 @@ from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "watch"
 HELP = """\
-Runs a model, or an app's models, as `run` does, and again whenever one is saved: with what differs
-from the run before, in outputs and operators, and with what the app's library would grow by. An
-app's declaration and its own sources are looked at too. Files are asked for their state four times
-a second; one that is still being written is waited for. A model that cannot be read or run is told,
-and watching goes on. Ctrl-C ends it. It writes no trace, and nothing into dist/."""
+Runs a model, or an app's models, as `run` does, and again whenever one is saved. Prints how outputs
+and operators differ from the run before, and what the app's library would grow by. An app's
+declaration and its own sources are watched too. Files are polled four times a second; one that is
+still being written is waited for. A model that cannot be read or run is reported, and watching goes
+on. Ctrl-C ends it. It writes no trace, and nothing into dist/."""
 EXAMPLE = """\
 ./orchestrate watch //apps/camera
 ./orchestrate watch new.ptl --input image.npy"""

@@ -89,8 +89,8 @@ def write_logs(path: Path, logs: BuildLogs) -> None:
     def number(value: Value) -> int:
         return known.setdefault(value, len(known))
 
-    told = {"last": _to_json(logs.last, number), "before": _to_json(logs.before, number)}
-    body = _packed({"format": _FORMAT, **told, "values": list(known)}).encode()
+    logged = {"last": _to_json(logs.last, number), "before": _to_json(logs.before, number)}
+    body = _packed({"format": _FORMAT, **logged, "values": list(known)}).encode()
     write_bytes(path, _sum(body) + body)
 
 
@@ -104,11 +104,11 @@ def read_logs(path: Path) -> BuildLogs | Literal["damaged"] | None:
     head, _, body = data.partition(b"\n")
     if len(data) > _MOST_BYTES or _sum(body) != head + b"\n":
         return "damaged"
-    told = json.loads(body)
-    if told["format"] != _FORMAT:
+    document = json.loads(body)
+    if document["format"] != _FORMAT:
         return None
-    values = [tuple(one) if isinstance(one, list) else one for one in told["values"]]
-    return BuildLogs(_of_json(told["last"], values), _of_json(told["before"], values))
+    values = [tuple(one) if isinstance(one, list) else one for one in document["values"]]
+    return BuildLogs(_of_json(document["last"], values), _of_json(document["before"], values))
 
 
 def _sum(body: bytes) -> bytes:
@@ -129,11 +129,14 @@ def _to_json(log: ActionLog, number: Callable[[Value], int]) -> dict[str, Any]:
     }
 
 
-def _of_json(told: Mapping[str, Any], values: list[Value]) -> ActionLog:
+def _of_json(document: Mapping[str, Any], values: list[Value]) -> ActionLog:
     def parts(numbers: Mapping[str, int]) -> dict[str, Value]:
         return {name: values[number] for name, number in numbers.items()}
 
     return ActionLog(
-        {name: LoggedAction(digest, parts(own)) for name, (digest, own) in told["actions"].items()},
-        {digest: parts(own) for digest, own in told["details"].items()},
+        {
+            name: LoggedAction(digest, parts(own))
+            for name, (digest, own) in document["actions"].items()
+        },
+        {digest: parts(own) for digest, own in document["details"].items()},
     )

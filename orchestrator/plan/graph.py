@@ -184,7 +184,7 @@ def _kernel_compiles(
 
     def compile_one(source: str) -> Compile:
         own = flags_of(dialect, spec, hot=source in fast)
-        # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
+        # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
         flags = (*own, "-I$native/capi", *library.options, *library.include, *omitted_levels)
         return _native(spec, source, flags, of, _NATIVE_COST)
 

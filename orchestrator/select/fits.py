@@ -280,7 +280,7 @@ def _lacks(
         yield from (
             one
             for one in traced
-            # told already
+            # reported already
             if not (one.kind == "operator" and one.name in model.roots)
             and not (one.kind == "custom class" and one.name in model.classes)
         )
