@@ -68,6 +68,7 @@ class Extended:
     described: str
 
     def exports(self, symbol: str) -> bool:
+        """Whether the library exports a symbol of PyTorch, under the name that it has there."""
         return exported_name(self.app, symbol) in self.has
 
 
@@ -108,6 +109,7 @@ class AddonObjects:
 
     @property
     def graph(self) -> ActionGraph:
+        """All compilations, with those of the C++ library, and no link; sorted by object."""
         every = {c.object: c for c in (*self.compiles, *self.library)}
         return ActionGraph({key: every[key] for key in sorted(every)})
 

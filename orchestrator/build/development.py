@@ -148,6 +148,7 @@ class Development:
 
     @cached_property
     def prepared(self) -> Prepared:
+        """The host's toolchain and the runtime, with all effects that planning needs."""
         return self.session.prepare_planning([self.session.host])
 
     @cached_property
@@ -169,6 +170,8 @@ class Development:
 
     @cached_property
     def base_plan(self) -> BasePlan:
+        """The units of the base, and the registrations that it has itself. Raises
+        UnitUnknownError."""
         session = self.plain
         spec = spec_of(session, self.prepared, self.request)
         return plan_base(session.planner, session.kernels, spec, self.exported)

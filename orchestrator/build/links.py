@@ -68,6 +68,7 @@ class VariantLinks:
 
     @property
     def all(self) -> tuple[Link, ...]:
+        """Every link of the variant; a link may come before those whose outputs it reads."""
         runner = () if self.runner is None else (self.runner,)
         return (self.shared, self.registrations, self.core, *runner, *self.cxx_library)
 
@@ -178,6 +179,7 @@ class DevelopmentLinks:
 
     @property
     def all(self) -> tuple[Link, ...]:
+        """Every link of the base; a link may come before those whose outputs it reads."""
         return (self.shared, self.runner, *self.cxx_library)
 
 

@@ -129,10 +129,12 @@ def variant_requests(
 
 
 def apps_of(labels: Iterable[Label]) -> list[str]:
+    """The names of the labels' apps, sorted, each once."""
     return sorted({label.app for label in labels})
 
 
 def abi_of(label: Label) -> str:
+    """A variant's ABI. A label without one names an app, and is a bug of the caller."""
     assert label.abi is not None
     return label.abi
 

@@ -75,6 +75,7 @@ class Subject:
 
     @property
     def roots(self) -> frozenset[str]:
+        """The operators that the model's code names: `aten::add.Tensor`."""
         return frozenset(map(str, self.info.root_operators))
 
 

@@ -114,6 +114,7 @@ class Session:
 
     @property
     def workspace(self) -> Workspace:
+        """The validated declarations, loaded on first use. Raises what `load_workspace` raises."""
         return self._found.workspace
 
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
@@ -136,10 +137,13 @@ class Session:
 
     @cached_property
     def tracer(self) -> str:
+        """`tracer_digest`: part of every trace's identity."""
         return tracer_digest()
 
     @property
     def backends(self) -> tuple[str, ...]:
+        """The dispatch keys whose kernels count, as WORKSPACE lists them under `defaults:
+        backends:`."""
         return self.workspace.config.defaults.backends
 
     @property
@@ -264,6 +268,11 @@ class RuntimeSession(Session):
 
     @cached_property
     def runtime(self) -> PreparedRuntime:
+        """The pinned trees, generated headers and index: fetched and generated on first use.
+
+        Makes the cache and state folders, and notes in the cache that the workspace uses it. Raises
+        what `prepare_runtime` raises.
+        """
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
         note_workspace(self.context.cache, self.context.root)
@@ -330,6 +339,7 @@ class RuntimeSession(Session):
 
     @cached_property
     def planner(self) -> Planner:
+        """One planner for all variants of the runtime: it remembers what selections need."""
         return Planner(self.runtime.index, self.runtime.facts)
 
     @cached_property
@@ -355,6 +365,8 @@ class RuntimeSession(Session):
 
     @cached_property
     def kernels(self) -> Registry:
+        """The registrations of all of the workspace's backends; `kernels_for` has those of some
+        models."""
         return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
 
     @cached_property

@@ -78,6 +78,7 @@ class VariantObjects:
 
     @property
     def on_demand(self) -> tuple[str, ...]:
+        """Objects of which a linker takes what is referred to, the kernel library's among them."""
         return tuple(c.object for c in (*self.plan.on_demand, *self.library))
 
     @property
@@ -98,6 +99,7 @@ class VariantObjects:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
+        """Every compilation of the variant but its model runner's."""
         return (
             *self.runtime_library,
             *self.java,

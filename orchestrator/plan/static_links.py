@@ -28,6 +28,7 @@ class StaticLinks:
 
     @property
     def all(self) -> tuple[Link, ...]:
+        """Every link, in the order in which they depend on each other."""
         return (self.on_demand, self.joined, self.stubs_source, self.stubs_object, self.library)
 
 

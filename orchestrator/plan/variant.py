@@ -228,6 +228,7 @@ class VariantPlan:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
+        """The compilations of PyTorch's units: those linked whole, then the others."""
         return (*self.whole, *self.on_demand)
 
 
