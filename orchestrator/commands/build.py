@@ -113,7 +113,7 @@ def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: 
     with suppress(OSError):
         keep(
             context.root,
-            arguments.words,
+            arguments.argv,
             context.env,
             built.read,
             again.to_json() if arguments.json else f"{plain(again)}{note}\n",

@@ -109,9 +109,9 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
         return None  # reported as a missing compiler or folder
     with cache_in_use(cache, _quiet):
         can = asdict(resolved.capabilities)
-    words = ", ".join(name for name, able in can.items() if able) or "nothing"
+    listed = ", ".join(name for name, able in can.items() if able) or "nothing"
     cannot = ", ".join(name for name, able in can.items() if not able)
-    return f"{resolved.version}: {words}{f'; not: {cannot}' if cannot else ''}"
+    return f"{resolved.version}: {listed}{f'; not: {cannot}' if cannot else ''}"
 
 
 def _quiet(text: str) -> None:
