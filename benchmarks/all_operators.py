@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import get_args
 
 from orchestrator.binary.elf_strip import split
-from orchestrator.build.execute import carry_out, names_of
+from orchestrator.build.execute import execute_actions, names_of
 from orchestrator.build.links import library_name, variant_links
 from orchestrator.build.session import RuntimeSession, Session
-from orchestrator.build.variants import Wanted, plan_all
+from orchestrator.build.variants import VariantRequest, plan_all
 from orchestrator.cli import make_context
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import failure_error
 from orchestrator.plan.graph import action_graph, texts_of
@@ -38,7 +38,7 @@ def measure_all_operators(
     session: RuntimeSession, abi: str, optimize: Optimize, jobs: int | None
 ) -> int:
     """Bytes of the stripped shared library. Raises ActionFailedError."""
-    wanted = Wanted(
+    request = VariantRequest(
         label=_NAME,
         abi=abi,
         selection=everything(session.runtime.index, session.kernels),
@@ -47,13 +47,13 @@ def measure_all_operators(
         optimize=optimize,
     )
     prepared = session.prepare_planning([abi])
-    objects = plan_all(session, prepared, [wanted])[_NAME]
+    objects = plan_all(session, prepared, [request])[_NAME]
     shared = variant_links(session, prepared, _NAME, objects).shared
     # the operators of backends that are not built (MKL-DNN) refer to what no unit defines
     flags = tuple("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in shared.flags)
     shared = replace(shared, flags=flags)
     graph = action_graph([objects], [shared])
-    carried = carry_out(
+    execution = execute_actions(
         session,
         graph,
         texts_of([objects]),
@@ -62,10 +62,10 @@ def measure_all_operators(
         keep_going=False,
         view=progress_view(False),
     )
-    if carried.result.failures:
+    if execution.result.failures:
         log = session.context.state / "failures.log"
-        actions = carried.result.actions
-        raise failure_error(carried.result, names_of(session, graph), actions, log)
+        actions = execution.result.actions
+        raise failure_error(execution.result, names_of(session, graph), actions, log)
     library = Path(session.fill(shared.output))
     return len(split(library.read_bytes(), f"lib{library_name(_NAME)}.so.debug").stripped)
 
@@ -79,11 +79,11 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     root = str(Path(__file__).parent.parent)
     context = make_context(argparse.Namespace(workspace=root), os.environ, Path.cwd())
-    say = speaker(False)
-    session = Session(context, say).default
+    log = stderr_logger(False)
+    session = Session(context, log).default
     try:
         assert session.runtime
-        with workspace_lock(context.state, True, say, "all-operators"):
+        with workspace_lock(context.state, True, log, "all-operators"):
             size = measure_all_operators(session, chosen.abi, chosen.optimize, chosen.jobs)
     except OrchestratorError as error:
         print(error.render(), file=sys.stderr)

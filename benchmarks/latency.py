@@ -23,22 +23,22 @@ class Timing:
 
 @dataclass(frozen=True)
 class Timed:
-    """A driver, the folder of the library that it loads, and the model that it runs."""
+    """A model runner, the folder of the library that it loads, and the model that it runs."""
 
-    driver: Path
+    runner: Path
     library: Path
     model: Path
 
     def measure(self, env: Mapping[str, str], output: Path, repeat: int) -> Timing:
         """Time one process on one core. Raises CommandFailedError."""
-        argv = [str(self.driver), "--model", str(self.model), "--output", str(output)]
+        argv = [str(self.runner), "--model", str(self.model), "--output", str(output)]
         argv += ["--no-args", "--time", "--warmup", "10", "--repeat", str(repeat)]
         run(argv, env={**env, "LD_LIBRARY_PATH": str(self.library)}).require("the driver")
         return read_timing(json.loads(output.read_text()))
 
 
 def read_timing(result: Mapping[str, Any]) -> Timing:
-    """The timed call in the driver's JSON (native/driver/driver.cpp)."""
+    """The timed call in the model runner's JSON (native/driver/driver.cpp)."""
     timed = next(one for one in result["runs"] if one["microseconds"] is not None)
     return Timing(round(timed["microseconds"], 3), round(timed["microseconds_min"], 3))
 

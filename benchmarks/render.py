@@ -87,10 +87,10 @@ def rows(results: Values) -> list[Row]:
 
 
 def _row(
-    measure: str, target: str, say: Callable[[Values], tuple[str, bool | None]], results: Values
+    measure: str, target: str, log: Callable[[Values], tuple[str, bool | None]], results: Values
 ) -> Row:
     try:
-        return Row(measure, target, *say(results))
+        return Row(measure, target, *log(results))
     except _Missing as reason:
         return Row(measure, target, str(reason), None)
 
@@ -133,7 +133,7 @@ def _further(results: Values) -> list[Row]:
     except _Missing as reason:
         return [Row("each further app", target, str(reason), None)]
 
-    def say(app: Values) -> Callable[[Values], tuple[str, bool | None]]:
+    def log(app: Values) -> Callable[[Values], tuple[str, bool | None]]:
         def told(results: Values) -> tuple[str, bool | None]:
             words, met = _against(results, app["user_seconds"], FURTHER_SHARE)
             units = f"{app['units_compiled']} units compiled, {app['units_reused']} reused"
@@ -141,7 +141,7 @@ def _further(results: Values) -> list[Row]:
 
         return told
 
-    return [_row(f"further app `{app['app']}`", target, say(app), results) for app in apps]
+    return [_row(f"further app `{app['app']}`", target, log(app), results) for app in apps]
 
 
 def _other_runtimes(results: Values) -> list[Row]:

@@ -250,7 +250,7 @@ def _timed(workspace: Path) -> Timed:
         raise CommandFailedError(f"no library of {FIRST} was delivered", seen=str(library))
     (model,) = sorted((workspace / "apps" / FIRST / "models").glob("*.ptl"))
     return Timed(
-        driver=workspace / ".orchestrator" / "variants" / FIRST / ABI / "driver",
+        runner=workspace / ".orchestrator" / "variants" / FIRST / ABI / "driver",
         library=library,
         model=model,
     )

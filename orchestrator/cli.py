@@ -148,7 +148,7 @@ def main(
     cwd: Path | None = None,
 ) -> int:
     """Run one command line and return its exit code; the defaults are this process's own."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
     if env is None:
         env = Environment(os.environ)
         for name in env.secrets:  # what is started without an environment of its own has this one
@@ -156,15 +156,15 @@ def main(
     env = env if isinstance(env, Environment) else Environment(env)
     cwd = Path.cwd() if cwd is None else cwd
     try:
-        code = _run(words, env, cwd)
+        code = _run(argv, env, cwd)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        return _interrupted(words)
+        return _interrupted(argv)
     except BrokenPipeError:
         return _pipe_closed()
     except Exception as error:
-        return _interrupted(words) if is_interrupt(error) else _failed(error, words, env, cwd)
+        return _interrupted(argv) if is_interrupt(error) else _failed(error, argv, env, cwd)
 
 
 def make_context(
@@ -200,8 +200,8 @@ def make_context(
     )
 
 
-def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
-    chosen = _parsed(_main_parser(), words or ["--help"])
+def _run(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
+    chosen = _parsed(_main_parser(), argv or ["--help"])
     if chosen is None:
         return ExitCode.OK
     if chosen.verb == "help":
@@ -210,14 +210,14 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
         raise UsageError("no verb given", hint=f"see `{COMMAND} --help`")
     if chosen.verb not in COMMANDS:
         raise _no_verb(chosen.verb)
-    if chosen.verb == "build" and not chosen.workspace and replay_last_build(words, env, cwd):
+    if chosen.verb == "build" and not chosen.workspace and replay_last_build(argv, env, cwd):
         return ExitCode.OK
     command = COMMANDS[chosen.verb]
     module = command.load()
     arguments = _parsed(_verb_parser(module), chosen.rest, chosen)
     if arguments is None:
         return ExitCode.OK
-    arguments.words = tuple(words)
+    arguments.argv = tuple(argv)
     context = make_context(arguments, env, cwd, command.in_workspace)
     try:
         return module.run(arguments, context)
@@ -228,11 +228,11 @@ def _run(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
         raise known from error
 
 
-def _help(words: Sequence[str]) -> int:
+def _help(argv: Sequence[str]) -> int:
     """`help`, `help VERB`: what `--help` prints there."""
-    if words and words[0] not in COMMANDS:
-        raise _no_verb(words[0])
-    parser = _verb_parser(COMMANDS[words[0]].load()) if words else _main_parser()
+    if argv and argv[0] not in COMMANDS:
+        raise _no_verb(argv[0])
+    parser = _verb_parser(COMMANDS[argv[0]].load()) if argv else _main_parser()
     parser.print_help()
     return ExitCode.OK
 
@@ -249,12 +249,12 @@ def _no_verb(verb: str) -> UsageError:
 
 def _parsed(
     parser: argparse.ArgumentParser,
-    words: Sequence[str],
+    argv: Sequence[str],
     namespace: argparse.Namespace | None = None,
 ) -> argparse.Namespace | None:
     """The arguments, or None where help was asked for and printed."""
     try:
-        return parser.parse_args(words, namespace=namespace)
+        return parser.parse_args(argv, namespace=namespace)
     except SystemExit:
         # argparse leaves this way after help; `_Parser` raises for everything else.
         return None
@@ -326,32 +326,32 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
     )
 
 
-def _interrupted(words: Sequence[str]) -> int:
+def _interrupted(argv: Sequence[str]) -> int:
     print("interrupted", file=sys.stderr)
-    _print_json(words, OrchestratorError("interrupted"), "INTERRUPTED")
+    _print_json(argv, OrchestratorError("interrupted"), "INTERRUPTED")
     return ExitCode.INTERRUPTED
 
 
-def _failed(error: Exception, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
-    if "--traceback" in words:
+def _failed(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
+    if "--traceback" in argv:
         traceback.print_exception(error)
     known = error if isinstance(error, OrchestratorError) else _known(error)
     if known:
         print(shown(known.render(), sys.stderr, env), file=sys.stderr)
-        _print_json(words, known)
+        _print_json(argv, known)
         return ExitCode.USER_ERROR
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     print(
         f"error: a bug in {PROGRAM}: {visible(summary)} ({_keep_traceback(error, cwd)})",
         file=sys.stderr,
     )
-    _print_json(words, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
+    _print_json(argv, OrchestratorError(f"a bug in {PROGRAM}: {visible(summary)}"), "BUG")
     return ExitCode.BUG
 
 
-def _print_json(words: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
+def _print_json(argv: Sequence[str], error: OrchestratorError, code: str | None = None) -> None:
     """With --json print a failure as well: {"format": 1, "error": `to_json` of the error}."""
-    if "--json" in words:
+    if "--json" in argv:
         value = error.to_json() | ({"code": code} if code else {})
         print(json.dumps({"format": 1, "error": value}, indent=2), flush=True)
 

@@ -35,9 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Campaigns without a short form are part of full runs."""
     if not config.getoption("--campaigns"):
-        left_out = [item for item in items if item.get_closest_marker("full_only")]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
+        deselected = [item for item in items if item.get_closest_marker("full_only")]
+        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
 
 
 @pytest.fixture

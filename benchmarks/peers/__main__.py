@@ -82,16 +82,16 @@ def prepared(bench: Bench, chosen: argparse.Namespace) -> dict[str, str]:
     """Make the models, ours and the conversions; the reasons of conversions that failed. Raises
     CommandFailedError."""
     ours = [name for name in chosen.runtimes if RUNTIMES[name].kernels]
-    say("making the models")
+    log("making the models")
     bench.peers("make", str(bench.folder), *chosen.models).require("making the models")
-    say("building ours")
+    log("building ours")
     write_workspace(bench.root, bench.workspace, bench.folder, ours, chosen.models)
     build(bench.root, bench.workspace, chosen.jobs)
-    say("converting")
+    log("converting")
     return converted(bench, chosen.runtimes, chosen.models)
 
 
-def carry_out(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
+def measure(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
     """The results. Raises CommandFailedError."""
     conversions = bench.folder / "conversions.json"
     if not chosen.measure_only:
@@ -107,7 +107,7 @@ def carry_out(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
     load = [os.getloadavg()[0]]
 
     def run_once(key: Key) -> Mapping[str, Any]:
-        say(f"{key.model}, {key.runtime}, threads: {key.threads}")
+        log(f"{key.model}, {key.runtime}, threads: {key.threads}")
         found = once(bench, key)
         load.append(os.getloadavg()[0])
         return found
@@ -126,7 +126,7 @@ def carry_out(bench: Bench, chosen: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """One line of progress."""
     print(text, file=sys.stderr, flush=True)
 
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         python = chosen.python or peers_python(HERE.parent, folder)
         bench = Bench(HERE.parent, folder, python.absolute())
-        results = carry_out(bench, chosen)
+        results = measure(bench, chosen)
         output = chosen.output.absolute()
         output.mkdir(parents=True, exist_ok=True)
         (output / "peers.json").write_text(json.dumps(results, indent=1) + "\n")

@@ -37,7 +37,7 @@ void lta_left_out_{n}() {{ left_out("{symbol}"); }}
 """
 
 
-def left_out_text(symbols: Iterable[str]) -> str:
+def stubs_text(symbols: Iterable[str]) -> str:
     """The unit that defines the symbols, in the linker's spelling (`__ZN2at3addEv`)."""
     functions = (
         _FUNCTION.format(n=number, symbol=symbol)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error.render(), file=sys.stderr)
         return 1
     staged = source.with_name(f".{source.name}")
-    staged.write_text(left_out_text(missing_symbols([member])), encoding="utf-8")
+    staged.write_text(stubs_text(missing_symbols([member])), encoding="utf-8")
     staged.replace(source)
     return 0
 

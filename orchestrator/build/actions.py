@@ -39,12 +39,18 @@ class UnknownActionError(OrchestratorError):
 
 
 def log_path(session: Session, label: Label) -> Path:
-    """Where a variant's action log lies: beside its links."""
+    """The file of a variant's action log, `<state>/variants/<app>/<abi>/actions.log`, next to its
+    links."""
     return session.context.state / "variants" / label.app / str(label.abi) / FILE
 
 
 def log_actions(session: Session, variants: Iterable[Variant]) -> None:
-    """Log what variants that have been linked were made of. Raises OSError."""
+    """Write the action log of each variant: of every action its digest, and what the digest is made
+    of.
+
+    Call it once the links have succeeded: `explain` compares a plan with what is there. Raises
+    OSError.
+    """
     variants = tuple(variants)
     shared = shared_details(session, {str(variant.label.abi) for variant in variants})
     for variant in variants:
@@ -111,14 +117,14 @@ def _links(
             "toolchain": identity_with_headers(toolchain),
             "wrapper": toolchain.cxx.parent.name,
             "flags": (*link.flags, *toolchain.link_flags),
-            "objects": tuple(shown[path] for path in (*link.whole, *link.by_need)),
+            "objects": tuple(shown[path] for path in (*link.whole, *link.on_demand)),
             **{path: _sha256(Path(session.fill(path))) for path in link.inputs if _is_ours(path)},
         }
 
     def digest(output: str) -> str:
         if output not in known:
             link = links[output]
-            of = [digest(path) for path in (*link.whole, *link.by_need)]
+            of = [digest(path) for path in (*link.whole, *link.on_demand)]
             known[output] = fingerprint({**parts(link), "objects": of})
         return known[output]
 
@@ -135,7 +141,8 @@ def _sha256(path: Path) -> str:
 
 
 def link_name(link: Link) -> str:
-    """What a link is called: the name of the file that it makes."""
+    """A link's name in an action log: the base name of its output, without the folder of the
+    variant."""
     return link.output.rpartition("/")[2]
 
 
@@ -148,7 +155,7 @@ def explain(session: Session, label: Label, name: str) -> tuple[Explanation, ...
     now = action_log(session, variant, shared_details(session, [str(label.abi)]))
     logs = read_logs(log_path(session, label))
     if logs == "damaged":
-        session.say(
+        session.log(
             f"warning: the log of what {label} was built from is damaged: it counts as none"
         )
     if not isinstance(logs, BuildLogs):

@@ -79,12 +79,15 @@ class AppRequest:
 
     @property
     def file(self) -> str:
-        """Its app.yaml to be."""
+        """The path of the app.yaml that is to be written, relative to the workspace."""
         return f"{_APPS}/{self.name}/app.yaml"
 
     @property
     def command(self) -> str | None:
-        """The words that ask for it, to which others can be added."""
+        """The `new-app` command of this request, quoted for a shell; hints append options to it.
+
+        None for models that `export` made: the user did not type this command.
+        """
         words = ["./orchestrate", "new-app", self.name]
         words += [word for path in self.models for word in ("--model", str(path))]
         words += [word for abi in self.targets for word in ("--target", abi)]
@@ -106,7 +109,7 @@ class NewModel:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Its own methods, sorted."""
+        """The names of the methods that callers can run, sorted, each once."""
         return tuple(sorted({method.name for method in _called(self.info)}))
 
     @property
@@ -208,7 +211,11 @@ def _staging(state: Path) -> Iterator[Path]:
 
 
 def app_text(asked: AppRequest, models: Iterable[NewModel], targets: Iterable[str]) -> str:
-    """The app.yaml of these models for these targets."""
+    """The text of an app.yaml with these models and targets, in order, and what the request sets.
+
+    A model whose file brings no inputs gets an example of `inputs:` and a comment: its shapes are a
+    guess that people correct. The text is not validated here.
+    """
     lines = [f"runtime: {asked.runtime}"] if asked.runtime else []
     lines += ["canonical: static"] if asked.canonical else []
     lines.append("models:")

@@ -32,12 +32,12 @@ from orchestrator.build.licences import licences
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import (
-    Wanted,
+    VariantRequest,
     compile_spec,
     hot_units,
     takes_addons,
 )
-from orchestrator.build.verify import driver_path, read_traces
+from orchestrator.build.verify import read_traces, runner_path
 from orchestrator.codegen.projection import projection_text
 from orchestrator.compilers.relink import EXPORTED, exported_name
 from orchestrator.deliver.files import File, replacing_folder, write_package
@@ -378,7 +378,7 @@ class _Making:
         trace, on = self.held.trace, self.on
         assert trace is not None
         app = self.held.app
-        wanted = Wanted(
+        wanted = VariantRequest(
             label=self.name,
             abi=self.base.abi,
             selection=selection,
@@ -522,15 +522,15 @@ class _Making:
         """The add-on's model, and those of the library's app, in the library with the add-on."""
         session, base = self.session, self.base
         running = session.running(base.abi)
-        driver = driver_path(session, Label(base.app, base.abi))
-        if running.prefix is None or not driver.is_file():
+        runner = runner_path(session, Label(base.app, base.abi))
+        if running.prefix is None or not runner.is_file():
             raise NoAddonError(
                 f"the add-on cannot be run for {base.abi} here, and is not written unverified",
                 expected=f"the model runner of //apps/{base.app}:{base.abi}, and a way to run it",
                 seen=running.why_not or "no model runner",
                 hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
             )
-        argv = [*running.prefix, str(driver)]
+        argv = [*running.prefix, str(runner)]
         env = {**session.context.env, "LD_LIBRARY_PATH": str(base.path.parent)}
         runs: list[tuple[App, ModelConfig, Trace]] = []
         held = self.held

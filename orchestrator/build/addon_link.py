@@ -14,7 +14,7 @@ from typing import Final
 from orchestrator.binary.elf_addon import finish
 from orchestrator.binary.elf_imports import defined_names, importing
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, require_success
+from orchestrator.build.execute import execute_actions, require_success
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts
@@ -68,6 +68,7 @@ class Extended:
     described: str
 
     def exports(self, symbol: str) -> bool:
+        """Whether the library exports a symbol of PyTorch, under the name that it has there."""
         return exported_name(self.app, symbol) in self.has
 
 
@@ -102,11 +103,13 @@ class AddonObjects:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
-        """Without the C++ library."""
+        """The compilations of generated and PyTorch's units, each object once; those of the C++
+        library are not among them."""
         return tuple({c.object: c for c in (*self.generated, *self.units)}.values())
 
     @property
     def graph(self) -> ActionGraph:
+        """All compilations, with those of the C++ library, and no link; sorted by object."""
         every = {c.object: c for c in (*self.compiles, *self.library)}
         return ActionGraph({key: every[key] for key in sorted(every)})
 
@@ -187,11 +190,11 @@ def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, v
     Raises ActionFailedError.
     """
     graph = objects.graph
-    carried = carry_out(
+    execution = execute_actions(
         session, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
     )
-    require_success(session, graph, carried)
-    return len(carried.compiled)
+    require_success(session, graph, execution)
+    return len(execution.compiled)
 
 
 def link_addon(
@@ -251,7 +254,11 @@ def _those(names: frozenset[str]) -> Callable[[str], str | None]:
 
 
 def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:
-    """The flags of an add-on's link, but for files."""
+    """Flags of an add-on's link for a linker with GNU ld's options, without inputs and output.
+
+    The build id is 20 zero bytes: the real one is filled in from the stripped contents, so that
+    equal add-ons are equal files. `-z defs` makes a symbol that nobody defines an error.
+    """
     return (
         "-shared",
         "-Wl,--gc-sections",

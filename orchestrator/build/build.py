@@ -11,7 +11,7 @@ from orchestrator.binary.elf import exported_symbols
 from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
-from orchestrator.build.execute import Carried, ProgressSink, carry_out
+from orchestrator.build.execute import Execution, ProgressSink, execute_actions
 from orchestrator.build.inputs_read import InputsRead, inputs_read
 from orchestrator.build.keep_going import Failures, compiled_of, failed_row
 from orchestrator.build.library_rules import check_library
@@ -23,7 +23,7 @@ from orchestrator.build.package import (
 )
 from orchestrator.build.plan import Variant, abi_of, apps_of, plan_variants
 from orchestrator.build.session import Session
-from orchestrator.build.verify import driver_path, verify_library
+from orchestrator.build.verify import runner_path, verify_library
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
@@ -67,7 +67,7 @@ class _Proof:
     """How a delivery has passed; see `VariantReport`."""
 
     verified: Status
-    made_as: str | None
+    same_structure_as: str | None
 
 
 def build(
@@ -95,16 +95,16 @@ def build(
     )
     compiles = dict(graph.compiles)
     for variant in variants:
-        compiles.update({c.object: c for c in variant.links.driver_compiles})
+        compiles.update({c.object: c for c in variant.links.runner_compiles})
     graph = type(graph)({key: compiles[key] for key in sorted(compiles)}, graph.links)
     texts = texts_of(v.objects for v in variants)
-    carried = carry_out(
+    execution = execute_actions(
         session, graph, texts, name="build", jobs=jobs, keep_going=keep_going, view=view
     )
     failures.of_actions(
-        carried,
+        execution,
         graph,
-        [(v.label, (*v.objects.compiles, *v.links.driver_compiles), v.links.all) for v in variants],
+        [(v.label, (*v.objects.compiles, *v.links.runner_compiles), v.links.all) for v in variants],
     )
     log_actions(session, (v for v in variants if v.label not in failures.by_label))
     ensure_folder(session.context.dist, "dist")
@@ -113,19 +113,19 @@ def build(
     for variant in sorted(variants, key=lambda variant: variant.label.abi != session.own_abi):
         if variant.label not in failures.by_label:
             with failures.of(variant.label):
-                finished.append(_finish(session, variant, variants, carried))
+                finished.append(_finish(session, variant, variants, execution))
     built = [variant.label for variant in variants if variant.label not in failures.by_label]
     packages: tuple[PackageReport, ...] = ()
     with failures.of():
         packages = make_packages(session, built)
     failed = (
-        _failed(session, label, error, variants, carried)
+        _failed(session, label, error, variants, execution)
         for label, error in failures.by_label.items()
     )
     report = BuildReport(
         variants=(*(one.report for one in finished), *failed),
         packages=packages,
-        actions_run=carried.result.actions,
+        actions_run=execution.result.actions,
         seconds=time.monotonic() - started,
         errors=tuple(failures.others),
     )
@@ -140,12 +140,12 @@ def _failed(
     label: Label,
     error: OrchestratorError,
     variants: Sequence[Variant],
-    carried: Carried,
+    execution: Execution,
 ) -> VariantReport:
     variant = next((v for v in variants if v.label == label), None)
     if variant is None:
         return failed_row(label, error, 0, 0, 0)
-    counts = compiled_of(session, carried, variant.objects.compiles)
+    counts = compiled_of(session, execution, variant.objects.compiles)
     row = failed_row(label, error, len(variant.selection.operators), *counts)
     if row.stripped_bytes is None:
         return row
@@ -161,20 +161,20 @@ def _all_operators_bytes(session: Session, variant: Variant) -> int | None:
 
 
 def _finish(
-    session: Session, variant: Variant, variants: Sequence[Variant], carried: Carried
+    session: Session, variant: Variant, variants: Sequence[Variant], execution: Execution
 ) -> _Finished:
     """Deliver a variant that has been linked: it is checked and run before it is in dist/."""
     mark_unproven(session, variant.label)
     inputs = deliver_inputs(session.of(variant.label.app), variant)
     with (
         delivering(inputs, session.context.dist) as delivered,
-        _telling_what_stays(session, variant.label, delivered),
+        _noting_what_is_delivered(session, variant.label, delivered),
     ):
         proof = _prove(session, variant, variants, delivered)
     mark_proven(session, variant.label)
     if variant.objects.plan.spec.extensible:
-        _say_price(session, variant, inputs)
-    compiled = count_units(c for c in variant.objects.compiles if c.object in carried.compiled)
+        _report_export_cost(session, variant, inputs)
+    compiled = count_units(c for c in variant.objects.compiles if c.object in execution.compiled)
     report = VariantReport(
         app=variant.label.app,
         abi=abi_of(variant.label),
@@ -184,19 +184,19 @@ def _finish(
         stripped_bytes=delivered.stripped_bytes,
         all_operators_bytes=_all_operators_bytes(session, variant),
         verified=proof.verified,
-        made_as=proof.made_as,
+        same_structure_as=proof.same_structure_as,
         for_release=delivered.manifest.for_release,
     )
     return _Finished(report, inputs)
 
 
-def _say_price(session: Session, variant: Variant, inputs: DeliverInputs) -> None:
+def _report_export_cost(session: Session, variant: Variant, inputs: DeliverInputs) -> None:
     """What it costs that a library takes add-ons: the table of what it exports for them."""
     assert inputs.shared_library is not None
     names = [n for n in exported_symbols(inputs.shared_library) if n.startswith(EXPORTED)]
     # a symbol, its hash and its version, the name
     size = sum(24 + 4 + 2 + len(name) + 1 for name in names)
-    session.say(f"{variant.label} is extensible: {len(names):,} exported names, {size:,} bytes")
+    session.log(f"{variant.label} is extensible: {len(names):,} exported names, {size:,} bytes")
 
 
 def _prove(
@@ -214,7 +214,7 @@ def _prove(
         variant.app,
         abi_of(variant.label),
         variant.traces,
-        driver_path(session, variant.label),
+        runner_path(session, variant.label),
         delivered.shared_library,
         variant.objects.plan.spec.levels,
         delivered.models,
@@ -224,14 +224,16 @@ def _prove(
     statuses = {result.status for result in results}
     return _Proof(
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
-        made_as=_made_as(session, variant, variants, delivered)
+        same_structure_as=_executed_twin(session, variant, variants, delivered)
         if statuses == {"not run here"}
         else None,
     )
 
 
 @contextmanager
-def _telling_what_stays(session: Session, label: Label, delivered: Delivered) -> Iterator[None]:
+def _noting_what_is_delivered(
+    session: Session, label: Label, delivered: Delivered
+) -> Iterator[None]:
     """Adds to an error about a delivery what dist/ contains afterwards."""
     folder = session.context.dist / label.app / abi_of(label)
     try:
@@ -248,7 +250,7 @@ def _telling_what_stays(session: Session, label: Label, delivered: Delivered) ->
         raise
 
 
-def _made_as(
+def _executed_twin(
     session: Session, variant: Variant, variants: Sequence[Variant], delivered: Delivered
 ) -> str | None:
     """The ABI of this app that ran and that the variant is made as; None where none ran here.

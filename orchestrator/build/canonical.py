@@ -23,8 +23,7 @@ from orchestrator.canonical.lock import (
     Operators,
     Rewrite,
     canonical_path,
-    read_lock,
-    shipped_model,
+    is_written,
     write_canonical,
 )
 from orchestrator.canonical.pricing import Candidate, affordable
@@ -37,7 +36,7 @@ from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import (
     CanonicalReport,
     CanonicalRow,
-    LeftOut,
+    OmittedRewrite,
     PricedApp,
     RewriteLine,
     Shared,
@@ -166,7 +165,7 @@ class _Pricing:
         declared = app.model_path(model)
         shown = declared.relative_to(context.root).as_posix()
         again = f" without {', '.join(sorted(left))}" if left else ""
-        self.all.say(f"converting //apps/{app.name}: {model.name}{again}")
+        self.all.log(f"converting //apps/{app.name}: {model.name}{again}")
         before = read_model(declared, self.session.runtime.dialect.models, name=shown)
         done = convert(
             declared,
@@ -242,7 +241,7 @@ def _row(session: RuntimeSession, app: App, made: _Made, write: bool) -> Canonic
         not_taken=sum(call.result == "not taken" for call in done.comparison),
         unsteady=sum(call.result == "differs by itself" for call in done.comparison),
         rewrites=tuple(map(_line, done.rewrites)),
-        left=tuple(LeftOut(name, size) for name, size in sorted(made.left.items())),
+        left=tuple(OmittedRewrite(name, size) for name, size in sorted(made.left.items())),
     )
 
 
@@ -303,7 +302,10 @@ def _lock(app: App, made: _Made) -> CanonicalLock:
 
 
 def rounded_up(number: float) -> float:
-    """To one digit: on another processor the last ones are others."""
+    """A difference rounded up to one significant digit: 0.00123 gives 0.002, and 0 stays 0.
+
+    Further digits depend on the processor that compared, and a committed lock must not.
+    """
     if number == 0:
         return 0.0
     power = math.floor(math.log10(number))
@@ -314,13 +316,9 @@ def _state(app: App, model: ModelConfig, lock: CanonicalLock, write: bool, root:
     """What becomes of what was made, by what is there."""
     if not app.is_canonical(model):
         return "unused"
-    try:
-        shipped_model(app, model, root)
-        if read_lock(app, model, root) == lock:
-            return "current"
-    except OrchestratorError:
-        # whatever is wrong with it, it is written again
-        pass
+    # whatever is wrong with what is there, it is written again
+    if is_written(app, model, lock, root):
+        return "current"
     return "written" if write else "differs"
 
 

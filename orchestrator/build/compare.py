@@ -49,7 +49,8 @@ def require_same_structure(
 
 
 def unregistered(objects: VariantObjects) -> frozenset[str]:
-    """`wrappers_of` the kernels that code of a variant calls directly."""
+    """The names of the wrappers (`wrappers_of`) of all kernels that a variant's code calls
+    directly: these calls pass the dispatcher by, so nothing registers the kernels."""
     request = objects.plan.request
     called = {(operator, key) for key, operators in request.direct for operator in operators}
     return frozenset(name for pair in {*called, *request.resolved} for name in wrappers_of(*pair))

@@ -14,7 +14,10 @@ from orchestrator.values.trace import Trace
 
 
 def covered(session: Session, app: App) -> Iterator[ModelCoverage]:
-    """Of each of an app's models. Raises what `read_traces` raises."""
+    """What the traced inputs ran of each model of an app, in the order of app.yaml.
+
+    `methods` is None for a trace that has no coverage. Raises what `read_traces` raises.
+    """
     for model, trace in zip(app.config.models, read_traces(session, app), strict=True):
         methods = None
         if trace.coverage is not None:

@@ -26,14 +26,14 @@ from orchestrator.build.addon_link import (
     link_flags,
 )
 from orchestrator.build.build import View
-from orchestrator.build.execute import carry_out, object_store, require_success
+from orchestrator.build.execute import execute_actions, object_store, require_success
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.shard_files import forget_old
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
 from orchestrator.build.variants import (
-    Wanted,
+    VariantRequest,
     plan_objects,
     registration_units,
     spec_of,
@@ -86,7 +86,7 @@ class Base:
     """
 
     extended: Extended
-    driver: Path
+    runner: Path
     called: frozenset[str]
     units: int
     compiled: int | None
@@ -119,7 +119,8 @@ class Development:
     view: View
 
     def require(self) -> None:
-        """Raise NoDevelopmentLibraryError where there can be none."""
+        """Raise NoDevelopmentLibraryError where the host's toolchain cannot load add-ons, or where
+        the runtime's version has no data for a development library."""
         session = self.session
         toolchain = session.toolchain(session.host)
         if not takes_addons(toolchain):
@@ -139,14 +140,15 @@ class Development:
 
     @cached_property
     def prepared(self) -> Prepared:
+        """The host's toolchain and the runtime, with all effects that planning needs."""
         return self.session.prepare_planning([self.session.host])
 
     @cached_property
-    def wanted(self) -> Wanted:
+    def request(self) -> VariantRequest:
         """As a tracer: it tells observers of operators, and a tracer's objects are the base's."""
         session = self.plain
         selection = every_dtype(session.runtime.index, session.kernels)
-        return Wanted(
+        return VariantRequest(
             NAME,
             session.host,
             selection,
@@ -160,20 +162,26 @@ class Development:
 
     @cached_property
     def base_plan(self) -> BasePlan:
+        """The units of the base, and the registrations that it has itself. Raises
+        UnitUnknownError."""
         session = self.plain
-        spec = spec_of(session, self.prepared, self.wanted)
+        spec = spec_of(session, self.prepared, self.request)
         return plan_base(session.planner, session.kernels, spec, self.exported)
 
     @cached_property
     def exported(self) -> tuple[str, ...]:
-        """What the base exports of PyTorch, where it has it."""
+        """The symbols of PyTorch that the base exports, sorted: those of any library that takes
+        add-ons, and what the app's own sources may call besides."""
         extension = self.plain.extension_symbols
         layered = self.session.extension_symbols
         return exported_symbols(self.plain.runtime.index, extension, layered)
 
     @cached_property
     def base(self) -> Base:
-        """Raises ActionFailedError, TorchgenFailedError."""
+        """The base library and its model runner, from the store or else compiled and linked now.
+
+        Raises ActionFailedError, TorchgenFailedError.
+        """
         session, plan = self.plain, self.base_plan
         objects = self._base_objects(plan)
         # a tracer's code calls more of other units than the index knows
@@ -185,26 +193,26 @@ class Development:
         exports = exports_file(script)
         objects = replace(objects, texts={**objects.texts, exports: script})
         links = development_links(session, self.prepared, NAME, objects, exports)
-        library, driver = (Path(session.fill(link.output)) for link in (links.shared, links.driver))
+        library, runner = (Path(session.fill(link.output)) for link in (links.shared, links.runner))
         store = object_store(session)
         stored = {
             _stored(f"{links.build_id}-base", ".so"): library,
-            _stored(f"{links.build_id}-driver", ".run"): driver,
+            _stored(f"{links.build_id}-driver", ".run"): runner,
         }
-        given = store.give(stored)
-        self._tell_damaged(given.damaged)
+        restored = store.restore(stored)
+        self._report_damaged(restored.damaged)
         compiled = None
-        if given.present != stored.keys():
+        if restored.present != stored.keys():
             compiled = self._make_base(objects, links)
             for name, path in stored.items():
-                store.take(name, path)
-        if not driver.stat().st_mode & stat.S_IXUSR:  # it was copied
-            driver.chmod(0o755)
+                store.put(name, path)
+        if not runner.stat().st_mode & stat.S_IXUSR:  # it was copied
+            runner.chmod(0o755)
         names = frozenset(n for n in exported_by(library) if n.startswith(EXPORTED))
         version = session.runtime.version.version
         return Base(
             Extended(NAME, library, names, links.build_id, f"development, PyTorch {version}"),
-            driver,
+            runner,
             plan.called,
             count_units(plan.plan.compiles),
             compiled,
@@ -217,7 +225,7 @@ class Development:
         units = [unit for unit in made[base.own] if unit.name != "operators"]
         units += [unit for unit in made[base.entries] if unit.name == "operators"]
         (objects,) = plan_objects(
-            session, self.prepared, [self.wanted], {NAME: plan}, {plan.request: tuple(units)}
+            session, self.prepared, [self.request], {NAME: plan}, {plan.request: tuple(units)}
         ).values()
         cache = session.context.cache
         keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
@@ -231,9 +239,9 @@ class Development:
     def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> int:
         session = self.plain
         graph = action_graph([objects], links.all)
-        drivers = {c.object: c for c in links.driver_compiles}
-        graph = replace(graph, compiles={**graph.compiles, **drivers})
-        carried = carry_out(
+        runners = {c.object: c for c in links.runner_compiles}
+        graph = replace(graph, compiles={**graph.compiles, **runners})
+        execution = execute_actions(
             session,
             graph,
             texts_of([objects]),
@@ -242,8 +250,8 @@ class Development:
             keep_going=False,
             view=self.view,
         )
-        require_success(session, graph, carried)
-        return count_units(c for c in graph.compiles.values() if c.object in carried.compiled)
+        require_success(session, graph, execution)
+        return count_units(c for c in graph.compiles.values() if c.object in execution.compiled)
 
     def shard(
         self, roots: Collection[str], operators: Collection[str], wide: Collection[str]
@@ -260,7 +268,7 @@ class Development:
         file = self._groups_file
         groups = groups_of(frozenset(operators) - mine, known_groups(file, kernels))
         parts = parts_of(session, kernels, roots, groups, self._has)
-        every = every_dtype(index, kernels) if own else self.wanted.selection
+        every = every_dtype(index, kernels) if own else self.request.selection
         theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
         selection = usual_dtypes(every, {*wide, *theirs})
         selection = replace(selection, operators=dict.fromkeys(sorted(operators), _WHO))
@@ -289,9 +297,9 @@ class Development:
         """Have the shard of this key at `path`: from the store, else made."""
         session, base = self.session, self.base
         store, name = object_store(session), _stored(key, ".so")
-        given = store.give({name: path})
-        self._tell_damaged(given.damaged)
-        if given.present:
+        restored = store.restore({name: path})
+        self._report_damaged(restored.damaged)
+        if restored.present:
             return None
         compiled = compile_objects(session, objects, self.jobs, self.view)
         scratch = session.context.state / NAME / "link"
@@ -303,13 +311,13 @@ class Development:
             write_bytes(path, made.read_bytes())
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        store.take(name, path)
+        store.put(name, path)
         return compiled
 
     def _shard_spec(self, roots: Collection[str]) -> VariantSpec:
         session = self.session
-        wanted = replace(self.wanted, extensible=False, cut=session.cut_units(roots))
-        return spec_of(session, self.prepared, wanted)
+        request = replace(self.request, extensible=False, cut=session.cut_units(roots))
+        return spec_of(session, self.prepared, request)
 
     @property
     def _has(self) -> BaseHas:
@@ -320,9 +328,9 @@ class Development:
     def _groups_file(self) -> Path:
         return self.session.context.state / NAME / f"groups-{self.session.runtime.index.tree}.json"
 
-    def _tell_damaged(self, damaged: Sequence[str]) -> None:
+    def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
-            self.session.say(f"{name[:12]}... in the store is damaged: removed, and made again")
+            self.session.log(f"{name[:12]}... in the store is damaged: removed, and made again")
 
 
 def _stored(name: str, suffix: str) -> str:

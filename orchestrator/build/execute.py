@@ -41,14 +41,14 @@ class ProgressSink(Protocol):
 
 
 @dataclass(frozen=True)
-class Carried:
+class Execution:
     """What carrying out a graph did: objects that were to be compiled, and ninja's result."""
 
     compiled: frozenset[str]
     result: NinjaResult
 
 
-def carry_out(
+def execute_actions(
     session: Session,
     graph: ActionGraph,
     texts: Mapping[str, str],
@@ -58,7 +58,7 @@ def carry_out(
     jobs: int | None,
     keep_going: bool,
     view: Callable[[Mapping[str, float], int], ProgressSink],
-) -> Carried:
+) -> Execution:
     """Write `<state>/<name>.ninja` and run it.
 
     texts: file (`$cache/...`) -> text, for the files that the plan needs first. Cached objects are
@@ -108,12 +108,12 @@ def carry_out(
             feed=feed,
             runner=session.context.runner,
         )
-    return Carried(frozenset(graph.compiles) - present, result)
+    return Execution(frozenset(graph.compiles) - present, result)
 
 
-def require_success(session: Session, graph: ActionGraph, carried: Carried) -> None:
+def require_success(session: Session, graph: ActionGraph, execution: Execution) -> None:
     """Raises ActionFailedError where an action of a run failed; all failures go to a log."""
-    result = carried.result
+    result = execution.result
     if result.failures:
         log = session.context.state / "failures.log"
         raise failure_error(result, names_of(session, graph), result.actions, log)
@@ -139,14 +139,14 @@ def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
     """
     outputs = {stored_name(session, output): output for output in _outputs(graph)}
     wanted = {name: Path(session.fill(output)) for name, output in outputs.items()}
-    given = object_store(session).give(wanted)
-    if given.damaged:
-        count = len(given.damaged)
-        session.say(
+    restored = object_store(session).restore(wanted)
+    if restored.damaged:
+        count = len(restored.damaged)
+        session.log(
             f"{count} damaged object{'s' if count > 1 else ''} in the cache: "
-            f"removed, to be compiled again ({given.damaged[0][:12]}...)"
+            f"removed, to be compiled again ({restored.damaged[0][:12]}...)"
         )
-    return frozenset(outputs[name] for name in given.present)
+    return frozenset(outputs[name] for name in restored.present)
 
 
 def _outputs(graph: ActionGraph) -> set[str]:
@@ -176,7 +176,10 @@ class _Keeper:
             self._keep(unit)
 
     def finished(self, line: str) -> None:
-        """Keep what a status line is about, where it is finished."""
+        """Put an action's output into the store once its status line says that it has finished.
+
+        Lines in another form are output of commands: they are ignored.
+        """
         status = parse_status(line)
         if status is not None:
             self._keep(status.description)
@@ -186,13 +189,14 @@ class _Keeper:
         left = [(name, path) for name, path in items if not path.is_file()]
         for name, path in items:
             if (name, path) not in left:
-                self._store.take(name, path)
+                self._store.put(name, path)
         if left:
             self._missing[unit] = left
 
 
 def shards_of(session: Session, graph: ActionGraph) -> dict[str, str]:
-    """file (`$cache/...`) -> text, of every unity shard in the graph."""
+    """Sources of the graph's unity shards: path (`$cache/unity/...`) -> text, to be written before
+    ninja runs."""
     return {
         path: text
         for rules in {runtime.facts.unity for runtime in session.prepared}
@@ -216,7 +220,8 @@ def _tools(toolchain: ResolvedToolchain) -> Tools:
 
 
 def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
-    """Output path as ninja prints it -> what it is, for error messages."""
+    """Output path as ninja prints it -> the name for error messages: a unit's path in PyTorch, a
+    header's or a link's base name."""
     names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
     headers = {c.pch for c in graph.compiles.values() if c.pch is not None}
     names |= {session.fill(header.output): Path(header.source).name for header in headers}

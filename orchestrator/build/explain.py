@@ -26,11 +26,12 @@ class Answer:
     lines: tuple[str, ...]
 
     def text(self) -> str:
-        """For people, with a last newline."""
+        """The answer as plain text; ends with a newline. Control characters in names are made
+        visible."""
         if not self.lines:
             return f"{self.subject} is not in {self.label}: nothing that is selected needs it\n"
-        told = "".join(f"  {visible(line)}\n" for line in self.lines)
-        return f"{self.subject} is in {self.label}\n{told}"
+        details = "".join(f"  {visible(line)}\n" for line in self.lines)
+        return f"{self.subject} is in {self.label}\n{details}"
 
 
 def why(session: Session, label: Label, subject: str) -> Answer:

@@ -87,7 +87,7 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
     if there is not None:
         _require_off(there, name)
     python = find_python(asked.python, context.env, context.runner)
-    session.say(f"exporting {asked.module} by torch {python.torch}")
+    session.log(f"exporting {asked.module} by torch {python.torch}")
     request = ModuleRequest(
         module=asked.module,
         name=name,

@@ -18,7 +18,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS, load_version
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.source.apt import AptClient
-from orchestrator.source.places import Ways, source_name
+from orchestrator.source.places import SourceFetcher, source_name
 from orchestrator.source.tree import TreeRules, digest_files, tree_files
 from orchestrator.system.locks import file_lock
 from orchestrator.system.process import SourceUnavailableError
@@ -45,14 +45,16 @@ MARKER: Final = ".complete"
 _FILE_TIME: Final = 946684800  # 2000-01-01
 
 Progress = Callable[[str], None]
+# A tree's folder, its digest and what counts in it.
+_Identity = tuple[Path, str, TreeRules]
 
 
 class RuntimeUnavailableError(OrchestratorError):
-    """None of the pinned ways to get a source tree works on this machine."""
+    """None of the pinned sources of a tree is available on this machine."""
 
 
 class SourceMismatchError(OrchestratorError):
-    """A way gave a source tree that is not the pinned one."""
+    """A source holds a tree that is not the pinned one."""
 
 
 class LibraryUnknownError(OrchestratorError):
@@ -108,15 +110,21 @@ class Marker:
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _PinnedTree:
     """One pinned tree: what it is, where it goes, what counts in it, how to get it."""
 
     name: str
     folder: Path
     digest: str
     rules: TreeRules
-    ways: tuple[Source, ...]
+    sources: tuple[Source, ...]
     suites: tuple[str, ...]
+
+    @property
+    def identity(self) -> _Identity:
+        """What a verified tree is known by: trees of two pins with the same identity are the same
+        files."""
+        return self.folder, self.digest, self.rules
 
 
 def fetch_runtime(
@@ -136,6 +144,39 @@ def fetch_runtime(
     `RuntimeUnsupportedError`, `LibraryUnknownError`, `LocksUnsupportedError`, and the errors of
     `tree.py`, `archive.py` and `apt.py`.
     """
+    (fetched,) = fetch_runtimes(
+        [pin], context, progress, verify=verify, dialects=dialects, libraries=libraries
+    )
+    return fetched
+
+
+def fetch_runtimes(
+    pins: Iterable[RuntimePin],
+    context: Context,
+    progress: Progress,
+    *,
+    verify: bool = False,
+    dialects: Mapping[str, Dialect] = DIALECTS,
+    libraries: LibraryRules | None = None,
+) -> tuple[FetchedRuntime, ...]:
+    """The trees of each pin, as `fetch_runtime` gives them; raises what it raises.
+
+    With `verify`, a tree that several pins share is hashed once.
+    """
+    hashed: set[_Identity] | None = set() if verify else None
+    return tuple(
+        _fetch_runtime(pin, context, progress, hashed, dialects, libraries) for pin in pins
+    )
+
+
+def _fetch_runtime(
+    pin: RuntimePin,
+    context: Context,
+    progress: Progress,
+    hashed: set[_Identity] | None,
+    dialects: Mapping[str, Dialect],
+    libraries: LibraryRules | None,
+) -> FetchedRuntime:
     version = load_version(pin.pytorch, dialects)
     runtime = _runtime_tree(pin, context, version)
     third = {
@@ -146,10 +187,10 @@ def fetch_runtime(
         name: _library_tree(name, one, context, libraries or _known_libraries())
         for name, one in pin.libraries.items()
     }
-    wanted = [runtime, *third.values(), *library.values()]
-    if verify or any(_missing(tree) for tree in wanted):
-        with disk_faults_told(context.cache, version.disk_mb):
-            _fetch(wanted, context, version, progress, verify)
+    pinned = [runtime, *third.values(), *library.values()]
+    if hashed is not None or any(_missing(tree) for tree in pinned):
+        with disk_errors_translated(context.cache, version.disk_mb):
+            _fetch(pinned, context, version, progress, hashed)
     includes = {name: tree.folder / pin.third_party[name].include for name, tree in third.items()}
     return FetchedRuntime(
         pin.pytorch,
@@ -179,18 +220,18 @@ def is_fetched(cache: Path, name: str, tree: str) -> bool:
     return marker is not None and marker.digest == tree
 
 
-def _runtime_tree(pin: RuntimePin, context: Context, version: VersionData) -> _Wanted:
+def _runtime_tree(pin: RuntimePin, context: Context, version: VersionData) -> _PinnedTree:
     folder = tree_folder(context.cache, pin.pytorch, pin.tree)
     rules, suites = version.tree.rules, version.debian_suites
-    return _Wanted(f"PyTorch {pin.pytorch}", folder, pin.tree, rules, pin.sources, suites)
+    return _PinnedTree(f"PyTorch {pin.pytorch}", folder, pin.tree, rules, pin.sources, suites)
 
 
 def _third_party_tree(
     name: str, pin: ThirdPartyPin, context: Context, version: VersionData
-) -> _Wanted:
+) -> _PinnedTree:
     folder = tree_folder(context.cache, name, pin.tree)
     rules = TreeRules((f"{pin.include}/**", "LICENSE*", "COPYING*", "NOTICE*"))
-    return _Wanted(name, folder, pin.tree, rules, pin.sources, version.debian_suites)
+    return _PinnedTree(name, folder, pin.tree, rules, pin.sources, version.debian_suites)
 
 
 def _known_libraries() -> LibraryRules:
@@ -199,7 +240,9 @@ def _known_libraries() -> LibraryRules:
     return LibraryRules(trees, data.debian_suites)
 
 
-def _library_tree(name: str, pin: LibraryPin, context: Context, libraries: LibraryRules) -> _Wanted:
+def _library_tree(
+    name: str, pin: LibraryPin, context: Context, libraries: LibraryRules
+) -> _PinnedTree:
     rules = libraries.trees.get(name)
     if rules is None:
         raise LibraryUnknownError(
@@ -209,25 +252,33 @@ def _library_tree(name: str, pin: LibraryPin, context: Context, libraries: Libra
             hint="correct the name under `runtime: libraries:` in WORKSPACE",
         )
     folder = tree_folder(context.cache, name, pin.tree)
-    return _Wanted(name, folder, pin.tree, rules, pin.sources, libraries.suites)
+    return _PinnedTree(name, folder, pin.tree, rules, pin.sources, libraries.suites)
 
 
-def _missing(wanted: _Wanted) -> bool:
-    marker = read_marker(wanted.folder)
-    return marker is None or marker.digest != wanted.digest
+def _missing(pinned: _PinnedTree) -> bool:
+    marker = read_marker(pinned.folder)
+    return marker is None or marker.digest != pinned.digest
 
 
-def _damaged(wanted: _Wanted) -> bool:
+def _damaged(pinned: _PinnedTree) -> bool:
     try:
-        files = tree_files(wanted.folder, wanted.rules)
-        return digest_files(wanted.folder, files) != wanted.digest
+        files = tree_files(pinned.folder, pinned.rules)
+        return digest_files(pinned.folder, files) != pinned.digest
     except OrchestratorError:
         return True
 
 
 def _fetch(
-    wanted: list[_Wanted], context: Context, version: VersionData, progress: Progress, verify: bool
+    pinned: list[_PinnedTree],
+    context: Context,
+    version: VersionData,
+    progress: Progress,
+    hashed: set[_Identity] | None,
 ) -> None:
+    """Fetch the trees that are missing and, where `hashed` is given, those that are damaged.
+
+    hashed: the trees that were verified before, which are not hashed again; these are added
+    """
     lock = context.cache / "runtime" / ".lock"
     with (
         file_lock(
@@ -238,11 +289,12 @@ def _fetch(
         _staging(context.cache) as staging,
     ):
         clients: dict[tuple[str, ...], AptClient] = {}
-        for tree in wanted:
+        for tree in pinned:
             # another process may have fetched it while we waited for the lock
             if not _missing(tree):
-                if not verify:
+                if hashed is None or tree.identity in hashed:
                     continue
+                hashed.add(tree.identity)
                 progress(f"{tree.name}: hashing {tree.folder}")
                 if not _damaged(tree):
                     continue
@@ -253,42 +305,44 @@ def _fetch(
                 clients[tree.suites] = AptClient(
                     folder, context.env, tree.suites, progress, context.runner
                 )
-            _fetch_one(tree, Ways(context, staging, clients[tree.suites], progress))
+            _fetch_one(tree, SourceFetcher(context, staging, clients[tree.suites], progress))
+            if hashed is not None:
+                hashed.add(tree.identity)
 
 
-def _fetch_one(wanted: _Wanted, ways: Ways) -> None:
+def _fetch_one(pinned: _PinnedTree, fetcher: SourceFetcher) -> None:
     reasons = []
-    for source in wanted.ways:
+    for source in pinned.sources:
         way = source_name(source)
-        staged = ways.staging / secrets.token_hex(4)
+        staged = fetcher.staging / secrets.token_hex(4)
         staged.mkdir()
-        ways.progress(f"{wanted.name}: trying {way}")
+        fetcher.progress(f"{pinned.name}: trying {way}")
         try:
-            ways.go(source, staged, wanted.rules)
+            fetcher.fetch(source, staged, pinned.rules)
         except SourceUnavailableError as reason:
             if "No space left on device" in str(reason):
                 raise OSError(errno.ENOSPC, str(reason)) from reason
-            ways.progress(f"{wanted.name}: not this way: {reason}")
+            fetcher.progress(f"{pinned.name}: not this way: {reason}")
             reasons.append(f"{way}: {reason}")
             continue
-        _install(wanted, staged, way, ways)
-        ways.progress(f"{wanted.name}: verified, in {wanted.folder}")
+        _install(pinned, staged, way, fetcher)
+        fetcher.progress(f"{pinned.name}: verified, in {pinned.folder}")
         return
     raise RuntimeUnavailableError(
-        f"{wanted.name} cannot be fetched: none of its sources works here",
+        f"{pinned.name} cannot be fetched: none of its sources works here",
         details="\n".join(reasons),
         hint="make one of them work, or add a source to WORKSPACE, such as a `path:` to a checkout",
     )
 
 
-def _install(wanted: _Wanted, staged: Path, way: str, ways: Ways) -> None:
+def _install(pinned: _PinnedTree, staged: Path, way: str, fetcher: SourceFetcher) -> None:
     """Verify the staged tree, mark it as complete, and move it into place."""
-    files = tree_files(staged, wanted.rules)
+    files = tree_files(staged, pinned.rules)
     seen = digest_files(staged, files)
-    if seen != wanted.digest:
+    if seen != pinned.digest:
         raise SourceMismatchError(
-            f"{wanted.name} from {way} is not the pinned source tree",
-            expected=f"tree {wanted.digest}",
+            f"{pinned.name} from {way} is not the pinned source tree",
+            expected=f"tree {pinned.digest}",
             seen=f"tree {seen} ({len(files):,} files)",
             hint="correct that source in WORKSPACE, or the pinned `tree:` if you trust the source",
         )
@@ -300,9 +354,9 @@ def _install(wanted: _Wanted, staged: Path, way: str, ways: Ways) -> None:
     (staged / MARKER).write_text(json.dumps(asdict(marker), indent=1) + "\n", encoding="utf-8")
     # After a power loss the marker must not stand beside empty files.
     sync_tree(staged)
-    if wanted.folder.exists():
-        wanted.folder.rename(ways.staging / (staged.name + ".old"))
-    staged.replace(wanted.folder)
+    if pinned.folder.exists():
+        pinned.folder.rename(fetcher.staging / (staged.name + ".old"))
+    staged.replace(pinned.folder)
 
 
 @contextmanager
@@ -330,7 +384,7 @@ def _room(cache: Path, megabytes: int) -> None:
 
 
 @contextmanager
-def disk_faults_told(cache: Path, megabytes: int) -> Iterator[None]:
+def disk_errors_translated(cache: Path, megabytes: int) -> Iterator[None]:
     """Turns what the disk refuses inside this block into `CacheFullError`, `CacheReadOnlyError`."""
     try:
         yield

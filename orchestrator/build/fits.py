@@ -39,7 +39,7 @@ from orchestrator.plan.planner import entry_nodes
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.report.fits import FitRow, FitsReport
-from orchestrator.select.fits import KnownRuntime, Offer, Wanted, added, judge
+from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.system.limits import usable_cores
 from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST
@@ -153,7 +153,7 @@ def hold(session: Session, model: Path, one: Packaged) -> Held:
     fitting = _Fitting(session, model, info, known)
     offer = _offer(one)
     runtime = fitting._runtime(offer)
-    judged = judge(fitting._wanted_of(offer), offer, lambda: runtime)
+    judged = judge(fitting._facts_for(offer), offer, lambda: runtime)
     return Held(info, known.app, known.config, known.trace, known.why_not, offer, judged, runtime)
 
 
@@ -228,7 +228,7 @@ class _Fitting:
     info: ModelInfo
     known: _Known
     _runtimes: dict[tuple[str, str], KnownRuntime | None] = field(default_factory=dict)
-    _wanted: dict[tuple[str, str], Wanted] = field(default_factory=dict)
+    _facts: dict[tuple[str, str], ModelFacts] = field(default_factory=dict)
     _callers: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def rows(
@@ -243,7 +243,7 @@ class _Fitting:
     def _row(self, one: Packaged, runs: Runs) -> FitRow:
         manifest = one.manifest
         offer = _offer(one)
-        judged = judge(self._wanted_of(offer), offer, lambda: self._runtime(offer))
+        judged = judge(self._facts_for(offer), offer, lambda: self._runtime(offer))
         row = FitRow(
             str(one.path),
             manifest.app,
@@ -272,7 +272,7 @@ class _Fitting:
         unknown = tuple(self._with_places(one, offer, runtime) for one in judged.unknown)
         total = None
         if runtime is not None and judged.lacks:
-            sizes, total = added(self._wanted_of(offer), offer, judged.lacks, runtime)
+            sizes, total = added(self._facts_for(offer), offer, judged.lacks, runtime)
             lacks = tuple(
                 replace(one, bytes=sizes[lack][0], at_most=sizes[lack][1]) if lack in sizes else one
                 for one, lack in zip(lacks, judged.lacks, strict=True)
@@ -315,18 +315,18 @@ class _Fitting:
                 found.setdefault(str(use.operator), {})[function.name] = None
         return {name: tuple(methods) for name, methods in found.items()}
 
-    def _wanted_of(self, offer: Offer) -> Wanted:
+    def _facts_for(self, offer: Offer) -> ModelFacts:
         key = (offer.pytorch, offer.tree)
-        if key not in self._wanted:
-            self._wanted[key] = self._make_wanted(offer)
-        return self._wanted[key]
+        if key not in self._facts:
+            self._facts[key] = self._make_facts(offer)
+        return self._facts[key]
 
-    def _make_wanted(self, offer: Offer) -> Wanted:
+    def _make_facts(self, offer: Offer) -> ModelFacts:
         info, trace = self.info, self.known.trace
         # what was traced with this runtime passed them all
         traced = trace is not None and trace.identity.runtime == offer.tree
         faults, unchecked = ((), "") if traced else self._checked(offer)
-        return Wanted(
+        return ModelFacts(
             sha256=info.sha256,
             bytecode=info.bytecode_version,
             archive=info.archive_version,
@@ -384,17 +384,17 @@ class _Fitting:
             return None, f"no toolchain for {abi} here: {error.what}"
         if running.prefix is None:
             return None, running.why_not
-        driver = self._driver(one)
-        if driver is None:
+        program = self._runner(one)
+        if program is None:
             return None, f"no model runner for {abi} here: build any app of the workspace for it"
         with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
             try:
-                for name in needed_libraries(driver):
+                for name in needed_libraries(program):
                     if name.endswith("_torch.so"):  # whatever app the runner was linked with
                         take_library(one, Path(folder) / name)
             except OrchestratorError as error:
                 return None, error.what
-            return self._result([*running.prefix, str(driver)], Path(folder), one), ""
+            return self._result([*running.prefix, str(program)], Path(folder), one), ""
 
     def _why_not(self, one: Packaged, runs: Runs) -> str:
         if runs == "none":
@@ -420,7 +420,7 @@ class _Fitting:
         built = context.state / "variants" / manifest.app / manifest.abi
         return (built / "driver").is_file()
 
-    def _driver(self, one: Packaged) -> Path | None:
+    def _runner(self, one: Packaged) -> Path | None:
         """A model runner for the ABI: of the same app if there is one."""
         variants = self.session.context.state / "variants"
         own = variants / one.manifest.app / one.manifest.abi / "driver"

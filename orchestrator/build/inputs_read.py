@@ -62,7 +62,14 @@ def inputs_read(
     graph: ActionGraph,
     deliveries: Iterable[DeliverInputs],
 ) -> InputsRead:
-    """What a build of these labels, which has succeeded, hangs on."""
+    """All files and patterns whose change can change the result of a build of these labels.
+
+    labels      the variants, which have been built successfully
+    graph       the actions of the build
+    deliveries  what their folders in dist/ were made from
+
+    `commands/replay.py` compares them at the next build.
+    """
     root = session.context.root
     apps = session.workspace.apps_of(labels)
     read = {root / FILE, *_models(session), *_traces(apps), *_python()}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.build.execute import Carried, names_of
+from orchestrator.build.execute import Execution, names_of
 from orchestrator.build.package import mark_unproven
 from orchestrator.build.session import Session
 from orchestrator.build.verify import read_traces
@@ -29,7 +29,8 @@ class Failures:
 
     @property
     def all(self) -> tuple[OrchestratorError, ...]:
-        """Every error once, those of labels first and in their order."""
+        """Every error once: first those of labels, in the labels' order, then the others as they
+        occurred."""
         found = [self.by_label[label] for label in sorted(self.by_label, key=str)]
         return tuple(dict.fromkeys([*found, *self.others]))
 
@@ -48,7 +49,10 @@ class Failures:
                 self.others.append(error)
 
     def with_traces(self, labels: Sequence[Label]) -> tuple[Label, ...]:
-        """The labels whose apps can be planned."""
+        """The labels of apps whose traces can be read; failures are noted for the other labels.
+
+        Without --keep-going all labels are returned, and planning raises the first failure.
+        """
         if not self._keep_going:
             return tuple(labels)
         for app in sorted({label.app for label in labels}):
@@ -58,14 +62,14 @@ class Failures:
 
     def of_actions(
         self,
-        carried: Carried,
+        execution: Execution,
         graph: ActionGraph,
         variants: Iterable[tuple[Label, Iterable[Compile], Iterable[Link]]],
     ) -> None:
         """Keeps the failure of every variant of which an object or a link failed."""
         log = self._session.context.state / "failures.log"
         names = names_of(self._session, graph)
-        failed = carried.result.failures
+        failed = execution.result.failures
         for label, compiles, links in variants if failed else ():
             outputs = self._outputs(compiles, links)
             # what ninja says of itself is of all variants
@@ -73,7 +77,7 @@ class Failures:
             if about:
                 with self.of(label):
                     raise failure_error(
-                        carried.result, names, carried.result.actions, log, about=about
+                        execution.result, names, execution.result.actions, log, about=about
                     )
 
     def _outputs(self, compiles: Iterable[Compile], links: Iterable[Link]) -> set[str]:
@@ -84,7 +88,8 @@ class Failures:
 def failed_row(
     label: Label, error: OrchestratorError, operators: int, compiled: int, reused: int
 ) -> VariantReport:
-    """The report's row of a variant that failed."""
+    """The report's row of a variant that failed: operators and units are counts, and the size, in
+    bytes, is known only if the error has it as a fact (`stripped_bytes`)."""
     assert label.abi is not None
     return VariantReport(
         app=label.app,
@@ -98,8 +103,10 @@ def failed_row(
     )
 
 
-def compiled_of(session: Session, carried: Carried, compiles: Sequence[Compile]) -> tuple[int, int]:
+def compiled_of(
+    session: Session, execution: Execution, compiles: Sequence[Compile]
+) -> tuple[int, int]:
     """How many of the units were compiled in this run, and how many were there before."""
-    mine = [c for c in compiles if c.object in carried.compiled]
+    mine = [c for c in compiles if c.object in execution.compiled]
     made = count_units(c for c in mine if Path(session.fill(c.object)).is_file())
     return made, count_units(compiles) - count_units(mine)

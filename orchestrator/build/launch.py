@@ -54,7 +54,12 @@ def check_launcher(session: Session) -> None:
 
 
 def launching(session: Session, abis: Iterable[str]) -> Launching:
-    """What the declared launcher needs; nothing where none is declared."""
+    """The command prefixes, environment and folders for the compiler launcher that WORKSPACE
+    declares; empty where it declares none.
+
+    Copies our own sources and headers into the cache folder, and links zig's library there, so that
+    commands name no path that differs between machines. Raises OSError.
+    """
     launcher = session.workspace.config.launcher
     if launcher is None:
         return Launching()

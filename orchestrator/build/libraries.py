@@ -36,7 +36,9 @@ class PreparedLibrary:
     _units: dict[Processor, Mapping[str, LibraryUnit]] = field(default_factory=dict)
 
     def identity(self, processor: Processor) -> str:
-        """What the library's index for a processor is tied to."""
+        """A digest of all that the library's shipped index for a processor depends on: the pinned
+        trees, and the library's data of that processor. An index with another identity is refused
+        as stale."""
         data = self.data.model_dump(mode="json", exclude=_BESIDE)
         kernels = [one.model_dump(mode="json") for one in self.data.kernels[processor]]
         levels = [
@@ -58,7 +60,8 @@ class PreparedLibrary:
         return self._indices[processor]
 
     def units(self, processor: Processor) -> Mapping[str, LibraryUnit]:
-        """Its units for a processor, by name."""
+        """The library's translation units for a processor: name -> unit. The first call reads the
+        tree."""
         if processor not in self._units:
             units = library_units(self.data, processor, self.trees)
             self._units[processor] = {unit.name: unit for unit in units}

@@ -30,14 +30,14 @@ def require_releasable(session: Session, labels: Sequence[Label]) -> None:
     if not found:
         return
     toolchain = session.toolchain(str(found[0].abi))
-    stands_in = toolchain.driver.stands_in
-    assert stands_in is not None
+    stub = toolchain.driver.stub
+    assert stub is not None
     raise NotForReleaseError(
         f"{found[0]} must not be released",
         place=toolchain.place,
-        expected=stands_in.expected,
-        seen=stands_in.seen,
-        hint=stands_in.hint,
+        expected=stub.expected,
+        seen=stub.seen,
+        hint=stub.hint,
         details="\n".join(["also:", *map(str, found[1:])]) if found[1:] else None,
     )
 

@@ -47,7 +47,8 @@ def licences(
 
 
 def own_licence() -> Licence:
-    """Our own: every library contains the C API, and code that we generate."""
+    """The orchestrator's own licence: every library contains our C API and code that we
+    generate."""
     return Licence(
         _OURSELVES,
         metadata.version(_OURSELVES),
@@ -58,7 +59,10 @@ def own_licence() -> Licence:
 
 
 def held_parts(rules: Iterable[LicenceRule], units: Collection[str]) -> Iterator[LicenceRule]:
-    """The parts of PyTorch that one of the units holds."""
+    """The rules of those parts of PyTorch of which at least one unit is linked.
+
+    units: paths relative to PyTorch's tree; a rule's `units` are globs of such paths
+    """
     for rule in rules:
         holding = TreeRules(rule.units)
         if any(holding.counts(unit) for unit in units):

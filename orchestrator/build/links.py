@@ -18,9 +18,9 @@ from orchestrator.platforms.android import packed_relocations
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.fingerprint import fingerprint
 
-DRIVER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
-# The driver, watched by the development library's observer.
-DEVELOPMENT_DRIVER = ("development/main.cpp", *DRIVER_SOURCES[1:])
+RUNNER_SOURCES = ("driver/main.cpp", "driver/driver.cpp", "driver/values.cpp")
+# The model runner, watched by the development library's observer.
+DEVELOPMENT_RUNNER_SOURCES = ("development/main.cpp", *RUNNER_SOURCES[1:])
 _COLLECT = ("-Wl,--gc-sections",)
 # What the loader fills in is read-only from then on, and no data is code. Said also where it is a
 # linker's default: GNU's is whatever a distribution chose. `-z text` is not, which zig refuses:
@@ -38,7 +38,7 @@ def executable_links(output: str, objects: VariantObjects) -> tuple[Link, ...]:
         kind="executable",
         abi=objects.plan.spec.abi,
         whole=objects.whole,
-        by_need=(*objects.by_need, *(one.output for one in library)),
+        on_demand=(*objects.on_demand, *(one.output for one in library)),
         flags=(*platform.host.link_flags, *platform.link_libraries),
     )
     return (executable, *library)
@@ -54,26 +54,27 @@ def _cxx_library(output: str, objects: VariantObjects) -> tuple[Link, ...]:
 
 @dataclass(frozen=True)
 class VariantLinks:
-    """The files that one variant is delivered from, and what builds its driver.
+    """The files that one variant is delivered from, and what builds its model runner.
 
-    There is no driver where nothing here can run it, and no C++ library where a compiler brings it.
+    There is no runner where nothing here can run it, and no C++ library where a compiler brings it.
     """
 
     shared: Link
     registrations: Link
     core: Link
-    driver: Link | None
-    driver_compiles: tuple[Compile, ...]
+    runner: Link | None
+    runner_compiles: tuple[Compile, ...]
     cxx_library: tuple[Link, ...]
 
     @property
     def all(self) -> tuple[Link, ...]:
-        driver = () if self.driver is None else (self.driver,)
-        return (self.shared, self.registrations, self.core, *driver, *self.cxx_library)
+        """Every link of the variant; a link may come before those whose outputs it reads."""
+        runner = () if self.runner is None else (self.runner,)
+        return (self.shared, self.registrations, self.core, *runner, *self.cxx_library)
 
 
 def library_name(app: str) -> str:
-    """The stem of an app's libraries: `camera_torch`."""
+    """The stem of an app's libraries: `camera_torch` for `libcamera_torch.so` and its archives."""
     return f"{app}_torch"
 
 
@@ -107,25 +108,25 @@ def variant_links(
     shared = _shared(f"{folder}/lib{name}.so", toolchain, objects, of_library, exports, 40 * "0")
     registering = (*(c.object for c in objects.registrations),)
     registering += tuple(c.object for c in (*objects.kernels, *objects.plan.whole))
-    driver = _driver(session, toolchain, spec)
+    compiles = _runner_compiles(session, toolchain, spec)
     return VariantLinks(
         shared=shared,
         registrations=_archive(f"{folder}/lib{name}_registrations.a", spec, registering),
         core=_archive(
             f"{folder}/lib{name}_core.a",
             spec,
-            (*(c.object for c in objects.native), *objects.by_need),
+            (*(c.object for c in objects.native), *objects.on_demand),
         ),
-        driver=Link(
+        runner=Link(
             output=f"{folder}/driver",
             kind="executable",
             abi=spec.abi,
-            whole=tuple(c.object for c in driver),
-            by_need=(shared.output, *of_library),
+            whole=tuple(c.object for c in compiles),
+            on_demand=(shared.output, *of_library),
         )
-        if driver
+        if compiles
         else None,
-        driver_compiles=driver,
+        runner_compiles=compiles,
         cxx_library=library,
     )
 
@@ -146,7 +147,7 @@ def _shared(
         abi=spec.abi,
         # first, so that the linker takes nothing of the same from libc++'s archive
         whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),
-        by_need=(*objects.fastest_first, *cxx_library),
+        on_demand=(*objects.fastest_first, *cxx_library),
         flags=(
             *_COLLECT,
             f"-Wl,-soname,{output.rpartition('/')[2]}",
@@ -171,14 +172,15 @@ class DevelopmentLinks:
     """
 
     shared: Link
-    driver: Link
-    driver_compiles: tuple[Compile, ...]
+    runner: Link
+    runner_compiles: tuple[Compile, ...]
     cxx_library: tuple[Link, ...]
     build_id: str
 
     @property
     def all(self) -> tuple[Link, ...]:
-        return (self.shared, self.driver, *self.cxx_library)
+        """Every link of the base; a link may come before those whose outputs it reads."""
+        return (self.shared, self.runner, *self.cxx_library)
 
 
 def development_links(
@@ -188,11 +190,11 @@ def development_links(
     script's file."""
     spec = objects.plan.spec
     toolchain = prepared.toolchain(spec.abi)
-    driver = _driver(session, toolchain, spec, DEVELOPMENT_DRIVER)
+    compiles = _runner_compiles(session, toolchain, spec, DEVELOPMENT_RUNNER_SOURCES)
     bare = _shared("", toolchain, objects, (), exports, "")
     build_id = fingerprint(
         {
-            "objects": sorted(c.fingerprint for c in (*objects.compiles, *driver)),
+            "objects": sorted(c.fingerprint for c in (*objects.compiles, *compiles)),
             "flags": bare.flags,
             "exports": exports,
             "toolchain": toolchain.identity,
@@ -208,28 +210,28 @@ def development_links(
         output=f"{folder}/driver",
         kind="executable",
         abi=spec.abi,
-        whole=tuple(c.object for c in driver),
-        by_need=(shared.output, *of_library),
+        whole=tuple(c.object for c in compiles),
+        on_demand=(shared.output, *of_library),
     )
-    return DevelopmentLinks(shared, runner, driver, library, build_id)
+    return DevelopmentLinks(shared, runner, compiles, library, build_id)
 
 
 def _smaller(toolchain: ResolvedToolchain, spec: VariantSpec) -> tuple[str, ...]:
     """What makes a shared library smaller, of what the linker can."""
     android = toolchain.driver.android
     # not `all`: c10::DataPtr compares the addresses of deleters
-    fold = ("-Wl,--icf=safe",) if toolchain.abilities.fold_functions else ()
-    if android is not None and toolchain.abilities.pack_relocations:
+    fold = ("-Wl,--icf=safe",) if toolchain.capabilities.fold_functions else ()
+    if android is not None and toolchain.capabilities.pack_relocations:
         return (*fold, *packed_relocations(android.api))
     itself = toolchain.relocates_itself and spec.self_relocation
     return (*fold, *(SELF_RELOCATED if itself else ()))
 
 
-def _driver(
+def _runner_compiles(
     session: RuntimeSession,
     toolchain: ResolvedToolchain,
     spec: VariantSpec,
-    sources: tuple[str, ...] = DRIVER_SOURCES,
+    sources: tuple[str, ...] = RUNNER_SOURCES,
 ) -> tuple[Compile, ...]:
     if toolchain.config.run == "none":
         return ()
@@ -240,4 +242,4 @@ def _driver(
 def _archive(output: str, spec: VariantSpec, objects: tuple[str, ...]) -> Link:
     # bitcode is for one release of one compiler, a consumer has his own
     kind: Literal["archive", "code_archive"] = "code_archive" if spec.lto else "archive"
-    return Link(output=output, kind=kind, abi=spec.abi, whole=objects, by_need=())
+    return Link(output=output, kind=kind, abi=spec.abi, whole=objects, on_demand=())

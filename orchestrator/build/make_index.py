@@ -12,10 +12,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from orchestrator.build.execute import ProgressSink, carry_out, require_success
+from orchestrator.build.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.prepare import PreparedRuntime, shipped_index
 from orchestrator.build.session import RuntimeSession
-from orchestrator.build.variants import LIBRARY_SOURCES, TRACER_SOURCES, Wanted, compile_spec
+from orchestrator.build.variants import (
+    LIBRARY_SOURCES,
+    TRACER_SOURCES,
+    VariantRequest,
+    compile_spec,
+)
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError
@@ -88,7 +93,7 @@ def make_index(
     library, tracer = (tuple(map(session.placed, some)) for some in _natives(runtime, spec))
     every = [*compiles.values(), *library, *tracer]
     graph = ActionGraph({c.object: c for c in sorted(every, key=lambda c: c.object)})
-    carried = carry_out(
+    execution = execute_actions(
         session,
         graph,
         projection_files({text_digest(index_text()): index_text()}),
@@ -98,8 +103,8 @@ def make_index(
         keep_going=True,
         view=view,
     )
-    require_success(session, graph, carried)
-    session.say("reading the objects")
+    require_success(session, graph, execution)
+    session.log("reading the objects")
     dialect, tree = runtime.dialect, runtime.fetched.digest
     known = dialect.symbols
     objects = {path: Path(session.fill(c.object)) for path, c in compiles.items()}
@@ -112,7 +117,7 @@ def make_index(
     entry = _entry(session, library, tracer)
     write_bytes(dialect.index, save_index(index))
     write_bytes(dialect.entry, entry_text(entry).encode())
-    return MadeIndex(index, dialect.index, entry, len(carried.compiled))
+    return MadeIndex(index, dialect.index, entry, len(execution.compiled))
 
 
 def _natives(
@@ -142,8 +147,8 @@ def index_spec(session: RuntimeSession) -> VariantSpec:
     """How the units are compiled that the index is made of: one by one, since it tells what each
     of them has and needs; as written, since what a compiler adds is no need of theirs. A version's
     first index is made without one."""
-    wanted = Wanted("index", session.host, _EVERYTHING, Registry({}), "release", "size")
-    spec = compile_spec(session, session.prepare_planning([wanted.abi]), wanted)
+    request = VariantRequest("index", session.host, _EVERYTHING, Registry({}), "release", "size")
+    spec = compile_spec(session, session.prepare_planning([request.abi]), request)
     return replace(spec, lto=False, hardening=frozenset())
 
 
@@ -158,7 +163,7 @@ def _mentions(
     session: RuntimeSession, spec: VariantSpec, units: Sequence[UnitFacts]
 ) -> Iterable[UnitFacts]:
     """The units with what they mention. Raises PreprocessingFailedError, at the first failure."""
-    session.say("preprocessing the units")
+    session.log("preprocessing the units")
     env = dict(
         compiler_environment(session.context.cache, session.context.env, session.context.state)
     )

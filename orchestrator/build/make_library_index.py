@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.build.execute import Carried, ProgressSink, carry_out, require_success
+from orchestrator.build.execute import Execution, ProgressSink, execute_actions, require_success
 from orchestrator.build.libraries import PreparedLibrary
 from orchestrator.build.session import RuntimeSession
-from orchestrator.build.variants import Wanted, spec_of
+from orchestrator.build.variants import VariantRequest, spec_of
 from orchestrator.index.attribution import build_index
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import RuntimeIndex, UnitFacts, aliases, save_index
@@ -38,7 +38,7 @@ class MadeLibraryIndex:
 
     index: LibraryIndex
     path: Path
-    left_out: tuple[str, ...]
+    omitted: tuple[str, ...]
 
 
 def make_library_index(
@@ -52,20 +52,20 @@ def make_library_index(
     """Compile the library's units for a processor, index, write. Raises ObjectUnreadableError."""
     everything = Selection(everything=True)
     abi = library.data.indexed[processor]
-    wanted = Wanted("index", abi, everything, session.kernels, "release", "balanced")
-    spec = spec_of(session, session.prepare_planning([abi]), wanted)
+    request = VariantRequest("index", abi, everything, session.kernels, "release", "balanced")
+    spec = spec_of(session, session.prepare_planning([abi]), request)
     spec = replace(spec, entry=frozenset(), hardening=frozenset())
     units = library.units(processor).values()
     levels = library.data.levels.get(processor, ())
     everything_on = level_flags(library.data.library, levels, [one.name for one in levels])
     planned = library_compiles(library.facts, spec, units, everything_on)
     compiles = {one.unit: session.placed(one) for one in planned}
-    _, carried = _compiled(session, compiles.values(), "library_index", jobs, view)
-    result = carried.result
+    _, execution = _compiled(session, compiles.values(), "library_index", jobs, view)
+    result = execution.result
     places = {name: session.fill(one.object) for name, one in compiles.items()}
     failed = {name for name in compiles if places[name] in result.failures}
     for name in sorted(failed):
-        session.say(f"{name}: {_last_lines(result.failures[places[name]])}")
+        session.log(f"{name}: {_last_lines(result.failures[places[name]])}")
     index = build_index(
         f"{library.data.library} {library.data.version}",
         library.identity(processor),
@@ -84,10 +84,10 @@ def _compiled(
     name: str,
     jobs: int | None,
     view: Callable[[Mapping[str, float], int], ProgressSink],
-) -> tuple[ActionGraph, Carried]:
+) -> tuple[ActionGraph, Execution]:
     """Compile all, whatever fails."""
     graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
-    carried = carry_out(
+    execution = execute_actions(
         session,
         graph,
         {},
@@ -97,7 +97,7 @@ def _compiled(
         keep_going=True,
         view=view,
     )
-    return graph, carried
+    return graph, execution
 
 
 def _last_lines(text: str) -> str:
@@ -125,16 +125,16 @@ def make_features(
     """
     runtime, features = session.runtime, load_features()
     everything = Selection(everything=True)
-    wanted = Wanted("index", session.host, everything, session.kernels, "release", "size")
-    spec = spec_of(session, session.prepare_planning([wanted.abi]), wanted)
+    request = VariantRequest("index", session.host, everything, session.kernels, "release", "size")
+    spec = spec_of(session, session.prepare_planning([request.abi]), request)
     spec = replace(spec, lto=False, hardening=frozenset())
     sources = [feature.source for feature in features]
     planned = kernel_compiles(
         runtime.facts, spec, sources, runtime.native, library.facts, fast_sources()
     )
     compiles = tuple(map(session.placed, planned))
-    graph, carried = _compiled(session, compiles, "library_kernels", jobs, view)
-    require_success(session, graph, carried)
+    graph, execution = _compiled(session, compiles, "library_kernels", jobs, view)
+    require_success(session, graph, execution)
     index = library.index(session.workspace.toolchains[session.host].config.processor)
     assert index is not None, "the index of this machine's processor is made first"
     of_library, of_runtime = index.symbols, known_symbols(runtime.index)
@@ -148,6 +148,7 @@ def make_features(
 
 
 def known_symbols(index: RuntimeIndex) -> frozenset[str]:
-    """What PyTorch's units define, under every name that it may have."""
+    """The symbols that PyTorch's units define, without symbol versions (`@...`) and under each
+    alias (`aliases`) by which another object may refer to them."""
     names = {name.split("@", 1)[0] for name in index.names}
     return frozenset(alias for name in names for alias in aliases(name))

@@ -33,7 +33,7 @@ class ReadModel:
 
     @property
     def name(self) -> str:
-        """As `camera/classifier`."""
+        """The model's name among all apps: `camera/classifier`."""
         return f"{self.app}/{self.model}"
 
 
@@ -87,7 +87,9 @@ def read_models(
 
 
 def uses(models: Iterable[ReadModel], offers: Sequence[Offer]) -> tuple[VersionUse, ...]:
-    """What the versions are to the models. Pure."""
+    """For each supported version: the models that it has all operators of, those that it has not,
+    and of the former those that another version lacks operators of. Models that could not be read
+    do not count. Pure."""
     read = [model for model in models if model.fault is None]
     able = {model.name: offering(model.operators, offers) for model in read}
     return tuple(

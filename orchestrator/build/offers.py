@@ -38,7 +38,7 @@ def _offer(
 ) -> Offer | None:
     try:
         index = load_index(dialect.index)
-    except IndexUnreadableError:  # whoever plans with it is told
+    except IndexUnreadableError:  # reported to whoever plans with it
         return None
     its = {name: pin.tree for name, pin in pins.items() if pin.pytorch == dialect.version}
     names = tuple(sorted(name for name, tree in its.items() if tree == index.tree))

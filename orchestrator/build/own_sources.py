@@ -51,7 +51,7 @@ from orchestrator.values.own_sources import OwnClass, OwnSources
 _FORMAT = 3
 # CPU seconds for a source that includes ATen's headers: what a plan weighs it with.
 _COST = 10.0
-# Seconds; a source that takes longer is told, not waited for.
+# Seconds; a source that takes longer is reported, not waited for.
 _LONGEST = 900.0
 _FAULT = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
 _PLACE = re.compile(r"^(?:In file included from )?(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?")
@@ -86,7 +86,8 @@ class OwnLayer:
 
     @cached_property
     def classes(self) -> Mapping[str, OwnClass]:
-        """`namespace.Name` -> each class that they register, with its place."""
+        """`namespace.Name` -> the TorchBind class that the app's sources register, with the place
+        of the registration in them."""
         return {
             one.name: replace(one, place=_place_of_class(self.sources, unit.path, one.name))
             for unit in self.units
@@ -94,7 +95,8 @@ class OwnLayer:
         }
 
     def over(self, runtime: PreparedRuntime) -> PreparedRuntime:
-        """The runtime with the app's own units."""
+        """A runtime whose index and units have the app's own in addition; `base` is the one that
+        was passed."""
         return replace(
             runtime,
             facts=replace(runtime.facts, app=self.sources),
@@ -109,7 +111,7 @@ def own_layer(
     toolchain: ResolvedToolchain,
     context: Context,
     fill: Callable[[str], str],
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> OwnLayer:
     """The layer of an app's own sources; quick where the cache has it.
 
@@ -119,7 +121,7 @@ def own_layer(
     work = _Work(sources, runtime, toolchain, context, fill)
     units = work.kept()
     if units is None:
-        say(f"reading the sources of //apps/{sources.app}")
+        log(f"reading the sources of //apps/{sources.app}")
         units = work.made()
         work.keep(units)
     packed = {name.partition(".")[0] for name in runtime.version.custom_classes}

@@ -82,7 +82,7 @@ def refuse_blocked_folder(session: Session, app: str) -> None:
         )
 
 
-def wanted_packages(app: App, session: Session) -> Mapping[PackageKind, tuple[str, ...]]:
+def packages_to_make(app: App, session: Session) -> Mapping[PackageKind, tuple[str, ...]]:
     """Kind -> ABIs of the app that are put in packages of it, in the order of the declaration."""
     wanted: dict[PackageKind, tuple[str, ...]] = {}
     for abi in app.config.targets:
@@ -126,7 +126,8 @@ def mark_unproven(session: Session, label: Label) -> None:
 
 
 def mark_proven(session: Session, label: Label) -> None:
-    """Remove the mark: the variant has passed all checks, and is in dist/."""
+    """Remove the mark that `mark_unproven` sets: the variant has passed its checks and is in dist/.
+    Does nothing where there is no mark."""
     _mark(session, label.app, str(label.abi)).unlink(missing_ok=True)
 
 
@@ -143,7 +144,7 @@ def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[Packa
     into = session.context.dist / app.name / FOLDER
     slots = {
         (kind if PACKAGERS[kind].JOINS_ABIS else f"{kind} {together[0]}"): (kind, together)
-        for kind, abis in wanted_packages(app, session).items()
+        for kind, abis in packages_to_make(app, session).items()
         for together in ([abis] if PACKAGERS[kind].JOINS_ABIS else [(abi,) for abi in abis])
     }
     for slot, (kind, together) in slots.items():
@@ -163,7 +164,7 @@ def _refuse_taken(
     """Raises OnePackageError where the packages of another of the app's targets have the names of
     this one's: a Debian package is named after its processor alone."""
     folder = session.context.dist / app.name
-    for name in PACKAGERS[kind].names([read_manifest(folder / abi)]):
+    for name in PACKAGERS[kind].names([read_manifest(folder / abi)], session.context.env):
         owner = slot_of(folder / FOLDER, name)
         if owner is not None and owner in slots and owner != f"{kind} {abi}":
             raise OnePackageError(
@@ -205,14 +206,14 @@ def _sum_up(session: Session, app: App) -> None:
     key = signing_key(session)
     comment = f"{app.package_name} {app.config.version}"
     if write_sums(into, key, comment) and key is not None:
-        session.say(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
+        session.log(f"//apps/{app.name}: SHA256SUMS of its packages is signed")
 
 
 def _pack(
     session: Session, app: str, kind: PackageKind, abis: Sequence[str], into: Path, slot: str
 ) -> tuple[PackageFile, ...]:
     dist = session.context.dist
-    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into)
+    paths = PACKAGERS[kind].pack([dist / app / abi for abi in abis], into, session.context.env)
     claim_packages(into, slot, [path.name for path in paths])
     return tuple(
         PackageFile(

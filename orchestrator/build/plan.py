@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.build.execute import object_store, stored_name
 from orchestrator.build.links import VariantLinks, links_of
 from orchestrator.build.session import RuntimeSession, Session
-from orchestrator.build.variants import Wanted, hot_units, plan_all
+from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.build.verify import read_traces
 from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
@@ -57,8 +57,8 @@ def _plan_on(
     """The variants of one runtime's apps."""
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
     prepared = session.prepare_planning(map(abi_of, labels))
-    wanted = wanted_variants(session, labels, traces)
-    objects = plan_all(session, prepared, wanted, generate=generate)
+    requests = variant_requests(session, labels, traces)
+    objects = plan_all(session, prepared, requests, generate=generate)
     return {
         label: Variant(
             label=label,
@@ -68,13 +68,13 @@ def _plan_on(
             objects=objects[one.label],
             links=links_of(session, prepared, label.app, objects[one.label]),
         )
-        for label, one in zip(labels, wanted, strict=True)
+        for label, one in zip(labels, requests, strict=True)
     }
 
 
-def wanted_variants(
+def variant_requests(
     session: RuntimeSession, labels: Iterable[Label], traces: Mapping[str, Sequence[Trace]]
-) -> tuple[Wanted, ...]:
+) -> tuple[VariantRequest, ...]:
     """What to plan for each label, from the traces of its app's models and what the app adds."""
     extra = {app: session.extra_operators(session.workspace.apps[app]) for app in traces}
     roots = {
@@ -103,7 +103,7 @@ def wanted_variants(
         for app in traces
     }
     return tuple(
-        Wanted(
+        VariantRequest(
             label=str(label),
             abi=abi_of(label),
             selection=selections[label.app],
@@ -129,10 +129,12 @@ def wanted_variants(
 
 
 def apps_of(labels: Iterable[Label]) -> list[str]:
+    """The names of the labels' apps, sorted, each once."""
     return sorted({label.app for label in labels})
 
 
 def abi_of(label: Label) -> str:
+    """A variant's ABI. A label without one names an app, and is a bug of the caller."""
     assert label.abi is not None
     return label.abi
 
@@ -171,7 +173,7 @@ def _has_usual_levels(session: Session, variant: Variant) -> bool:
 
 def compiles_of(variant: Variant) -> tuple[Compile, ...]:
     """All that a build of the variant compiles, the program that verifies it included."""
-    every = (*variant.objects.compiles, *variant.links.driver_compiles)
+    every = (*variant.objects.compiles, *variant.links.runner_compiles)
     return tuple({action.object: action for action in every}.values())
 
 
@@ -185,6 +187,6 @@ def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:
     """Which of the objects and precompiled headers the cache holds, by their names alone."""
     unique = {action.object: action for action in compiles}
     headers = {action.pch.identity: action.pch for action in unique.values() if action.pch}
-    wanted = (*unique, *(header.output for header in headers.values()))
-    outputs = {stored_name(session, output): output for output in wanted}
+    inputs = (*unique, *(header.output for header in headers.values()))
+    outputs = {stored_name(session, output): output for output in inputs}
     return frozenset(outputs[name] for name in object_store(session).listed(outputs))

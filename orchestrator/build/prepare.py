@@ -144,7 +144,8 @@ def whole_index(dialect: Dialect, tree: str, runtime: str = DEFAULT_RUNTIME) -> 
 
 
 def with_ours(index: RuntimeIndex, dialect: Dialect) -> RuntimeIndex:
-    """The index of a version with units of ours that register operators."""
+    """The index of a version, extended by our own units that register operators, as if they were
+    PyTorch's. The shipped index does not have them."""
     return with_own_units(
         index,
         ((OWN + one.source, one.operators, one.symbols) for one in own_units(dialect)),
@@ -265,7 +266,8 @@ def _place(pin: ThirdPartyPin) -> tuple[str, str]:
 
 
 def looked_up(version: VersionData) -> dict[str, frozenset[str]]:
-    """Unit -> the operators that it looks up by name."""
+    """Unit -> the operators (`aten::add.Tensor`) that its code looks up by name at run time.
+    Relocations do not show such calls, so the version's data lists them (`by_name`)."""
     return {rule.unit: frozenset(rule.operators) for rule in version.by_name}
 
 
@@ -280,7 +282,12 @@ def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
 
 
 def own_header(path: str, by_choice: bool = False, *, behind: bool = False) -> OwnHeader:
-    """A header of ours under native/."""
+    """A header of ours, by its path under native/; the digest covers what it includes in quotes as
+    well.
+
+    by_choice  only variants whose specification asks for it are compiled with it
+    behind     the unit reads it after its projection
+    """
     return OwnHeader(path, text_digest("".join(header_texts(NATIVE / path))), by_choice, behind)
 
 
@@ -304,7 +311,10 @@ def header_texts(header: Path) -> tuple[str, ...]:
 
 
 def headers_read(header: Path) -> dict[Path, str]:
-    """The same, by the headers' paths."""
+    """Path -> text of a header of ours and of all that it includes in quotes, each once.
+
+    Angle brackets are PyTorch's and the system's headers, which have identities of their own.
+    """
     texts: dict[Path, str] = {}
     wanted = [header]
     while wanted:
@@ -327,7 +337,8 @@ def unity_rules(version: VersionData) -> UnityRules:
 
 
 def native_digest() -> str:
-    """sha256 (hex) of our own C and C++ sources, names and contents."""
+    """sha256 (hex) of our own C, C++ and header files: of each its path under native/, a zero byte,
+    its content and another zero byte, in the order of paths."""
     digest = hashlib.sha256()
     for path in native_files():
         digest.update(str(path.relative_to(NATIVE)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -335,5 +346,6 @@ def native_digest() -> str:
 
 
 def native_files() -> Iterator[Path]:
-    """Our own C and C++ sources."""
+    """Our own sources and headers in C and C++ (`.h`, `.cpp`, `.c`) under native/, sorted by
+    path."""
     yield from sorted(p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})

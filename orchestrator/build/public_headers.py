@@ -50,7 +50,7 @@ def delivered_headers(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ..
     stored = session.context.cache / "headers" / f"{key}.json"
     headers = _read(stored)
     if headers is None:
-        session.say(f"finding the headers of the C++ API for {abi}")
+        session.log(f"finding the headers of the C++ API for {abi}")
         headers = tuple(headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi)))
         listed = [[h.source, h.destination] for h in headers]
         # a cache that can only be read serves too
@@ -75,7 +75,8 @@ def _digest(listed: object) -> str:
 
 
 def consumer_definitions(session: RuntimeSession, abi: str) -> tuple[str, ...]:
-    """`NAME` or `NAME=value`: what a C++ consumer must define."""
+    """The macros with which a consumer must compile PyTorch's public headers, since they change
+    what the headers mean, and so the ABI: `NAME` or `NAME=value`, without -D, sorted."""
     flags = _unit_flags(session, abi)
     return tuple(
         sorted(

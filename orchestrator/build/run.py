@@ -75,6 +75,7 @@ class Subject:
 
     @property
     def roots(self) -> frozenset[str]:
+        """The operators that the model's code names: `aten::add.Tensor`."""
         return frozenset(map(str, self.info.root_operators))
 
 
@@ -123,7 +124,12 @@ def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Su
 
 
 def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
-    """One of an app's models. Raises as `app_subjects`."""
+    """One of an app's models, with the inputs of the files `inputs`, or else its own.
+
+    A trace of another state of the model is kept apart from the current one. Raises
+    InputsUnfitError, also where an app of several models gets inputs, and what reading models and
+    locks raises.
+    """
     on = session.of(app.name)
     if inputs and len(app.config.models) > 1:
         raise InputsUnfitError(
@@ -149,7 +155,11 @@ def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence
 
 
 def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
-    """A model's file. Raises InputsUnfitError, and what reading it raises."""
+    """A model file, whether or not an app declares it; a trace of the same content is found by its
+    digest.
+
+    Raises InputsUnfitError, and what `read_model` and `require_loadable` raise.
+    """
     given = read_inputs(inputs)
     version = on.runtime.version
     try:
@@ -232,7 +242,7 @@ def run_in_development(
         new, wider = frozenset(missing) - operators, dtypes.keys() - wide
         if not (new or wider) or not new <= kernels.by_operator.keys():
             break
-        session.say(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
+        session.log(f"{', '.join((*sorted(new), *shown))}: not there yet, compiling")
         operators |= new
         wide |= wider
     result = _checked(session, subject, seen, attempts)
@@ -252,7 +262,7 @@ def run_in_development(
 @contextmanager
 def _alone(session: Session) -> Iterator[None]:
     """While something is compiled or written, and not while the model runs."""
-    with workspace_lock(session.context.state, True, session.say, "run"):
+    with workspace_lock(session.context.state, True, session.log, "run"):
         yield
 
 
@@ -265,7 +275,7 @@ def _run(
     with_arguments: bool,
 ) -> RunnerResult:
     library = base.extended.path
-    argv = [str(base.driver)]
+    argv = [str(base.runner)]
     if repeat is not None:
         argv += ["--time", "--repeat", str(repeat)]
     return run_model(

@@ -23,7 +23,9 @@ class OtherSelectionError(OrchestratorError):
 def selection_fact(
     session: RuntimeSession, selection: Selection, request: RegistrationRequest
 ) -> SelectionFact:
-    """What was selected, and how: as the manifest has it."""
+    """The selection as the manifest records it: names, dtypes by kernel tag, and as
+    `resolved_operators` the selected operators that the variant does not register, since only code
+    calls them."""
     return SelectionFact(
         operators=tuple(selection.operators),
         kernel_dtypes={tag: tuple(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},

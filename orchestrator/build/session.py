@@ -102,22 +102,24 @@ class Session:
     """Facts of one invocation that hold for every runtime, found on first use. What depends on a
     runtime is asked of `on` one, or `of` an app, which uses one.
 
-    say: takes a line of progress
+    log: takes a line of progress
     """
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], found: _Found | None = None
+        self, context: Context, log: Callable[[str], None], found: _Found | None = None
     ) -> None:
         self.context = context
-        self.say = say
+        self.log = log
         self._found = _Found(context) if found is None else found
 
     @property
     def workspace(self) -> Workspace:
+        """The validated declarations, loaded on first use. Raises what `load_workspace` raises."""
         return self._found.workspace
 
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
-        """What an app wants a library's kernels for."""
+        """The parts of models for which an app takes kernels of the kernel library: all for `auto`,
+        none for `native`, else those that `kernels:` in app.yaml lists."""
         choice = self.workspace.apps[app].kernels
         if choice == "native":
             return frozenset()
@@ -135,10 +137,13 @@ class Session:
 
     @cached_property
     def tracer(self) -> str:
+        """`tracer_digest`: part of every trace's identity."""
         return tracer_digest()
 
     @property
     def backends(self) -> tuple[str, ...]:
+        """The dispatch keys whose kernels count, as WORKSPACE lists them under `defaults:
+        backends:`."""
         return self.workspace.config.defaults.backends
 
     @property
@@ -147,7 +152,8 @@ class Session:
         return {pin.tree: name for name, pin in self.workspace.config.pins.items()}
 
     def other_offers(self, version: str) -> Iterator[Offer]:
-        """What the supported versions offer to models, but for this one."""
+        """The operators of every supported version but `version`, for hints about models that it
+        cannot run."""
         return offers(self.workspace.config.pins, self.backends, without=version)
 
     @cached_property
@@ -169,7 +175,8 @@ class Session:
         return {abi: one.config for abi, one in self.workspace.toolchains.items()}
 
     def toolchain(self, abi: str) -> ResolvedToolchain:
-        """The resolved toolchain of an ABI."""
+        """The toolchain of an ABI, resolved on first use. Raises what `resolve_toolchain` raises,
+        and KeyError for an ABI that the workspace does not have."""
         if abi not in self._found.toolchains:
             declared = self.workspace.toolchains[abi]
             self._found.toolchains[abi] = resolve_toolchain(
@@ -183,16 +190,20 @@ class Session:
         return self._found.toolchains[abi]
 
     def running(self, abi: str) -> Running:
-        """How an ABI's binaries run on this machine."""
+        """How an ABI's binaries run on this machine: directly, with an emulator or not at all.
+
+        The first call for a toolchain links a program and runs it; the answer is kept in the cache.
+        """
         if abi not in self._found.running:
             toolchain = self.toolchain(abi)
-            self._found.running[abi] = toolchain.running(self.context.cache, self.say)
+            self._found.running[abi] = toolchain.running(self.context.cache, self.log)
         return self._found.running[abi]
 
     def on(self, name: str) -> RuntimeSession:
-        """The invocation with the runtime that WORKSPACE pins by this name."""
+        """The session of the runtime that WORKSPACE pins under this name; one for each name.
+        Nothing is fetched until `runtime` is asked for."""
         if name not in self._found.on:
-            self._found.on[name] = RuntimeSession(self.context, self.say, self._found, name)
+            self._found.on[name] = RuntimeSession(self.context, self.log, self._found, name)
         return self._found.on[name]
 
     def of(self, app: str) -> RuntimeSession:
@@ -202,7 +213,7 @@ class Session:
             return self.on(declared.runtime)
         if app not in self._found.of:
             name = declared.runtime
-            self._found.of[app] = AppSession(self.context, self.say, self._found, name, app)
+            self._found.of[app] = AppSession(self.context, self.log, self._found, name, app)
         return self._found.of[app]
 
     def grouped(self, apps: Iterable[str]) -> tuple[tuple[RuntimeSession, tuple[str, ...]], ...]:
@@ -248,19 +259,24 @@ class RuntimeSession(Session):
     """An invocation with one of the runtimes that WORKSPACE pins, by its `name`."""
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], found: _Found, name: str
+        self, context: Context, log: Callable[[str], None], found: _Found, name: str
     ) -> None:
-        super().__init__(context, say, found)
+        super().__init__(context, log, found)
         self.name = name
         self._kernels: dict[tuple[str, ...], Registry] = {}
         self._models: dict[Path, ModelInfo] = {}
 
     @cached_property
     def runtime(self) -> PreparedRuntime:
+        """The pinned trees, generated headers and index: fetched and generated on first use.
+
+        Makes the cache and state folders, and notes in the cache that the workspace uses it. Raises
+        what `prepare_runtime` raises.
+        """
         ensure_folder(self.context.cache, "cache")
         ensure_folder(self.context.state, "state")
         note_workspace(self.context.cache, self.context.root)
-        found = prepare_runtime(self.workspace, self.name, self.context, self.say)
+        found = prepare_runtime(self.workspace, self.name, self.context, self.log)
         self._found.prepared[self.name] = found
         return found
 
@@ -273,7 +289,7 @@ class RuntimeSession(Session):
         _ = self.runtime
         toolchains = {abi: self.toolchain(abi) for abi in sorted(set(abis))}
         for toolchain in toolchains.values():
-            _ = toolchain.abilities
+            _ = toolchain.capabilities
         return Prepared(toolchains)
 
     @cached_property
@@ -287,7 +303,8 @@ class RuntimeSession(Session):
         return None if self.library is None else self.library.index(processor)
 
     def cpu_levels(self, abi: str) -> tuple[CpuLevelData, ...]:
-        """The CPU levels that libraries for an ABI can have, lowest first."""
+        """The CPU levels of the kernel library's units for an ABI, lowest first; none without the
+        library."""
         if self.library is None:
             return ()
         config = self.workspace.toolchains[abi].config
@@ -322,6 +339,7 @@ class RuntimeSession(Session):
 
     @cached_property
     def planner(self) -> Planner:
+        """One planner for all variants of the runtime: it remembers what selections need."""
         return Planner(self.runtime.index, self.runtime.facts)
 
     @cached_property
@@ -331,12 +349,14 @@ class RuntimeSession(Session):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """What traces may name: all that the runtime has, under any backend."""
+        """The names that a trace of this runtime may contain, whatever its backend: locks are
+        untrusted input."""
         return vocabulary_of(self.runtime.index, self.runtime.version)
 
     @cached_property
     def tag_users(self) -> Mapping[str, tuple[str, ...]]:
-        """Kernel tag -> the units that mention it."""
+        """Kernel tag (as in AT_DISPATCH) -> the paths of the units that mention it, in the index's
+        order."""
         users: dict[str, list[str]] = {}
         for unit in self.runtime.index.units:
             for tag in unit.tags:
@@ -345,15 +365,20 @@ class RuntimeSession(Session):
 
     @cached_property
     def kernels(self) -> Registry:
+        """The registrations of all of the workspace's backends; `kernels_for` has those of some
+        models."""
         return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
 
     @cached_property
     def arguments(self) -> Mapping[str, Arguments]:
-        """Operator -> how many arguments it takes."""
+        """Operator (`aten::add.out`) -> its argument counts, from the tree's native_functions.yaml;
+        operators that it does not declare are missing."""
         return argument_counts(Path(self.folders["tree"]))
 
     def kernels_for(self, root_operators: Iterable[str]) -> Registry:
-        """The registrations that models with these root operators can reach."""
+        """The registrations that models with these root operators can reach: those of the
+        workspace's backends, but for quantised and sparse ones that no tensor of such models
+        enters. Remembered by backends."""
         backends = reachable_backends(self.backends, root_operators)
         if backends not in self._kernels:
             keys = self.runtime.dialect.keys
@@ -434,11 +459,13 @@ class RuntimeSession(Session):
         return read_model(shipped.declared, self.runtime.dialect.models, name=shown).bundled_call
 
     def misfits(self, app: App, model: ModelConfig) -> tuple[Misfit, ...]:
-        """The model's calls that the runtime loads and cannot make."""
+        """The model's calls that pass another number of arguments than the runtime's operator
+        takes. Such a model loads, and fails where the call is reached."""
         return misfits(self.model(app, model), self.arguments)
 
     def trace_identity(self, app: App, model: ModelConfig) -> TraceIdentity:
-        """What a trace of this model, made now, would depend on."""
+        """Digests of all that a trace of this model depends on, for a trace made now: a lock with
+        another identity is stale. Hashes the model's file. Raises what `shipped` raises."""
         shipped = self.shipped(app, model)
         inputs = inputs_digest(model)
         if shipped.inputs is not None:
@@ -484,9 +511,9 @@ class AppSession(RuntimeSession):
     the runtime's index, and their units are in each of the app's plans."""
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], found: _Found, name: str, app: str
+        self, context: Context, log: Callable[[str], None], found: _Found, name: str, app: str
     ) -> None:
-        super().__init__(context, say, found, name)
+        super().__init__(context, log, found, name)
         self.app = app
 
     @cached_property
@@ -497,7 +524,7 @@ class AppSession(RuntimeSession):
     def _layer(self) -> OwnLayer:
         on = self.on(self.name)
         return own_layer(
-            self.sources, on.runtime, self.toolchain(self.host), self.context, on.fill, self.say
+            self.sources, on.runtime, self.toolchain(self.host), self.context, on.fill, self.log
         )
 
     @cached_property
@@ -578,7 +605,8 @@ def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
 
 
 def inputs_digest(model: ModelConfig) -> str:
-    """`bundled`, or sha256 of the declared inputs."""
+    """The identity of a model's declared inputs: `bundled`, or sha256 (hex) of their JSON with
+    sorted keys."""
     if model.inputs == "bundled":
         return "bundled"
     text = json.dumps([run.model_dump(mode="json") for run in model.inputs], sort_keys=True)

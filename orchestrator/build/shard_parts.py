@@ -97,7 +97,8 @@ def known_groups(file: Path, kernels: Registry) -> tuple[frozenset[str], ...]:
 
 
 def remember_groups(file: Path, kernels: Registry, groups: Iterable[frozenset[str]]) -> None:
-    """Put the groups of this run before those of earlier ones."""
+    """Record which operators were missing together: this run's groups before those of earlier runs,
+    each once, at most `_MOST_GROUPS`. A later shard takes a group as a whole."""
     used = list(groups)
     rest = [one for one in known_groups(file, kernels) if one not in used]
     rows = [sorted(one) for one in (*used, *rest)][:_MOST_GROUPS]

@@ -18,7 +18,7 @@ def check_signing(session: Session) -> None:
     """Say where packages will not be signed though a key is declared; raises as `signing_key`."""
     declared = session.workspace.config.signing
     if declared is not None and signing_key(session) is None:
-        session.say(f"packages are not signed: {declared.minisign} names a variable that is unset")
+        session.log(f"packages are not signed: {declared.minisign} names a variable that is unset")
 
 
 def signing_key(session: Session) -> SigningKey | None:
@@ -41,7 +41,8 @@ def signing_key(session: Session) -> SigningKey | None:
 
 
 def key_files(session: Session) -> tuple[Path, ...]:
-    """The file that packages are signed with, there or not."""
+    """The declared signing key's path, whether or not the file exists; empty if WORKSPACE declares
+    none."""
     path = _key_file(session)
     return () if path is None else (path,)
 

@@ -13,12 +13,12 @@ from functools import cache, partial
 from itertools import cycle, islice
 from typing import Any
 
-from orchestrator.build.execute import ProgressSink, carry_out, require_success
+from orchestrator.build.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.fetch import is_fetched
 from orchestrator.build.links import executable_links
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace_changes import changes_in_lock
-from orchestrator.build.variants import Wanted, hot_units, plan_all, plan_units
+from orchestrator.build.variants import VariantRequest, hot_units, plan_all, plan_units
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
@@ -114,27 +114,29 @@ def trace_apps(
     """
     variants = dict[str, VariantObjects]()
     for on, names in session.grouped(app.name for app in apps):
-        wanted = [_wanted(on, app, all_operators) for app in apps if app.name in names]
-        variants |= plan_all(on, on.prepare_planning(one.abi for one in wanted), wanted)
+        requests = [_request(on, app, all_operators) for app in apps if app.name in names]
+        variants |= plan_all(on, on.prepare_planning(one.abi for one in requests), requests)
     links = {
         label: executable_links(f"$state/tracers/{label}", objects)
         for label, objects in variants.items()
     }
     graph = action_graph(variants.values(), (link for one in links.values() for link in one))
     texts = texts_of(variants.values())
-    carried = carry_out(session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view)
-    require_success(session, graph, carried)
+    execution = execute_actions(
+        session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view
+    )
+    require_success(session, graph, execution)
     traced = []
     for app in apps:
         objects = variants[app.name]
-        compiled = count_units(c for c in objects.compiles if c.object in carried.compiled)
+        compiled = count_units(c for c in objects.compiles if c.object in execution.compiled)
         tracer = session.fill(links[app.name][0].output)
         models, errors = _trace_models(session.of(app.name), app, tracer, write)
         traced.append(TracedApp(app, models, count_units(objects.compiles), compiled, errors))
     return tuple(traced)
 
 
-def _wanted(session: RuntimeSession, app: App, all_operators: bool) -> Wanted:
+def _request(session: RuntimeSession, app: App, all_operators: bool) -> VariantRequest:
     if all_operators:
         kernels, cut = session.kernels, frozenset[str]()
         selection = everything(session.runtime.index, kernels)
@@ -146,7 +148,9 @@ def _wanted(session: RuntimeSession, app: App, all_operators: bool) -> Wanted:
         }
         kernels, cut = session.kernels_for(roots), session.cut_units(roots)
         selection = tracer_selection(session, kernels, app.name, roots)
-    return Wanted(app.name, session.host, selection, kernels, "tracer", optimize="size", cut=cut)
+    return VariantRequest(
+        app.name, session.host, selection, kernels, "tracer", optimize="size", cut=cut
+    )
 
 
 def tracer_selection(
@@ -178,10 +182,10 @@ def estimated(session: RuntimeSession, roots: Collection[str]) -> int:
     prepared = session.prepare_planning([session.host])
     kernels, cut = session.kernels_for(roots), session.cut_units(roots)
     selection = tracer_selection(session, kernels, "estimate", roots)
-    wanted = Wanted(
+    request = VariantRequest(
         "estimate", session.host, selection, kernels, "release", optimize="size", cut=cut
     )
-    return plan_units(session, prepared, [wanted])["estimate"].needed.bytes
+    return plan_units(session, prepared, [request])["estimate"].needed.bytes
 
 
 def _bytes_in(session: RuntimeSession, tree: str, trace: Trace) -> int | None:
@@ -202,7 +206,7 @@ def _trace_models(
     """The traced models and the errors of the others; without an error, the locks are written."""
     traced, errors = list[tuple[TracedModel, bytes]](), list[OrchestratorError]()
     for model in app.config.models:
-        session.say(f"tracing //apps/{app.name}: {model.name}")
+        session.log(f"tracing //apps/{app.name}: {model.name}")
         try:
             traced.append(_trace_model(session, app, model, tracer))
         except OrchestratorError as error:
@@ -264,7 +268,8 @@ def _coverage(
 
 
 def scales(session: RuntimeSession) -> Scales:
-    """What the kernels of a model are weighed with."""
+    """What hot kernels are found by: the version's data on work, and the bytes of a kernel tag's
+    code, with all dtypes, in each unit that it makes fast."""
     index = session.runtime.index
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
 

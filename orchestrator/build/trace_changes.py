@@ -68,7 +68,7 @@ def outputs_apart(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     if not found:
         return "equal values"
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{'beyond' if beyond else 'within'} the tolerance: {_told(_worst(found))}{more}"
+    return f"{'beyond' if beyond else 'within'} the tolerance: {_text_of(_worst(found))}{more}"
 
 
 def _worst(differences: Iterable[Difference]) -> Difference:
@@ -76,7 +76,7 @@ def _worst(differences: Iterable[Difference]) -> Difference:
     return max(differences, key=lambda one: (one.max_abs is None, one.max_abs or 0.0))
 
 
-def _told(one: Difference) -> str:
+def _text_of(one: Difference) -> str:
     kind = "" if one.kind == "value" else f"{one.kind} "
     where = " ".join(part for part in (one.run, one.path) if part)
     apart = "" if one.max_abs is None else f", at most {one.max_abs:.3g} apart"

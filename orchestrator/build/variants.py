@@ -99,7 +99,7 @@ THREAD_EXIT = "runtime_library/thread_exit.cpp"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VariantRequest:
     """A variant to plan: its label for people, what is selected, and how it is built.
 
     kernels are the registrations that its models can reach, cut the units that they cannot, lean
@@ -134,26 +134,33 @@ class Wanted:
 
 
 def plan_all(
-    session: RuntimeSession, prepared: Prepared, wanted: Sequence[Wanted], *, generate: bool = True
+    session: RuntimeSession,
+    prepared: Prepared,
+    requests: Sequence[VariantRequest],
+    *,
+    generate: bool = True,
 ) -> dict[str, VariantObjects]:
     """Variants of one runtime by label, with their registrations generated (one torchgen process
     for all).
 
-    generate: without, registrations that are not there yet are planned by stand-ins, and nothing
+    generate: without, registrations that are not there yet are planned by placeholders, and nothing
     is run or written.
     """
-    plans = plan_units(session, prepared, wanted)
+    plans = plan_units(session, prepared, requests)
     registrations = registration_units(session, plans.values(), generate=generate)
-    return plan_objects(session, prepared, wanted, plans, registrations)
+    return plan_objects(session, prepared, requests, plans, registrations)
 
 
 def plan_units(
-    session: RuntimeSession, prepared: Prepared, wanted: Iterable[Wanted]
+    session: RuntimeSession, prepared: Prepared, requests: Iterable[VariantRequest]
 ) -> dict[str, VariantPlan]:
-    """What each variant needs of the runtime, by label."""
+    """Label -> the plan of each requested variant: its units, projections and registrations.
+
+    Pure, given what was prepared. Raises UnitUnknownError.
+    """
     return {
         one.label: session.planner.plan(one.kernels, one.selection, spec_of(session, prepared, one))
-        for one in wanted
+        for one in requests
     }
 
 
@@ -174,16 +181,21 @@ def registration_units(
 def plan_objects(
     session: RuntimeSession,
     prepared: Prepared,
-    wanted: Iterable[Wanted],
+    requests: Iterable[VariantRequest],
     plans: Mapping[str, VariantPlan],
     registrations: Mapping[RegistrationRequest, tuple[GeneratedUnit, ...]],
 ) -> dict[str, VariantObjects]:
-    """All that each variant links, by label."""
+    """Label -> every object that each requested variant links: PyTorch's units, registrations,
+    ours, the kernel library's and, where the compiler brings sources of it, the C++ library's.
+
+    plans          by label, as of `plan_units`
+    registrations  by request, one for each of the plans
+    """
     objects = {
         one.label: _objects(
             session, prepared, one, plans[one.label], registrations[plans[one.label].request]
         )
-        for one in wanted
+        for one in requests
     }
     renamed = session.runtime.renamed
     return {
@@ -195,46 +207,47 @@ def plan_objects(
 def _objects(
     session: RuntimeSession,
     prepared: Prepared,
-    wanted: Wanted,
+    request: VariantRequest,
     plan: VariantPlan,
     registrations: Iterable[GeneratedUnit],
 ) -> VariantObjects:
     runtime, cache, spec = session.runtime, session.context.cache, plan.spec
     stubs = generate_stubs(plan.needed.stubs, cache)
-    selected = selection_unit(session, wanted.selection, plan.request)
+    selected = selection_unit(session, request.selection, plan.request)
     library, library_bytes = _library(session, spec)
     return VariantObjects(
         plan,
         registration_compiles(runtime.facts, spec, (*registrations, *stubs), cache),
         (
             *native_compiles(runtime.facts, spec, _sources(plan), runtime.native),
-            threads_compile(spec, wanted.threads, runtime.native),
+            threads_compile(spec, request.threads, runtime.native),
             selection_compile(spec, selected, cache),
         ),
         runtime_library(session, prepared, spec),
-        _java(session, spec, wanted.app),
+        _java(session, spec, request.app),
         _kernels(session, spec),
         library,
         library_bytes,
         _cxx_library(prepared, spec),
         texts={
             **unwritten((*stubs, selected), cache),
-            **_exports(session, wanted, spec),
+            **_exports(session, request, spec),
             **own_texts(session),
         },
     )
 
 
-def _exports(session: RuntimeSession, wanted: Wanted, spec: VariantSpec) -> dict[str, str]:
+def _exports(session: RuntimeSession, request: VariantRequest, spec: VariantSpec) -> dict[str, str]:
     """file (`$cache/...`) -> text, of the version script of a library that takes add-ons."""
-    if not spec.extensible or wanted.app is None or spec.purpose == "tracer":
+    if not spec.extensible or request.app is None or spec.purpose == "tracer":
         return {}
-    text = version_script(wanted.app, session.extension_symbols)
+    text = version_script(request.app, session.extension_symbols)
     return {exports_file(text): text}
 
 
 def own_texts(session: RuntimeSession) -> Mapping[str, str]:
-    """file (`$cache/...`) -> text, of the app's own sources."""
+    """Sources of the app's own operators: path (`$cache/...`) -> text; empty for an app without
+    any."""
     return {} if session.sources is None else session.sources.copies
 
 
@@ -243,7 +256,7 @@ def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     if session.library is None:
         return ()
     runtime, sources = session.runtime, sources_of(spec.features)
-    left_out = _level_flags(session, spec).left_out
+    omitted_levels = _level_flags(session, spec).omitted_levels
     return kernel_compiles(
         runtime.facts,
         spec,
@@ -251,7 +264,7 @@ def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
         runtime.native,
         session.library.facts,
         fast_sources(),
-        left_out,
+        omitted_levels,
     )
 
 
@@ -271,10 +284,10 @@ def _library(session: RuntimeSession, spec: VariantSpec) -> tuple[tuple[Compile,
     units = session.library.units(session.workspace.toolchains[spec.abi].config.processor)
     others = {u for u, unit in units.items() if unit.level not in (None, *spec.levels)}
     needs = index.needs(library_symbols(entries[name] for name in spec.features), others)
-    facts, wanted, levels = session.library.facts, needs.units, _level_flags(session, spec)
-    if not spec.threaded or _WITHOUT_THREADS not in wanted:
-        return library_compiles(facts, spec, (units[u] for u in wanted), levels), needs.bytes
-    threaded = (units[u] for u in wanted if u != _WITHOUT_THREADS)
+    facts, reached, levels = session.library.facts, needs.units, _level_flags(session, spec)
+    if not spec.threaded or _WITHOUT_THREADS not in reached:
+        return library_compiles(facts, spec, (units[u] for u in reached), levels), needs.bytes
+    threaded = (units[u] for u in reached if u != _WITHOUT_THREADS)
     threads = tasks_compile(spec, facts, session.runtime.native)
     return (*library_compiles(facts, spec, threaded, levels), threads), needs.bytes
 
@@ -297,8 +310,8 @@ def runtime_library(
     """Our parts of the C++ library for a shared library: none where its sources are not at hand;
     and what relocates it, where its linker packs the table for that.
 
-    zig brings the sources of its libc++; other toolchains bring a library only. The stand-in for an
-    NDK gets all of it.
+    zig brings the sources of its libc++; other toolchains bring a library only. The stub of
+    an NDK gets all of it.
     """
     toolchain = prepared.toolchain(spec.abi)
     if toolchain.driver.links_cxx_whole:
@@ -342,30 +355,30 @@ def _sources(plan: VariantPlan) -> tuple[str, ...]:
 def takes_addons(toolchain: ResolvedToolchain) -> bool:
     """Whether a toolchain can link a library that add-ons extend, and add-ons for it: its linker is
     run by `relink.py`."""
-    config, abilities = toolchain.config, toolchain.abilities
+    config, capabilities = toolchain.config, toolchain.capabilities
     library = PLATFORMS[config.system].library
     return (
         isinstance(library, SharedLibrary)
         and config.processor in library.addons
         and toolchain.driver.zig is not None
-        and abilities.version_script
-        and abilities.fold_functions
+        and capabilities.version_script
+        and capabilities.fold_functions
     )
 
 
-def spec_of(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
+def spec_of(session: RuntimeSession, prepared: Prepared, request: VariantRequest) -> VariantSpec:
     """The specification that the planner wants."""
-    spec = _bare_spec(session, prepared, wanted)
-    if wanted.features is None:
+    spec = _bare_spec(session, prepared, request)
+    if request.features is None:
         return spec
-    spec = _with_features(session, spec, wanted.features, wanted.cpu)
+    spec = _with_features(session, spec, request.features, request.cpu)
     more = {
         feature
         for unit, feature in asked_by_units().items()
-        if feature in wanted.parts
-        and session.planner.has(unit, wanted.kernels, wanted.selection, spec)
+        if feature in request.parts
+        and session.planner.has(unit, request.kernels, request.selection, spec)
     }
-    return _with_features(session, spec, wanted.features | more, wanted.cpu)
+    return _with_features(session, spec, request.features | more, request.cpu)
 
 
 def _with_features(
@@ -387,46 +400,48 @@ def _with_features(
     )
 
 
-def _bare_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
+def _bare_spec(session: RuntimeSession, prepared: Prepared, request: VariantRequest) -> VariantSpec:
     """The specification without kernels that call a library."""
 
     entry = session.runtime.entry
     return replace(
-        compile_spec(session, prepared, wanted),
-        entry=entry.library if wanted.purpose == "release" else entry.library | entry.tracer,
+        compile_spec(session, prepared, request),
+        entry=entry.library if request.purpose == "release" else entry.library | entry.tracer,
     )
 
 
-def compile_spec(session: RuntimeSession, prepared: Prepared, wanted: Wanted) -> VariantSpec:
-    """How `wanted`'s units are compiled, without where planning starts: it asks for no index."""
-    toolchain = prepared.toolchain(wanted.abi)
+def compile_spec(
+    session: RuntimeSession, prepared: Prepared, request: VariantRequest
+) -> VariantSpec:
+    """How `request`'s units are compiled, without where planning starts: it asks for no index."""
+    toolchain = prepared.toolchain(request.abi)
     return VariantSpec(
-        abi=wanted.abi,
+        abi=request.abi,
         toolchain=identity_with_headers(toolchain),
         compile_flags=toolchain.compile_flags,
-        purpose=wanted.purpose,
-        optimize=wanted.optimize,
+        purpose=request.purpose,
+        optimize=request.optimize,
         precompile=precompiles(session, toolchain),
         entry=frozenset(),
-        hot=wanted.hot,
-        lean=wanted.lean,
-        cut=wanted.cut,
+        hot=request.hot,
+        lean=request.lean,
+        cut=request.cut,
         system=toolchain.config.system,
         unity=session.workspace.config.unity_shards,
-        lto=_lto(wanted, toolchain),
-        self_relocation=wanted.self_relocation,
-        threaded=wanted.threads != 1,
-        dispatch=wanted.dispatch,
-        extensible=wanted.extensible and takes_addons(toolchain),
+        lto=_lto(request, toolchain),
+        self_relocation=request.self_relocation,
+        threaded=request.threads != 1,
+        dispatch=request.dispatch,
+        extensible=request.extensible and takes_addons(toolchain),
         hardening=HARDENING - toolchain.driver.hardens,
     )
 
 
-def _lto(wanted: Wanted, toolchain: ResolvedToolchain) -> bool:
+def _lto(request: VariantRequest, toolchain: ResolvedToolchain) -> bool:
     """Whether a link optimises all units together: ten CPU seconds at every link, so where size is
     all that counts."""
-    small = wanted.optimize == "size" and wanted.purpose == "release"
-    return small and toolchain.links_shared and toolchain.abilities.lto
+    small = request.optimize == "size" and request.purpose == "release"
+    return small and toolchain.links_shared and toolchain.capabilities.lto
 
 
 def identity_with_headers(toolchain: ResolvedToolchain) -> str:
@@ -446,7 +461,7 @@ def precompiles(session: RuntimeSession, toolchain: ResolvedToolchain) -> bool:
     return (
         session.workspace.config.precompiled_headers
         and session.workspace.config.launcher is None
-        and toolchain.abilities.precompile
+        and toolchain.capabilities.precompile
     )
 
 

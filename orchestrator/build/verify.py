@@ -80,8 +80,8 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
     name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
     folder = session.context.dist / label.app / label.abi
     library = folder / "lib" / name
-    driver = driver_path(session, label)
-    for path in (library,) if toolchain.config.run == "none" else (library, driver):
+    runner = runner_path(session, label)
+    for path in (library,) if toolchain.config.run == "none" else (library, runner):
         if not path.is_file():
             raise NotBuiltError(
                 f"{label} has not been built in this workspace",
@@ -103,7 +103,7 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
     models = models_in(folder, manifest)
     selection = manifest.selection_digest
     return verify_library(
-        session, app, label.abi, traces, driver, library, levels, models, selection
+        session, app, label.abi, traces, runner, library, levels, models, selection
     )
 
 
@@ -116,8 +116,9 @@ def _levels(session: Session, label: Label, named: tuple[str, ...] | None) -> tu
     )
 
 
-def driver_path(session: Session, label: Label) -> Path:
-    """The driver that was linked against a variant's shared library."""
+def runner_path(session: Session, label: Label) -> Path:
+    """The model runner that is linked against a variant's shared library; it exists once it was
+    built for an ABI that can run here."""
     return session.context.state / "variants" / label.app / str(label.abi) / "driver"
 
 
@@ -126,7 +127,7 @@ def verify_library(
     app: App,
     abi: str,
     traces: Iterable[Trace],
-    driver: Path,
+    program: Path,
     library: Path,
     levels: Iterable[str],
     models: Mapping[str, Path],
@@ -136,6 +137,7 @@ def verify_library(
     this processor has, and at all lower CPU levels; with one thread, and with several where the app
     has them. Delivered files of its `models`, by name, are run too.
 
+    program: the model runner, linked against `library`
     levels: those above the ABI's baseline that the library chooses from, lowest first.
     selection: the digest in its manifest, where that has one. Raises OtherSelectionError.
     """
@@ -149,7 +151,7 @@ def verify_library(
             continue
         expected = read_runs(app.folder, trace, session.context.root)
         env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
-        argv = [*running.prefix, str(driver)]
+        argv = [*running.prefix, str(program)]
         shipped = session.shipped(app, model)
         runner = _Runner(argv, shipped, model, env, session.context.runner)
         ran = runner.run(threads=1)
@@ -191,7 +193,7 @@ def _runnable(
 
 @dataclass(frozen=True)
 class _Runner:
-    """The driver with one model."""
+    """The model runner with one model."""
 
     argv: Sequence[str]
     shipped: Shipped

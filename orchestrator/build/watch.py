@@ -1,7 +1,7 @@
 """Runs an app's models whenever one is saved, and says what differs from the run before.
 
 A round has a session of its own, since declarations may change as models do. What fails in a round
-is told, and the next change is waited for: an exporter is a program that somebody is writing.
+is reported, and the next change is waited for: an exporter is a program that somebody is writing.
 """
 
 from __future__ import annotations

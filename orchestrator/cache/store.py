@@ -31,8 +31,8 @@ ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)"
 
 
 @dataclass(frozen=True)
-class Given:
-    """What the store provided.
+class Restored:
+    """What the store put back into a workspace.
 
     present  the names that are now in the workspace, checked
     damaged  entries whose content was not what their name says; they are removed
@@ -55,7 +55,7 @@ class ObjectStore:
         """Those of the names that have an entry, checked by name only: one listing per folder."""
         return frozenset(self._entries(names))
 
-    def give(self, wanted: dict[str, Path]) -> Given:
+    def restore(self, wanted: dict[str, Path]) -> Restored:
         """Put every name that the store holds in its place in the workspace (name -> path).
 
         Other files there are removed, so that they are created again. Raises
@@ -63,19 +63,19 @@ class ObjectStore:
         """
         entries = self._entries(wanted)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            done = pool.map(lambda name: _give(entries.get(name, []), wanted[name]), wanted)
+            done = pool.map(lambda name: _restore(entries.get(name, []), wanted[name]), wanted)
             answers = dict(zip(wanted, done, strict=True))
-        return Given(
-            frozenset(name for name, (given, _) in answers.items() if given),
+        return Restored(
+            frozenset(name for name, (restored, _) in answers.items() if restored),
             tuple(sorted(entry for _, damaged in answers.values() for entry in damaged)),
         )
 
-    def take(self, name: str, path: Path) -> bool:
+    def put(self, name: str, path: Path) -> bool:
         """Keep the finished file at `path`; False where no folder can be written to.
 
         A full disk is no error here: the file is where it was made, and will be made again.
         """
-        return any(_take(folder / name, path) for folder in self.folders)
+        return any(_store(folder / name, path) for folder in self.folders)
 
     def _entries(self, names: Iterable[str]) -> dict[str, list[Path]]:
         by_folder: dict[str, set[str]] = {}
@@ -97,7 +97,7 @@ class ObjectStore:
         return found
 
 
-def _give(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
+def _restore(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
     """Whether one of the entries is now at `place`; and those that are damaged."""
     damaged: list[str] = []
     here = _digest(place) if entries else None
@@ -156,7 +156,7 @@ def _put_to_now(path: Path) -> None:
             os.utime(path)
 
 
-def _take(target: Path, path: Path) -> bool:
+def _store(target: Path, path: Path) -> bool:
     digest = _digest(path, sync=True)
     if digest is None:
         return False

@@ -151,7 +151,7 @@ def worker_digest() -> str:
 
 
 def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
-    """Raises what the worker told."""
+    """Raises the error that the worker reported."""
     facts = error if isinstance(error, dict) else {}
     kind, text = str(facts.get("kind")), str(facts.get("text"))[:10_000]
     place = work.place
@@ -208,7 +208,7 @@ def _refuse(error: Any, work: Work, done: Finished) -> NoReturn:
 
 
 def difference(facts: Mapping[str, Any]) -> str:
-    """What a worker told of a call that gives other results."""
+    """The worker's report of a call that gives other results."""
     inputs = facts.get("inputs")
     shapes = ", ".join(map(str, inputs)) if isinstance(inputs, list) else "?"
     return f"{str(facts.get('call', ''))[:200]} with {shapes}: {facts.get('difference')}"[:1000]
@@ -233,7 +233,7 @@ def _differs(facts: Mapping[str, Any], place: Place) -> CanonicalDiffersError:
 
 def _converted(folder: Path, result: dict[str, Any], shown: str, done: Finished) -> Converted:
     try:
-        told = _Result.model_validate(result)
+        answer = _Result.model_validate(result)
         made = read_made(folder / "canonical.ptl", FILE_LIMIT)
         inputs = read_made(folder / "inputs.json", LARGEST_INPUTS)
     except (ValidationError, OSError, ValueError) as error:
@@ -244,4 +244,4 @@ def _converted(folder: Path, result: dict[str, Any], shown: str, done: Finished)
             hint=_OFF.removeprefix("or "),
             details=done.err[-2000:],
         ) from None
-    return Converted(made, inputs, told.torch, told.folded, told.rewrites, told.comparison)
+    return Converted(made, inputs, answer.torch, answer.folded, answer.rewrites, answer.comparison)

@@ -118,8 +118,8 @@ def export_module(
         if "error" in result:
             _refuse(result["error"], asked, work, done)
         try:
-            told = ExportResult.model_validate(result)
-            return read_made(folder / "model.ptl", FILE_LIMIT), told
+            answer = ExportResult.model_validate(result)
+            return read_made(folder / "model.ptl", FILE_LIMIT), answer
         except (ValidationError, OSError, ValueError) as error:
             raise ExportFailedError(
                 "torch's answer on this module cannot be read",
@@ -130,7 +130,7 @@ def export_module(
 
 
 def _refuse(error: Any, asked: ModuleRequest, work: Work, done: Finished) -> NoReturn:
-    """Raises what the worker told."""
+    """Raises the error that the worker reported."""
     facts: Mapping[str, Any] = error if isinstance(error, dict) else {}
     kind, text = str(facts.get("kind")), str(facts.get("text"))[:10_000]
     require_memory(facts, work)

@@ -128,20 +128,20 @@ class Shipped:
 
 def canonical_path(app: App, model: ModelConfig) -> Path:
     """The canonical file of a model."""
-    return _beside(app, model, "ptl")
+    return _sibling(app, model, "ptl")
 
 
 def lock_path(app: App, model: ModelConfig) -> Path:
     """Its lock."""
-    return _beside(app, model, "yaml")
+    return _sibling(app, model, "yaml")
 
 
 def inputs_path(app: App, model: ModelConfig) -> Path:
     """Its recorded inputs."""
-    return _beside(app, model, "inputs.zst")
+    return _sibling(app, model, "inputs.zst")
 
 
-def _beside(app: App, model: ModelConfig, ending: str) -> Path:
+def _sibling(app: App, model: ModelConfig, ending: str) -> Path:
     return app.model_path(model).parent / f"{model.name}.canonical.{ending}"
 
 
@@ -164,14 +164,29 @@ def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
     declared = app.model_path(model)
     if not app.is_canonical(model):
         return Shipped(declared, declared)
-    lock = read_lock(app, model, root)
+    return _shipped(app, model, root, read_lock(app, model, root), _sha256(declared))
+
+
+def is_written(app: App, model: ModelConfig, lock: CanonicalLock, root: Path) -> bool:
+    """Whether this lock, of the declared file as it is, is on disk already, with its files."""
+    try:
+        there = read_lock(app, model, root) == lock
+        return there and _shipped(app, model, root, lock, lock.original).is_canonical
+    except OrchestratorError:
+        return False
+
+
+def _shipped(
+    app: App, model: ModelConfig, root: Path, lock: CanonicalLock, original: str
+) -> Shipped:
+    """The canonical model of a lock, whose declared file has the digest `original`."""
     place, command = Place(_shown(lock_path(app, model), root)), _command(app)
-    if lock.original != _sha256(declared):
+    if lock.original != original:
         raise CanonicalStaleError(
             f"the canonical model of {model.name} is stale: {model.file} changed since",
             place=place,
             expected=lock.original,
-            seen=_sha256(declared),
+            seen=original,
             hint=f"run: {command}",
         )
     if lock.kind != app.canonical_kind(model):
@@ -195,10 +210,11 @@ def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
     path = canonical_path(app, model)
     if not path.is_file():
         raise _missing(app, model, path, root)
-    if lock.canonical != _sha256(path):
-        raise _changed("the canonical model", path, root, lock.canonical, _sha256(path), command)
+    seen = _sha256(path)
+    if lock.canonical != seen:
+        raise _changed("the canonical model", path, root, lock.canonical, seen, command)
     inputs = None if lock.inputs == DECLARED else _read_inputs(app, model, lock.inputs, root)
-    return Shipped(path, declared, inputs)
+    return Shipped(path, app.model_path(model), inputs)
 
 
 def read_lock(app: App, model: ModelConfig, root: Path) -> CanonicalLock:

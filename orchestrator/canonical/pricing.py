@@ -44,11 +44,11 @@ class Candidate:
 
 
 # Converts a model again, without the rewrites of these names.
-Again = Callable[[str, Mapping[str, int]], Candidate]
+Reconvert = Callable[[str, Mapping[str, int]], Candidate]
 
 
 def affordable(
-    made: Sequence[Candidate], others: Roots, size: Callable[[Roots], int], again: Again
+    made: Sequence[Candidate], others: Roots, size: Callable[[Roots], int], reconvert: Reconvert
 ) -> tuple[Candidate, ...]:
     """The candidates of an app, without the rewrites that make its library larger.
 
@@ -75,15 +75,15 @@ def affordable(
             return chosen
         tried.add(names)
         without = tuple(
-            again(one.model, {**one.left, **dict.fromkeys(names, 0)}) if one.has(names) else one
+            reconvert(one.model, {**one.left, **dict.fromkeys(names, 0)}) if one.has(names) else one
             for one in chosen
         )
         cost = now - total(without)
         if cost > 0:
-            chosen = tuple(_told(one, names, cost) for one in without)
+            chosen = tuple(_with_cost(one, names, cost) for one in without)
 
 
-def _told(one: Candidate, names: Names, cost: int) -> Candidate:
+def _with_cost(one: Candidate, names: Names, cost: int) -> Candidate:
     return replace(one, left={name: cost if name in names else n for name, n in one.left.items()})
 
 

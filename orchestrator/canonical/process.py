@@ -1,7 +1,7 @@
 """Starts `export/worker.py` in a Python with torch: a process of its own, with limits.
 
 torch's passes can crash, and a model is a program that nobody has read: what it does to its process
-is told as an error of the model. The worker's answer is checked as any other untrusted text.
+is reported as an error of the model. The worker's answer is checked as any other untrusted text.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run_worker(
 
 
 def require_memory(error: Mapping[str, Any], work: Work) -> None:
-    """Raises ConversionMemoryError where what a worker told says that there was none left."""
+    """Raises ConversionMemoryError where a worker reported that there was none left."""
     text = str(error.get("text"))
     if error.get("kind") == "memory" or any(word in text for word in _NO_MEMORY):
         raise _no_memory(work, "running")

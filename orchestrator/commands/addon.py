@@ -12,7 +12,7 @@ from orchestrator.build.addon import Addon, Fits, addon
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
@@ -47,12 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make it, and print what it has."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
     check_launcher(session)
     with (
-        cache_in_use(context.cache, say),
-        workspace_lock(context.state, True, say, "addon"),
+        cache_in_use(context.cache, log),
+        workspace_lock(context.state, True, log, "addon"),
     ):
         made = addon(
             session,
@@ -65,11 +65,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.json:
         print(json.dumps(_to_json(made, context), indent=2))
     else:
-        print(_told(made, context))
+        print(_text(made, context))
     return ExitCode.OK
 
 
-def _told(made: Addon | Fits, context: Context) -> str:
+def _text(made: Addon | Fits, context: Context) -> str:
     if isinstance(made, Fits):
         return f"{made.library} needs no add-on: {made.reason}"
     folder, archive = (path.relative_to(context.root) for path in (made.folder, made.archive))

@@ -19,7 +19,7 @@ from orchestrator.build.traced import require_traced
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, valid_labels
 from orchestrator.commands.replay import forget, keep, started
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.validate import raise_all
@@ -65,9 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Build and print the report."""
     since = started(context.root)
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels, faults = valid_labels(arguments.patterns, session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels, faults = valid_labels(arguments.patterns, session.workspace, log)
     if not arguments.keep_going:
         raise_all(faults)
         require_traced(session, labels)
@@ -75,9 +75,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         require_releasable(session, labels)
     check_launcher(session)
     check_signing(session)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         session.prepare(label.app for label in labels)
-        with workspace_lock(context.state, not arguments.no_wait, say, "build"):
+        with workspace_lock(context.state, not arguments.no_wait, log, "build"):
             forget(context.root)
             built = build(
                 session,
@@ -113,7 +113,7 @@ def _keep(arguments: argparse.Namespace, context: Context, built: Built, since: 
     with suppress(OSError):
         keep(
             context.root,
-            arguments.words,
+            arguments.argv,
             context.env,
             built.read,
             again.to_json() if arguments.json else f"{plain(again)}{note}\n",

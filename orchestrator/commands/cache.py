@@ -24,7 +24,7 @@ from orchestrator.cache.pruning import (
     to_prune,
     workspaces,
 )
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.report.table import human_bytes
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if not is_ours(cache):
         _refuse_foreign(cache)
         return _print(arguments, context, (), (), None)
-    with cache_in_use(cache, speaker(arguments.quiet)):
+    with cache_in_use(cache, stderr_logger(arguments.quiet)):
         found = parts(cache)
         pruned = None
         if arguments.prune:

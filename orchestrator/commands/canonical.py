@@ -10,7 +10,7 @@ from orchestrator.build.canonical import canonical_apps
 from orchestrator.build.session import Session
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.report.canonical import show, to_json
@@ -52,13 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Convert and print the report."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels = resolve_patterns(arguments.patterns, session.workspace, log)
     apps = session.workspace.apps_of(labels)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         session.prepare(app.name for app in apps)
-        with workspace_lock(context.state, True, say, "canonical"):
+        with workspace_lock(context.state, True, log, "canonical"):
             report = canonical_apps(
                 session,
                 apps,

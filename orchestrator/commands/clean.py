@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         }
     if arguments.json:
         removed = [{"folder": str(folder), "bytes": size} for folder, size in freed.items()]
-        told = {"format": 1, "is_dry_run": dry, "removed": removed, "kept": list(map(str, kept))}
-        print(json.dumps(told | {"bytes": sum(freed.values())}, indent=2))
+        answer = {"format": 1, "is_dry_run": dry, "removed": removed, "kept": list(map(str, kept))}
+        print(json.dumps(answer | {"bytes": sum(freed.values())}, indent=2))
     elif not arguments.quiet or dry:
         for folder, size in freed.items():
             print(f"{'would remove' if dry else 'removed'} {folder} ({size:,} bytes)")

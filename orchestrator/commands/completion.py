@@ -8,7 +8,7 @@ import shtab
 
 from orchestrator.commands import COMMANDS
 from orchestrator.commands.patterns import warn_of_broken
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.workspace import load_workspace
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print the script."""
     workspace = load_workspace(context.root, context.env)
-    warn_of_broken(workspace, speaker(arguments.quiet))
+    warn_of_broken(workspace, stderr_logger(arguments.quiet))
     labels = ["//..."]
     for app, abis in sorted(workspace.targets.items()):
         labels += [f"//apps/{app}", *(f"//apps/{app}:{abi}" for abi in sorted(abis))]

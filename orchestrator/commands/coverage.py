@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.build.coverage import covered
 from orchestrator.build.session import Session
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.report.coverage import ModelCoverage, require, show, value_of
@@ -57,11 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print; fail where more is required."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels = resolve_patterns(arguments.patterns, session.workspace, log)
     apps = session.workspace.apps_of(labels)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         models = [one for app in apps for one in covered(session, app)]
     if arguments.json:
         print(json.dumps({"format": 1, "models": [_row(one) for one in models]}, indent=2))

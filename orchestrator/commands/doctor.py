@@ -20,7 +20,7 @@ from orchestrator.build.offers import offers
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.runtime_findings import runtime_findings
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.compilers.resolve import resolve_toolchain
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print the findings; raises what loading the workspace raises."""
     workspace = load_workspace(context.root, context.env)
-    warn_of_broken(workspace, speaker(arguments.quiet))
+    warn_of_broken(workspace, stderr_logger(arguments.quiet))
     found = (*findings(workspace, _machine(context)), *_runtimes(workspace))
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
@@ -108,10 +108,10 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
     except (OrchestratorError, OSError):
         return None  # reported as a missing compiler or folder
     with cache_in_use(cache, _quiet):
-        can = asdict(resolved.abilities)
-    words = ", ".join(name for name, able in can.items() if able) or "nothing"
+        can = asdict(resolved.capabilities)
+    listed = ", ".join(name for name, able in can.items() if able) or "nothing"
     cannot = ", ".join(name for name, able in can.items() if not able)
-    return f"{resolved.version}: {words}{f'; not: {cannot}' if cannot else ''}"
+    return f"{resolved.version}: {listed}{f'; not: {cannot}' if cannot else ''}"
 
 
 def _quiet(text: str) -> None:

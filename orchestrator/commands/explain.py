@@ -9,7 +9,7 @@ from orchestrator.build.actions import explain
 from orchestrator.build.session import Session
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.system.workspace_lock import cache_in_use
@@ -38,9 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Explain and print."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels = resolve_patterns([arguments.label], session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels = resolve_patterns([arguments.label], session.workspace, log)
     if len(labels) > 1:
         raise SeveralVariantsError(
             "explain needs one variant",
@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             seen=f"{arguments.label}, which is {len(labels)} variants",
         )
     require_traced(session, labels)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         found = explain(session, labels[0], arguments.unit)
     if arguments.json:
-        told = {"label": str(labels[0]), "subject": arguments.unit}
+        answer = {"label": str(labels[0]), "subject": arguments.unit}
         actions = [one.to_json() for one in found]
-        print(json.dumps({"format": 1, **told, "actions": actions}, indent=2))
+        print(json.dumps({"format": 1, **answer, "actions": actions}, indent=2))
     else:
         print("".join(one.text() for one in found), end="")
     return ExitCode.OK

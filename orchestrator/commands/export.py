@@ -14,7 +14,7 @@ from orchestrator.build.export_model import ExportedModel, ModelExport, app_of, 
 from orchestrator.build.session import Session
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.load.inputs import parse_run
@@ -118,17 +118,17 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Export and print what was written."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
     if arguments.format == "model":
         return _run_model(arguments, session)
     if given := [f"--{name.replace('_', '-')}" for name in _MODELS if getattr(arguments, name)]:
         raise ExportArgumentsError(
             "these arguments are not for `export bazel`", seen=", ".join(given)
         )
-    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    labels = resolve_patterns(arguments.patterns, session.workspace, log)
     folder = Path.cwd() / Path(arguments.place).expanduser()
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         session.prepare(label.app for label in labels)
         export_bazel(session, labels, folder)
     if arguments.json:
@@ -155,15 +155,15 @@ def _run_model(arguments: argparse.Namespace, session: Session) -> int:
         paths=arguments.path,
         python=arguments.python,
     )
-    with cache_in_use(context.cache, session.say):
+    with cache_in_use(context.cache, session.log):
         if app in session.workspace.apps:
             session.prepare([app])
-        with workspace_lock(context.state, True, session.say, "export"):
+        with workspace_lock(context.state, True, session.log, "export"):
             made = export_model(session, app, asked, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(made), indent=2))
     else:
-        print(*map(visible, _told(made)), sep="\n")
+        print(*map(visible, _text(made)), sep="\n")
     return ExitCode.OK
 
 
@@ -179,7 +179,7 @@ def _require_model_arguments(arguments: argparse.Namespace) -> None:
         )
 
 
-def _told(made: ExportedModel) -> Sequence[str]:
+def _text(made: ExportedModel) -> Sequence[str]:
     counts, largest = _compared(made), made.result.largest
     operators = len(made.info.root_operators)
     lines = [

@@ -12,8 +12,8 @@ from typing import Any
 
 from orchestrator.build.fetch import (
     FetchedRuntime,
-    disk_faults_told,
-    fetch_runtime,
+    disk_errors_translated,
+    fetch_runtimes,
     read_marker,
 )
 from orchestrator.cache.checks import remove_damaged
@@ -48,22 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Fetch and print; raises what `load_workspace` and `fetch_runtime` raise."""
+    """Fetch and print; raises what `load_workspace` and `fetch_runtimes` raise."""
     config = load_workspace(context.root, context.env).config
     pins = [config.pins[config.default_runtime]]
     pins += [pin for pin in config.pins.values() if pin != pins[0]]
     room = max(load_version(pin.pytorch).disk_mb for pin in pins)
-    with disk_faults_told(context.cache, room):
+    with disk_errors_translated(context.cache, room):
         ensure_folder(context.cache, "cache")
     progress = _quiet if arguments.quiet else _log
     with cache_in_use(context.cache, progress):
-        fetched = [
-            (pin, fetch_runtime(pin, context, progress, verify=arguments.verify)) for pin in pins
-        ]
+        runtimes = fetch_runtimes(pins, context, progress, verify=arguments.verify)
         damaged = remove_damaged(context.cache) if arguments.verify else ()
         for path in damaged:
             progress(f"damaged, removed: {path}")
-        trees = _trees(fetched)
+        trees = _trees(zip(pins, runtimes, strict=True))
     if arguments.json:
         print(json.dumps({"pytorch": pins[0].pytorch, "trees": trees}, indent=2))
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.build.fits import Runs, fits
 from orchestrator.build.session import Session
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.report.fits import FitsReport
@@ -61,10 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Answer for each library; at the end the errors of those that cannot be read."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
     runs: Runs = arguments.runs
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         report = fits(
             session,
             Path(arguments.model),

@@ -79,7 +79,7 @@ def _files(root: Path) -> list[tuple[Path, bytes, int]]:
     """The files of a new workspace: paths, contents and modes; WORKSPACE is the last."""
     for name in (FILE, _SCRIPT):
         if (root / name).is_symlink() or (root / name).exists():
-            raise _in_the_way(name)
+            raise _existing(name)
     script = (BUILT_IN / "orchestrate.sh").read_bytes()
     files = [(root / _SCRIPT, script, 0o755)]
     if not (root / _IGNORED).exists():
@@ -93,7 +93,7 @@ def _pins() -> bytes:
     return "".join(line for line in lines if "$schema=" not in line).encode()
 
 
-def _in_the_way(name: str) -> WorkspaceExistsError:
+def _existing(name: str) -> WorkspaceExistsError:
     if name == FILE:
         return WorkspaceExistsError(
             "this folder already has a WORKSPACE",

@@ -17,7 +17,7 @@ from orchestrator.build.make_library_index import (
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
@@ -53,15 +53,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the requested file, and print a summary."""
-    say = speaker(arguments.quiet)
-    session = chosen(Session(context, say), arguments.runtime)
+    log = stderr_logger(arguments.quiet)
+    session = chosen(Session(context, log), arguments.runtime)
     check_launcher(session)
     jobs = arguments.jobs or session.workspace.config.jobs
     view = progress_view(arguments.quiet)
     files = list[dict[str, Any]]()
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         library = _pinned(session)
-        with workspace_lock(context.state, True, say, f"library {arguments.action}"):
+        with workspace_lock(context.state, True, log, f"library {arguments.action}"):
             if arguments.action == "kernels":
                 features = make_features(session, library, jobs=jobs, view=view)
                 files.append(_of_kernels(features))
@@ -97,7 +97,7 @@ def _of_index(processor: Processor, made: MadeLibraryIndex) -> dict[str, Any]:
         "units": len(index.units),
         "names": len(index.names),
         "references": len(index.edges),
-        "left_out": list(made.left_out),
+        "left_out": list(made.omitted),
     }
 
 
@@ -106,7 +106,7 @@ def _print_index(made: MadeLibraryIndex) -> None:
     print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
     print(f"  {len(index.units)} units")
     print(f"  {len(index.names):,} functions and data, {len(index.edges):,} references")
-    for unit in made.left_out:
+    for unit in made.omitted:
         print(f"  {unit} does not compile: omitted")
 
 

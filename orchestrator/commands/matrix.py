@@ -8,7 +8,7 @@ import sys
 from orchestrator.ci.jobs import GITHUB_MOST
 from orchestrator.ci.matrix import matrix_since
 from orchestrator.commands.patterns import warn_of_broken
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.workspace import load_workspace
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Compare and print."""
     workspace = load_workspace(context.root, context.env)
     matrix = matrix_since(context, workspace, arguments.since, arguments.also)
-    warn_of_broken(workspace, speaker(arguments.quiet))
+    warn_of_broken(workspace, stderr_logger(arguments.quiet))
     if arguments.format == "github":
         if len(matrix.jobs) > GITHUB_MOST:
             print(

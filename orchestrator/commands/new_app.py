@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.build.add_app import AppRequest, NewApp, NewModel, add_app
 from orchestrator.build.session import Session
 from orchestrator.commands.patterns import warn_of_broken
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
 from orchestrator.system.workspace_lock import cache_in_use
@@ -57,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Add the app and print a summary. Raises what `add_app` raises."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    warn_of_broken(session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    warn_of_broken(session.workspace, log)
     asked = AppRequest(
         arguments.name,
         [Path(file) for file in arguments.model],
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         arguments.runtime,
         arguments.canonical,
     )
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         added = add_app(session, asked, Path.cwd())
     if arguments.json:
         print(json.dumps(_to_json(added), indent=2))

@@ -23,25 +23,25 @@ def add_patterns(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve_patterns(
-    patterns: Sequence[str], workspace: Workspace, say: Callable[[str], None]
+    patterns: Sequence[str], workspace: Workspace, log: Callable[[str], None]
 ) -> tuple[Label, ...]:
     """The labels that the patterns name, sorted; raises the faults of apps that are among them.
 
-    Broken apps that the patterns do not name are reported to `say`.
+    Broken apps that the patterns do not name are reported to `log`.
     """
-    labels, faults = valid_labels(patterns, workspace, say)
+    labels, faults = valid_labels(patterns, workspace, log)
     raise_all(faults)
     return labels
 
 
 def valid_labels(
-    patterns: Sequence[str], workspace: Workspace, say: Callable[[str], None]
+    patterns: Sequence[str], workspace: Workspace, log: Callable[[str], None]
 ) -> tuple[tuple[Label, ...], tuple[OrchestratorError, ...]]:
     """The same for commands that continue with valid apps: labels, and the faults of the others."""
     parsed = {text: Pattern.parse(text) for text in patterns}
     asked = {pattern.app for pattern in parsed.values()}
     named = {app for app in workspace.broken if app in asked or None in asked}
-    warn_of_broken(workspace, say, without=named)
+    warn_of_broken(workspace, log, without=named)
     faults = tuple(fault for app in sorted(named) for fault in workspace.broken[app])
     left = [text for text, pattern in parsed.items() if pattern.app not in named]
     offered = {*workspace.toolchains, *workspace.groups}
@@ -54,10 +54,10 @@ def valid_labels(
 
 
 def warn_of_broken(
-    workspace: Workspace, say: Callable[[str], None], without: Collection[str] = ()
+    workspace: Workspace, log: Callable[[str], None], without: Collection[str] = ()
 ) -> None:
     """Print a line about each broken app."""
     for app, (first, *more) in workspace.broken.items():
         if app not in without:
             others = f", and {len(more)} more" if more else ""
-            say(f"warning: //apps/{app} is skipped: {first.place}: {first.what}{others}")
+            log(f"warning: //apps/{app} is skipped: {first.place}: {first.what}{others}")

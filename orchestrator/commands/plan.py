@@ -10,7 +10,7 @@ from orchestrator.build.plan import planned
 from orchestrator.build.session import Session
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.report.plan import show
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Plan and print the report."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels = resolve_patterns(arguments.patterns, session.workspace, log)
     require_traced(session, labels)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         report = planned(session, labels)
     if arguments.json:
         print(report.to_json(), end="")

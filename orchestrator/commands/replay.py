@@ -54,14 +54,14 @@ _NINJA_TIME_LIMIT = 60
 _CLOCK_STEP_NS = 20_000_000
 
 
-def replay_last_build(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
+def replay_last_build(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> bool:
     """Print the last report of the same command again, if everything is up to date."""
     root = next((f for f in (cwd, *cwd.parents) if (f / "WORKSPACE").is_file()), None)
     if root is None:
         return False
     try:
         kept = json.loads(_kept(root).read_text(encoding="utf-8"))
-        if difference(kept, root, words, env, cwd) is not None or not _no_work(root, kept):
+        if difference(kept, root, argv, env, cwd) is not None or not _no_work(root, kept):
             return False
         report = str(kept["report"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -83,7 +83,7 @@ def started(root: Path) -> int:
 
 def keep(
     root: Path,
-    words: Sequence[str],
+    argv: Sequence[str],
     env: Mapping[str, str],
     read: InputsRead,
     report: str,
@@ -109,7 +109,7 @@ def keep(
         return False
     value = {
         "format": _FORMAT,
-        "command": _command(root, words, env, Path.cwd()),
+        "command": _command(root, argv, env, Path.cwd()),
         "salt": salt,
         "environment": _digests(env, looked_up, salt),
         "patterns": patterns,
@@ -129,10 +129,10 @@ def forget(root: Path) -> None:
 
 
 def difference(
-    kept: Mapping[str, Any], root: Path, words: Sequence[str], env: Mapping[str, str], cwd: Path
+    kept: Mapping[str, Any], root: Path, argv: Sequence[str], env: Mapping[str, str], cwd: Path
 ) -> str | None:
     """The first difference since the report was stored; None where there is none."""
-    if kept["format"] != _FORMAT or kept["command"] != _command(root, words, env, cwd):
+    if kept["format"] != _FORMAT or kept["command"] != _command(root, argv, env, cwd):
         return "command"
     before = kept["environment"]
     now = _digests(env, before, kept["salt"])
@@ -159,12 +159,12 @@ def _kept(root: Path) -> Path:
     return root / ".orchestrator" / _KEPT
 
 
-def _command(root: Path, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[Any]:
+def _command(root: Path, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[Any]:
     """What is built, where, and by whom."""
     path = dict(env).get("PATH", "").split(os.pathsep)
     place = None if all(map(os.path.isabs, path)) else str(cwd)
     who = [sys.executable, sys.version, os.uname().sysname, os.uname().machine]
-    return [str(root), list(words), place, *who]
+    return [str(root), list(argv), place, *who]
 
 
 def _digests(env: Mapping[str, str], names: Iterable[str], salt: str) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ from orchestrator.build.run import (
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import resolve_patterns
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App
@@ -79,12 +79,12 @@ def _count(text: str) -> int:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run and print, model by model."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
     check_launcher(session)
     inputs = [Path(name) for name in arguments.inputs]
     reports = []
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         on, subjects = _subjects(session, arguments, inputs)
         for subject in subjects:
             ran = run_in_development(
@@ -129,7 +129,7 @@ def chosen_app(session: Session, arguments: argparse.Namespace) -> App:
     """The app that a label names. Raises UnknownRuntimeError, and what resolving labels raises."""
     what, name = arguments.what, arguments.runtime
     _ = chosen_runtime(session, arguments)
-    labels = resolve_patterns([what], session.workspace, session.say)
+    labels = resolve_patterns([what], session.workspace, session.log)
     apps = session.workspace.apps_of(labels)
     if len(apps) != 1:
         raise UnknownRuntimeError(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
 from orchestrator.build.launch import check_launcher
-from orchestrator.build.make_index import make_index
+from orchestrator.build.make_index import MadeIndex, make_index
 from orchestrator.build.session import Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.runtimes import add_runtime, chosen
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
@@ -26,7 +28,7 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action and --jobs."""
+    """Add the action, --unit, --json, --runtime and --jobs."""
     parser.add_argument("action", choices=["index"], help="the file to make")
     parser.add_argument(
         "--unit",
@@ -35,27 +37,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="index only this unit again; repeatable",
     )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_runtime(parser)
     add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Make the index and print a summary."""
-    say = speaker(arguments.quiet)
-    session = chosen(Session(context, say), arguments.runtime)
+    log = stderr_logger(arguments.quiet)
+    session = chosen(Session(context, log), arguments.runtime)
     check_launcher(session)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         _ = session.runtime
-        with workspace_lock(context.state, True, say, "runtime index"):
+        with workspace_lock(context.state, True, log, "runtime index"):
             made = make_index(
                 session,
                 jobs=arguments.jobs or session.workspace.config.jobs,
                 view=progress_view(arguments.quiet),
                 only=arguments.unit,
             )
-    print(f"{made.path.name}: {made.path.stat().st_size:,} bytes")
-    print(f"  {len(made.index.units)} units, {made.compiled} compiled now")
-    print(f"  {len(made.index.names):,} functions and data, {len(made.index.edges):,} references")
-    print(f"  {len(made.index.registrations):,} registrations")
-    print(f"  {len(made.entry.library) + len(made.entry.tracer)} entry symbols")
+    facts = _facts(made)
+    if arguments.json:
+        print(json.dumps({"format": 1, **facts}, indent=2))
+        return ExitCode.OK
+    print(f"{facts['file']}: {facts['bytes']:,} bytes")
+    print(f"  {facts['units']} units, {facts['compiled']} compiled now")
+    print(f"  {facts['names']:,} functions and data, {facts['references']:,} references")
+    print(f"  {facts['registrations']:,} registrations")
+    print(f"  {sum(facts['entry_symbols'].values())} entry symbols")
     return ExitCode.OK
+
+
+def _facts(made: MadeIndex) -> dict[str, Any]:
+    index, entry = made.index, made.entry
+    return {
+        "file": made.path.name,
+        "bytes": made.path.stat().st_size,
+        "units": len(index.units),
+        "compiled": made.compiled,
+        "names": len(index.names),
+        "references": len(index.edges),
+        "registrations": len(index.registrations),
+        "entry_symbols": {"library": len(entry.library), "tracer": len(entry.tracer)},
+    }

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 
 from orchestrator.build.session import Session
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.compilers.cmake_toolchain import write_toolchain_file
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.run_prefix import remembered
@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show or write; raises AbiUnknownError, and what finding and probing a compiler raises."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    abis = [arguments.abi] if arguments.abi else _wanted(session.workspace)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    abis = [arguments.abi] if arguments.abi else _abis(session.workspace)
     if arguments.abi not in (None, *session.workspace.toolchains):
         raise _unknown(arguments.abi, sorted(session.workspace.toolchains))
     if arguments.action == "cmake":
@@ -55,16 +55,16 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 expected=", ".join(session.workspace.toolchains),
                 hint="run: ./orchestrate toolchain cmake ABI",
             )
-        with cache_in_use(context.cache, say):
+        with cache_in_use(context.cache, log):
             toolchain = session.toolchain(arguments.abi)
             file = write_toolchain_file(toolchain, session.running(arguments.abi))
         print(file)
         return ExitCode.OK
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         shown = {abi: _facts(session.toolchain(abi)) for abi in abis}
     if arguments.json:
-        told = [{"abi": abi, **facts} for abi, facts in shown.items()]
-        print(json.dumps({"format": 1, "toolchains": told}, indent=2))
+        rows = [{"abi": abi, **facts} for abi, facts in shown.items()]
+        print(json.dumps({"format": 1, "toolchains": rows}, indent=2))
         return ExitCode.OK
     for abi, facts in shown.items():
         print(abi)
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return ExitCode.OK
 
 
-def _wanted(workspace: Workspace) -> list[str]:
+def _abis(workspace: Workspace) -> list[str]:
     """The ABIs that the workspace declares, and those that we ship and its apps name."""
     named = {abi for abis in workspace.targets.values() for abi in abis}
     toolchains = workspace.toolchains.items()
@@ -87,7 +87,7 @@ def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:
         "identity": toolchain.identity,
         "wrappers": str(toolchain.cc.parent),
         "for_release": toolchain.for_release,
-        **asdict(toolchain.abilities),
+        **asdict(toolchain.capabilities),
         "runs": _runs(remembered(toolchain.config, toolchain.tools)),
     }
 

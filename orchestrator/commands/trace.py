@@ -14,7 +14,7 @@ from orchestrator.build.trace import TracedApp, TracedModel, trace_apps
 from orchestrator.commands.coverage import add_requirement
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
 from orchestrator.report.coverage import ModelCoverage, require, value_of
@@ -47,14 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Trace and print one line a model; at the end all errors."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels = resolve_patterns(arguments.patterns, session.workspace, log)
     apps = session.workspace.apps_of(labels)
     check_launcher(session)
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         session.prepare(app.name for app in apps)
-        with workspace_lock(context.state, True, say, "trace"):
+        with workspace_lock(context.state, True, log, "trace"):
             traced = trace_apps(
                 session,
                 apps,

@@ -15,7 +15,7 @@ from rich.text import Text
 from orchestrator.build.session import Session
 from orchestrator.build.verify import verify_delivered
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.terminal import shown
@@ -41,13 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Verify and print one line a model; at the end all errors."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
-    labels = resolve_patterns(arguments.patterns, session.workspace, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
+    labels = resolve_patterns(arguments.patterns, session.workspace, log)
     console = Console(highlight=False)
     rows: list[dict[str, Any]] = []
     errors: list[OrchestratorError] = []
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         session.prepare(label.app for label in labels)
         for label in labels:
             results: Sequence[VerifyResult] = ()

@@ -59,11 +59,11 @@ def assumption(jobs: int, load: Load) -> str:
     )
 
 
-def speaker(quiet: bool) -> Callable[[str], None]:
+def stderr_logger(quiet: bool) -> Callable[[str], None]:
     """A logger that prints lines to stderr, or drops them with --quiet."""
 
-    def say(text: str) -> None:
+    def log(text: str) -> None:
         if not quiet:
             print(visible(text), file=sys.stderr, flush=True)
 
-    return say
+    return log

@@ -15,22 +15,22 @@ from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.watch import Round, app_round, file_round, is_whole, watched_files
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.run import add_subject, chosen_app, chosen_runtime, report_of
-from orchestrator.commands.views import progress_view, speaker
+from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App
-from orchestrator.report.watch import against
+from orchestrator.report.watch import compare_runs
+from orchestrator.system.file_watcher import Watcher
 from orchestrator.system.terminal import shown
-from orchestrator.system.watching import Watcher
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "watch"
 HELP = """\
-Runs a model, or an app's models, as `run` does, and again whenever one is saved: with what differs
-from the run before, in outputs and operators, and with what the app's library would grow by. An
-app's declaration and its own sources are looked at too. Files are asked for their state four times
-a second; one that is still being written is waited for. A model that cannot be read or run is told,
-and watching goes on. Ctrl-C ends it. It writes no trace, and nothing into dist/."""
+Runs a model, or an app's models, as `run` does, and again whenever one is saved. Prints how outputs
+and operators differ from the run before, and what the app's library would grow by. An app's
+declaration and its own sources are watched too. Files are polled four times a second; one that is
+still being written is waited for. A model that cannot be read or run is reported, and watching goes
+on. Ctrl-C ends it. It writes no trace, and nothing into dist/."""
 EXAMPLE = """\
 ./orchestrate watch //apps/camera
 ./orchestrate watch new.ptl --input image.npy"""
@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run, print and wait, until Ctrl-C."""
     watch = _Watch(arguments, context)
     try:
-        watch.go_on()
+        watch.loop()
     except KeyboardInterrupt:
-        watch.say("stopped")
+        watch.log("stopped")
     return ExitCode.OK
 
 
@@ -58,36 +58,33 @@ class _Watch:
     context: Context
     watcher: Watcher = field(default_factory=lambda: Watcher(is_whole))
     before: dict[str, RanModel] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
 
-    def say(self, text: str) -> None:
-        speaker(self.arguments.quiet)(text)
+    def log(self, text: str) -> None:
+        stderr_logger(self.arguments.quiet)(text)
 
-    def go_on(self) -> None:
+    def loop(self) -> None:
         """Raises what hinders the first round: a wrong label, no development library."""
-        files, changed = self._files(), None
+        changed = None
         while True:
-            self.watcher.take(files)
+            # before anything is read: what is saved from here on makes another round
+            self.watcher.take(self.files)
             try:
-                with cache_in_use(self.context.cache, self.say):
-                    for one in self._round(changed):
-                        self._tell(one)
+                session = Session(self.context, self.log)
+                app, model = self._subject(session)
+                self.files = watched_files(session, app, model)
+                self.watcher.follow(self.files)
+                with cache_in_use(self.context.cache, self.log):
+                    for one in self._round(session, app, model, changed):
+                        self._report(one)
             except OrchestratorError as error:
                 if changed is None:
                     raise
-                self._tell_error(error)
-            self.say(f"waiting for {self.arguments.what} to be saved; Ctrl-C ends this")
+                self._report_error(error)
+            self.log(f"waiting for {self.arguments.what} to be saved; Ctrl-C ends this")
             changed = self.watcher.changed()
             names = (os.path.relpath(path, self.context.root) for path in sorted(changed))
-            self.say(f"saved: {', '.join(names)}")
-            try:
-                files = self._files()
-            except OrchestratorError as error:
-                self._tell_error(error)
-
-    def _files(self) -> tuple[Path, ...]:
-        session = Session(self.context, self.say)
-        app, model = self._subject(session)
-        return watched_files(session, app, model)
+            self.log(f"saved: {', '.join(names)}")
 
     def _subject(self, session: Session) -> tuple[App | None, Path | None]:
         what = self.arguments.what
@@ -95,11 +92,15 @@ class _Watch:
             return chosen_app(session, self.arguments), None
         return None, Path(what).absolute()
 
-    def _round(self, changed: Collection[Path] | None) -> Iterator[Round]:
-        session = Session(self.context, self.say)
+    def _round(
+        self,
+        session: Session,
+        app: App | None,
+        model: Path | None,
+        changed: Collection[Path] | None,
+    ) -> Iterator[Round]:
         check_launcher(session)
         inputs = [Path(name) for name in self.arguments.inputs]
-        app, model = self._subject(session)
         if app is not None:
             return app_round(session, app, changed, inputs, self._run)
         assert model is not None
@@ -116,17 +117,17 @@ class _Watch:
             with_arguments=True,
         )
 
-    def _tell(self, one: Round) -> None:
+    def _report(self, one: Round) -> None:
         if one.error is not None:
-            self._tell_error(one.error)
+            self._report_error(one.error)
         if one.ran is None:
             return
         before = self.before.get(one.model)
         text = report_of(one.ran).text(table=before is None)
         if before is not None:
-            text += against(before.result, one.ran.result).text()
+            text += compare_runs(before.result, one.ran.result).text()
         self.before[one.model] = one.ran
         print(text, end="", flush=True)
 
-    def _tell_error(self, error: OrchestratorError) -> None:
+    def _report_error(self, error: OrchestratorError) -> None:
         print(shown(error.render(), sys.stderr, self.context.env), file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from orchestrator.build.explain import why
 from orchestrator.build.session import Session
 from orchestrator.build.traced import require_traced
 from orchestrator.commands.patterns import resolve_patterns
-from orchestrator.commands.views import speaker
+from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.system.workspace_lock import cache_in_use
@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Explain and print."""
-    say = speaker(arguments.quiet)
-    session = Session(context, say)
+    log = stderr_logger(arguments.quiet)
+    session = Session(context, log)
     # what is selected is the same for every ABI of an app
-    label = resolve_patterns([arguments.label], session.workspace, say)[0]
+    label = resolve_patterns([arguments.label], session.workspace, log)[0]
     require_traced(session, [label])
-    with cache_in_use(context.cache, say):
+    with cache_in_use(context.cache, log):
         answer = why(session, label, arguments.subject)
     if arguments.json:
         answered = {"label": str(label), "subject": answer.subject, "lines": list(answer.lines)}

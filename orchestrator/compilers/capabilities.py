@@ -34,7 +34,7 @@ class LinkerBrokenError(OrchestratorError):
 
 
 @dataclass(frozen=True)
-class Abilities:
+class Capabilities:
     """What a toolchain can do.
 
     shared           it links shared libraries
@@ -62,15 +62,15 @@ class Abilities:
     precompile: bool
 
 
-def abilities(
+def capabilities(
     config: ToolchainConfig,
     driver: Driver,
     tools: Tools,
     links_shared: bool,
     place: Place,
     runner: CommandRunner,
-) -> Abilities:
-    """The remembered abilities; probed where there are none. Raises what `probe` raises."""
+) -> Capabilities:
+    """The remembered capabilities; probed where there are none. Raises what `probe` raises."""
     kept = tools.cc.with_name("abilities.json")
     key = _key(config, driver, links_shared)
     found = _read(kept, key)
@@ -88,7 +88,7 @@ def probe(
     links_shared: bool,
     place: Place,
     runner: CommandRunner,
-) -> Abilities:
+) -> Capabilities:
     """Find out what a toolchain can do.
 
     links_shared: variants are shared libraries, so that one which cannot be linked is an error.
@@ -114,7 +114,7 @@ def probe(
                 if shared or name in probes.WITHOUT_LINKING
             }
             found = {name: answer.result() for name, answer in answers.items()}
-    return Abilities(**{"shared": shared, **dict.fromkeys(probes.CHECKS, False), **found})
+    return Capabilities(**{"shared": shared, **dict.fromkeys(probes.CHECKS, False), **found})
 
 
 def _require_compiled(done: Finished, config: ToolchainConfig, place: Place) -> None:
@@ -156,7 +156,7 @@ def _shown(argv: Sequence[str]) -> str:
 
 
 def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
-    """What the abilities depend on besides the compiler's identity."""
+    """What the capabilities depend on besides the compiler's identity."""
     parts = {
         "probes": Path(probes.__file__).read_text(encoding="utf-8"),
         "flags": [config.compile_flags, config.link_flags],
@@ -166,9 +166,9 @@ def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _read(kept: Path, key: str) -> Abilities | None:
+def _read(kept: Path, key: str) -> Capabilities | None:
     try:
         value = json.loads(kept.read_text(encoding="utf-8"))
-        return Abilities(**value["abilities"]) if value["of"] == key else None
+        return Capabilities(**value["abilities"]) if value["of"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

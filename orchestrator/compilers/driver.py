@@ -83,7 +83,7 @@ class AndroidFacts:
 
 
 @dataclass(frozen=True)
-class StandIn:
+class StubToolchain:
     """Why a compiler's output must not ship: the compiler that it replaces, what was found instead,
     and how to get the real one."""
 
@@ -118,7 +118,7 @@ class Driver:
     beside       libraries that belong beside the shared one
     android      where it compiles for Android
     archiver     what the `ar` command is: an `ar`, or Apple's libtool
-    stands_in    where what it makes must not be shipped: why
+    stub         where what it makes must not be shipped: why
     linked       libraries that it may link into what it makes
     hardens      how it finds errors in memory without being told, or more of them than when told
     """
@@ -143,7 +143,7 @@ class Driver:
     beside: tuple[Path, ...] = ()
     android: AndroidFacts | None = None
     archiver: Literal["ar", "libtool"] = "ar"
-    stands_in: StandIn | None = None
+    stub: StubToolchain | None = None
     linked: tuple[LinkedPart, ...] = ()
     hardens: frozenset[Hardening] = frozenset()
 

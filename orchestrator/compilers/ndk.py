@@ -132,7 +132,7 @@ def find(
 
 def runs_zig(config: ToolchainConfig, machine: Machine) -> bool:
     """If it is the stub sysroot, because there is no NDK."""
-    return _folder(machine) is None and _has_stand_in(config)
+    return _folder(machine) is None and _has_stub(config)
 
 
 def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[Requirement]:
@@ -142,13 +142,13 @@ def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[R
     yield Requirement(
         "Android NDK",
         _folder(machine),
-        tuple(config.abi for config in configs if named or not _has_stand_in(config)),
+        tuple(config.abi for config in configs if named or not _has_stub(config)),
         "install it and set ANDROID_NDK_HOME; without it Android libraries are built against a stub"
         " sysroot and cannot be shipped",
     )
 
 
-def _has_stand_in(config: ToolchainConfig) -> bool:
+def _has_stub(config: ToolchainConfig) -> bool:
     return config.compiler.ndk is not None and config.compiler.ndk.shim
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from orchestrator.compilers.capabilities import Abilities, abilities
+from orchestrator.compilers.capabilities import Capabilities, capabilities
 from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.run_prefix import Running, find_running
@@ -51,9 +51,9 @@ class ResolvedToolchain:
     runner: CommandRunner = field(compare=False)
 
     @cached_property
-    def abilities(self) -> Abilities:
+    def capabilities(self) -> Capabilities:
         """What it can do. Raises CompilerBrokenError, LinkerBrokenError."""
-        return abilities(
+        return capabilities(
             self.config, self.driver, self.tools, self.links_shared, self.place, self.runner
         )
 
@@ -92,7 +92,7 @@ class ResolvedToolchain:
     @property
     def for_release(self) -> bool:
         """Whether what it makes may be shipped."""
-        return self.driver.stands_in is None
+        return self.driver.stub is None
 
     @property
     def links_shared(self) -> bool:
@@ -104,7 +104,7 @@ class ResolvedToolchain:
         """Whether shared libraries relocate themselves."""
         library = PLATFORMS[self.config.system].library
         itself = isinstance(library, SharedLibrary) and library.relocated == "by itself"
-        return itself and self.abilities.self_relocate
+        return itself and self.capabilities.self_relocate
 
 
 def resolve_toolchain(

@@ -57,7 +57,7 @@ def find_running(
         if problem:
             return Running(None, f"no program could be linked to try it: {problem}")
         reasons = []
-        for name, prefix in _ways(config, cache_folder, tools.env, progress, runner):
+        for name, prefix in _candidates(config, cache_folder, tools.env, progress, runner):
             if prefix is None:
                 reasons.append(name)
                 continue
@@ -69,7 +69,7 @@ def find_running(
     return Running(None, "; ".join(reasons))
 
 
-def _ways(
+def _candidates(
     config: ToolchainConfig,
     cache_folder: Path,
     env: Mapping[str, str],

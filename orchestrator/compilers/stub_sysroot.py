@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.driver import AndroidFacts, Driver, StandIn
+from orchestrator.compilers.driver import AndroidFacts, Driver, StubToolchain
 from orchestrator.compilers.zig import ZIG_FLAGS, ZIG_LTO, ZIG_SMALLEST, installed_zig
 from orchestrator.compilers.zig_cxx import LINK_FLAGS, NO_CXX_LIBRARY, cxx_sources
 from orchestrator.compilers.zig_parts import zig_parts
@@ -144,7 +144,7 @@ def find_shim(
         links_cxx_whole=True,
         link_flags=LINK_FLAGS,
         android=AndroidFacts(declared.api, None, "c++_static"),
-        stands_in=StandIn(
+        stub=StubToolchain(
             expected="an Android NDK",
             seen="neither ANDROID_NDK_HOME nor ANDROID_NDK_ROOT is set, so the stub"
             " sysroot is used",

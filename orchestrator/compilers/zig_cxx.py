@@ -38,7 +38,7 @@ NO_CXX_LIBRARY: Final = ("-nostdlib++",)
 # twelve CPU seconds a target.
 LINK_FLAGS: Final = (*NO_CXX_LIBRARY, "-O2")
 # For a C++ library without exceptions.
-_LEFT_OUT: Final = ("libcxxabi/src/cxa_noexception.cpp",)
+_EXCLUDED: Final = ("libcxxabi/src/cxa_noexception.cpp",)
 
 
 def cxx_sources(library: Path, of_unwinder: tuple[str, ...] = ()) -> tuple[CxxSource, ...]:
@@ -54,5 +54,5 @@ def cxx_sources(library: Path, of_unwinder: tuple[str, ...] = ()) -> tuple[CxxSo
         )
         for part, flags in _PARTS.items()
         for path in sorted((library / part).iterdir())
-        if path.suffix in (".cpp", ".c", ".S") and f"{part}/{path.name}" not in _LEFT_OUT
+        if path.suffix in (".cpp", ".c", ".S") and f"{part}/{path.name}" not in _EXCLUDED
     )

@@ -6,9 +6,10 @@ modified by hand is refused, so that a package always matches its manifest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from orchestrator.deliver.files import File
@@ -16,6 +17,8 @@ from orchestrator.deliver.manifest import MANIFEST, Manifest, read_manifest
 from orchestrator.errors import OrchestratorError, Place
 
 NOT_FOR_RELEASE: Final = "NOT-FOR-RELEASE"
+# For packagers that start no program.
+NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ChangedDeliveryError(OrchestratorError):
@@ -27,15 +30,16 @@ class Packager(Protocol):
 
     JOINS_ABIS  whether one package holds all of an app's ABIs; else each ABI has its own
 
-    `names` and `pack` take variants of one app, exactly one where ABIs are not joined.
+    `names` and `pack` take variants of one app, exactly one where ABIs are not joined. env: the
+    environment's variables, which say where a packager's tools are (a JDK, for an AAR).
     """
 
     JOINS_ABIS: bool
 
-    def names(self, manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    def names(self, manifests: Sequence[Manifest], env: Mapping[str, str]) -> tuple[str, ...]:
         """The packages' file names, the main one first; raises what `pack` raises about it."""
 
-    def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+    def pack(self, folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
         """Makes the packages of delivered folders in the folder `into`; returns their paths.
 
         An existing package with the same inputs stays as it is.

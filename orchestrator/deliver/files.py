@@ -64,11 +64,12 @@ class File:
 
     @property
     def mode(self) -> int:
-        """The permissions that it is written with."""
+        """The permission bits of the written file: 0o755 for programs and shared libraries, else
+        0o644."""
         return 0o755 if self.executable else 0o644
 
     def size(self) -> int:
-        """Bytes; raises `OSError` where the file to copy is not there."""
+        """The size in bytes. Raises OSError where the file to copy does not exist."""
         if isinstance(self.content, bytes):
             return len(self.content)
         return self.content.stat().st_size
@@ -83,7 +84,8 @@ class File:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def write(self, target: Path) -> None:
-        """Writes the content to `target`; raises `OSError`."""
+        """Write the content to `target`, which is overwritten; permissions are not set. Raises
+        OSError."""
         if isinstance(self.content, bytes):
             target.write_bytes(self.content)
         else:
@@ -293,13 +295,14 @@ def read_record(record: Path) -> dict[str, dict[str, str]]:
 
 
 def write_record(record: Path, known: dict[str, dict[str, str]]) -> None:
-    """Writes a `RECORD`, all or nothing; raises `OSError`."""
+    """Write a `RECORD` as JSON, all or nothing: file name -> facts about it. Raises OSError."""
     with _replacing(record) as stage:
         stage.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def sha256_of(path: Path) -> str:
-    """Digest of a file, or why there is none."""
+    """sha256 (hex) of a file; where it cannot be read, `unknown (...)` with the reason, for
+    messages."""
     try:
         return File("", path).sha256()
     except OSError as cause:
@@ -398,7 +401,8 @@ def _swap(stage: Path, target: Path) -> None:
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Makes an `UnwritableError` of an `OSError`."""
+    """Turn an OSError inside of the block into UnwritableError at `target`; the message says that
+    nothing was changed, so what is inside must stage its files."""
     try:
         yield
     except OSError as cause:

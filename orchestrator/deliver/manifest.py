@@ -221,7 +221,7 @@ class LibraryFact(_Fact):
 
     @property
     def is_static(self) -> bool:
-        """Whether it is an archive, and the only library of its variant."""
+        """Whether the library is a static archive, as for iOS: it has no soname."""
         return self.soname is None
 
 
@@ -269,12 +269,13 @@ class Manifest(_Fact):
 
     @classmethod
     def parse(cls, text: str) -> Manifest:
-        """The inverse of `text`; raises pydantic's `ValidationError`."""
+        """The manifest in a JSON text, the inverse of `text`. Raises pydantic's ValidationError."""
         return cls.model_validate_json(text)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a delivered folder; raises `UnreadableManifestError`."""
+    """The manifest in a delivered folder, validated. Raises UnreadableManifestError where there is
+    none, or one of another format."""
     path = folder / MANIFEST
     try:
         return Manifest.parse(path.read_text(encoding="utf-8"))

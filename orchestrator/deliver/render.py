@@ -33,22 +33,24 @@ FOLDER: Final = Layout("../include")
 
 
 def package_name(app: str) -> str:
-    """The name for `find_package` and pkg-config: `<app>_libtorch`."""
+    """An app's name for CMake's `find_package` and for pkg-config: `<app>_libtorch`."""
     return f"{app}_libtorch"
 
 
 def models_folder(app: str) -> str:
-    """The folder of the models that an app delivers."""
+    """The folder of delivered models, relative to the delivery: `share/<app>/models`."""
     return f"share/{app}/models"
 
 
 def registrations_archive(app: str) -> str:
-    """The archive to link with --whole-archive."""
+    """The file name of the archive of registrations, which consumers link with --whole-archive:
+    nothing references a static initialiser."""
     return f"lib{app}_torch_registrations.a"
 
 
 def core_archive(app: str) -> str:
-    """The archive to link on demand."""
+    """The file name of the archive of all other objects, of which a linker takes what is referred
+    to."""
     return f"lib{app}_torch_core.a"
 
 
@@ -65,7 +67,10 @@ def cmake_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
 
 
 def pkgconfig_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
-    """The pkg-config files, shared and static: file name -> text."""
+    """File name -> text of two .pc files, for the shared library and for the static archives.
+
+    The format: https://people.freedesktop.org/~dbn/pkg-config-guide.html
+    """
     name = package_name(manifest.app)
     return {
         f"{name}.pc": _render("shared.pc.j2", manifest, layout),
@@ -97,7 +102,7 @@ def readme_aar(manifest: Manifest, **facts: Any) -> str:
 
 
 def methods_by_model(manifest: Manifest) -> dict[str, list[str]]:
-    """Model -> the signatures of what can be called in it."""
+    """Model -> the signatures of its callable methods, in the manifest's order."""
     return {one.name: [method.text() for method in one.methods] for one in manifest.models}
 
 

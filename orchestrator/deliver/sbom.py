@@ -88,7 +88,10 @@ def _part(fact: LicenceFact) -> Component:
 
 
 def licence_of_all(manifest: Manifest) -> str:
-    """The licence of the whole, as an SPDX expression."""
+    """The SPDX expression of the whole library: each part's licence once, sorted, joined with AND.
+
+    https://spdx.github.io/spdx-spec/v2.3/SPDX-license-expressions/
+    """
     parts = sorted({part for fact in manifest.licences for part in fact.licence.split(" AND ")})
     return " AND ".join(parts)
 

@@ -132,7 +132,8 @@ class Delivered:
 
     @property
     def shared_library(self) -> Path:
-        """The library of the manifest: the shared one, or the only static one."""
+        """The path of the library that apps link: shared, or the static one where there is no other
+        (iOS)."""
         return self.folder / self.manifest.library.file
 
     @property
@@ -142,7 +143,7 @@ class Delivered:
 
 
 def models_in(folder: Path, manifest: Manifest) -> Mapping[str, Path]:
-    """The models in a delivered folder, by name."""
+    """Model name -> path in a delivered folder; only models that the app delivers."""
     return {m.name: folder / m.delivered for m in manifest.models if m.delivered is not None}
 
 
@@ -183,7 +184,11 @@ def _delivered(folder: Path, manifest: Manifest, changed: bool) -> Delivered:
 
 
 def assemble(inputs: DeliverInputs) -> tuple[Manifest, tuple[File, ...]]:
-    """The manifest and the files of a delivery, sorted by path, in memory."""
+    """The manifest and all files of a delivery, sorted by path, without writing any.
+
+    Equal inputs give equal bytes. The manifest lists every file but itself, with size and sha256.
+    Raises MissingPartError where an input file cannot be read.
+    """
     name = render.package_name(inputs.app)
     libraries, library = _libraries(inputs)
     bare = _manifest(inputs, library)
@@ -293,7 +298,7 @@ def _licence_texts(licences: Iterable[Licence], name: str) -> list[File]:
 
 
 def model_path(app: str, model: str) -> str:
-    """The path of a delivered model."""
+    """A delivered model's path in its folder: `share/<app>/models/<model>.ptl`."""
     return f"{render.models_folder(app)}/{model}.ptl"
 
 

@@ -44,7 +44,8 @@ class ActionLog:
     details: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
     def only(self, names: Iterable[str]) -> ActionLog:
-        """The same of these actions alone."""
+        """The log of these actions alone, with the details that their parts mention. Raises
+        KeyError for a name that it does not have."""
         actions = {name: self.actions[name] for name in names}
         mentioned = {
             value
@@ -64,7 +65,7 @@ class BuildLogs:
 
 
 def changed_actions(old: ActionLog, new: ActionLog) -> tuple[str, ...]:
-    """The actions that both have, with another digest in each; sorted."""
+    """The names of actions that both logs have, but with different digests; sorted."""
     both = old.actions.keys() & new.actions.keys()
     return tuple(sorted(n for n in both if old.actions[n].digest != new.actions[n].digest))
 
@@ -81,14 +82,15 @@ def update_logs(path: Path, now: ActionLog) -> None:
 
 
 def write_logs(path: Path, logs: BuildLogs) -> None:
-    """Write the file, all or nothing. Raises OSError."""
+    """Write both logs, all or nothing: a checksum, then compact JSON in which each value that
+    occurs is listed once. Raises OSError."""
     known: dict[Value, int] = {}
 
     def number(value: Value) -> int:
         return known.setdefault(value, len(known))
 
-    told = {"last": _to_json(logs.last, number), "before": _to_json(logs.before, number)}
-    body = _packed({"format": _FORMAT, **told, "values": list(known)}).encode()
+    logged = {"last": _to_json(logs.last, number), "before": _to_json(logs.before, number)}
+    body = _packed({"format": _FORMAT, **logged, "values": list(known)}).encode()
     write_bytes(path, _sum(body) + body)
 
 
@@ -102,11 +104,11 @@ def read_logs(path: Path) -> BuildLogs | Literal["damaged"] | None:
     head, _, body = data.partition(b"\n")
     if len(data) > _MOST_BYTES or _sum(body) != head + b"\n":
         return "damaged"
-    told = json.loads(body)
-    if told["format"] != _FORMAT:
+    document = json.loads(body)
+    if document["format"] != _FORMAT:
         return None
-    values = [tuple(one) if isinstance(one, list) else one for one in told["values"]]
-    return BuildLogs(_of_json(told["last"], values), _of_json(told["before"], values))
+    values = [tuple(one) if isinstance(one, list) else one for one in document["values"]]
+    return BuildLogs(_of_json(document["last"], values), _of_json(document["before"], values))
 
 
 def _sum(body: bytes) -> bytes:
@@ -127,11 +129,14 @@ def _to_json(log: ActionLog, number: Callable[[Value], int]) -> dict[str, Any]:
     }
 
 
-def _of_json(told: Mapping[str, Any], values: list[Value]) -> ActionLog:
+def _of_json(document: Mapping[str, Any], values: list[Value]) -> ActionLog:
     def parts(numbers: Mapping[str, int]) -> dict[str, Value]:
         return {name: values[number] for name, number in numbers.items()}
 
     return ActionLog(
-        {name: LoggedAction(digest, parts(own)) for name, (digest, own) in told["actions"].items()},
-        {digest: parts(own) for digest, own in told["details"].items()},
+        {
+            name: LoggedAction(digest, parts(own))
+            for name, (digest, own) in document["actions"].items()
+        },
+        {digest: parts(own) for digest, own in document["details"].items()},
     )

@@ -196,7 +196,7 @@ def bazel_workspace(
     """
     printer = _Printer(folders)
     links = _needed(graph, variants)
-    reached = {path for link in links for path in (*link.whole, *link.by_need)}
+    reached = {path for link in links for path in (*link.whole, *link.on_demand)}
     compiles = {name: one for name, one in graph.compiles.items() if name in reached}
     objects = {name: printer.compile(one, toolchains[one.abi]) for name, one in compiles.items()}
     made = {link.output: printer.link(link, toolchains[link.abi]) for link in links}
@@ -274,7 +274,7 @@ def _needed(graph: ActionGraph, variants: Sequence[BazelVariant]) -> list[Link]:
         output = todo.pop()
         if output in by_output and output not in found:
             link = found[output] = by_output[output]
-            todo += [*link.whole, *link.by_need, *link.inputs]
+            todo += [*link.whole, *link.on_demand, *link.inputs]
     return [found[output] for output in sorted(found)]
 
 
@@ -322,7 +322,7 @@ class _Printer:
                 *self._read((*words, *link.inputs), (*tools.folders, "orchestrator")),
                 *((f"//toolchains/{link.abi}:ar", "//tools:python") if with_ar else ()),
             ),
-            objects=(*link.whole, *link.by_need),
+            objects=(*link.whole, *link.on_demand),
         )
 
     def _placed(self, words: Iterable[str]) -> tuple[str, ...]:

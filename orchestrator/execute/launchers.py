@@ -87,7 +87,8 @@ def launch_text(command: Sequence[str], declared: Mapping[str, str], who: Identi
 
 
 def require_launcher(command: Sequence[str], path: str | None, place: Place) -> None:
-    """Raise LauncherMissingError where the launcher is not on `path`."""
+    """Raise LauncherMissingError where the launcher's program is not on `path`, the value of
+    PATH."""
     if shutil.which(command[0], path=path) is None:
         raise LauncherMissingError(
             f"the compiler launcher {command[0]} is not on PATH",

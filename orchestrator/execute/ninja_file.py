@@ -204,7 +204,7 @@ def _precompile(writer: Any, action: Precompile, quote: Quote) -> None:
 
 
 def _link(writer: Any, link: Link, quote: Quote) -> None:
-    objects = [_path(path) for path in (*link.whole, *link.by_need)]
+    objects = [_path(path) for path in (*link.whole, *link.on_demand)]
     writer.build(
         _path(link.output),
         f"{link.kind}_{link.abi}",
@@ -215,7 +215,7 @@ def _link(writer: Any, link: Link, quote: Quote) -> None:
 
 
 def projection_path(digest: str) -> str:
-    """Where a projection header lives, by content."""
+    """The path of a projection header, named by the digest of its text."""
     return f"$cache/projections/{digest}.h"
 
 

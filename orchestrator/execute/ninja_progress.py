@@ -46,7 +46,7 @@ class NinjaStream:
         return [line for line in lines if line]
 
     def end(self) -> list[str]:
-        """The line that was begun and not ended."""
+        """What is left at the end of ninja's output: one line without an end, or none."""
         rest, self._rest = self._rest, b""
         return [rest.decode("utf-8", errors="replace")] if rest else []
 
@@ -73,7 +73,11 @@ class Status:
 
 
 def parse_status(line: str) -> Status | None:
-    """The status in a line; None for other output of ninja or a command."""
+    """The numbers and the description in a status line of the form `STATUS_FORMAT`; None for other
+    output.
+
+    https://ninja-build.org/manual.html#_environment_variables
+    """
     match = _STATUS.fullmatch(line)
     if match is None:
         return None
@@ -149,7 +153,8 @@ class Progress:
         self._done.add(description)
 
     def snapshot(self) -> Snapshot:
-        """Where things stand now."""
+        """Counts, running actions, seconds since the start and the estimate of those that
+        remain."""
         status = self._status
         if self._begin is None:
             return Snapshot(0, 0, (), 0.0, None)

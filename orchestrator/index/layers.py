@@ -24,7 +24,7 @@ from orchestrator.pytorch.dialect import Symbols
 from orchestrator.values.own_sources import OwnClass
 
 _EXCEPTION_TABLE = ".gcc_except_table"
-_LEFT_OUT = (".eh_frame", ".rodata.str")
+_IGNORED_SECTIONS = (".eh_frame", ".rodata.str")
 # A mangled name of something in a namespace, or of a function outside of any (Itanium C++ ABI,
 # 5.1.2), other than the C++ library's: `_ZN2at3addE...`, `_ZTVN3c107StorageE`, `_Z5helperv`.
 _NAMED = re.compile(r"_Z(?:T[VIST]|GV)?(?:N[KVRO]*)?(?=\d)")
@@ -90,7 +90,7 @@ def read_unit(
         for s in facts.sections.values()
         if s.name.startswith(_EXCEPTION_TABLE)
     }
-    kept = [s for s in _ordered(facts) if not s.name.startswith(_LEFT_OUT)]
+    kept = [s for s in _ordered(facts) if not s.name.startswith(_IGNORED_SECTIONS)]
     position = {s.index: n for n, s in enumerate(s for s in kept if s.index not in owner)}
     position |= {inner: position[outer] for inner, outer in owner.items() if outer in position}
     nodes = [_node(path, section) for section in kept if section.index not in owner]

@@ -72,7 +72,7 @@ def _methods(text: str, found: re.Match[str]) -> tuple[tuple[str, ...], bool]:
     """The methods that a registration names, and whether it may have others."""
     outer, end = _outermost(text, found.start())
     starts = [start for start, _ in outer]
-    methods, is_open = set[str](), end is None or _goes_on(text, found, end)
+    methods, is_open = set[str](), end is None or _is_chained(text, found, end)
     for call in _METHOD.finditer(text, found.end(), end or found.end()):
         if call.start() >= outer[bisect_right(starts, call.start()) - 1][1]:
             continue  # inside of an argument
@@ -100,7 +100,7 @@ def _outermost(text: str, start: int) -> tuple[list[tuple[int, int]], int | None
     return [(start, start)], None
 
 
-def _goes_on(text: str, found: re.Match[str], end: int) -> bool:
+def _is_chained(text: str, found: re.Match[str], end: int) -> bool:
     """Whether a registration may get methods behind its statement."""
     before = text[: found.start()]
     before = before[1 + max(before.rfind(mark) for mark in ";{}") :].strip()

@@ -59,8 +59,8 @@ class LibraryIndex:
                 details="\n".join(unknown),
                 hint="run: ./orchestrate library kernels",
             )
-        left_out = {i for i, unit in enumerate(self.index.units) if unit.path in without}
-        reached = self.reached((self._nodes[symbol] for symbol in symbols), left_out)
+        excluded = {i for i, unit in enumerate(self.index.units) if unit.path in without}
+        reached = self.reached((self._nodes[symbol] for symbol in symbols), excluded)
         owners = {self.index.owners[node] for node in reached}
         units = sorted(self.index.units[owner].path for owner in owners if owner >= 0)
         return LibraryNeeds(tuple(units), sum(self.index.sizes[node] for node in reached))

@@ -315,7 +315,7 @@ def _is_lfs_pointer(file: Path) -> bool:
     try:
         with file.open("rb") as opened:
             return opened.read(len(_LFS)) == _LFS
-    except OSError:  # told by whoever reads it
+    except OSError:  # reported by whoever reads it
         return False
 
 

@@ -212,12 +212,12 @@ def _missing_key(
     return MissingKeyError(
         f"key `{key}` is missing",
         place=found.place,
-        expected=_wanted(field) if field else None,
+        expected=_expected(field) if field else None,
         hint=f"add `{key}: {value}` here",
     )
 
 
-def _wanted(field: FieldInfo) -> str:
+def _expected(field: FieldInfo) -> str:
     """What a key takes: its words, else the field's own `Expected`, else what its pattern asks."""
     if get_origin(field.annotation) is Literal:
         return _either([str(word) for word in get_args(field.annotation)])

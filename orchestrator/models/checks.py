@@ -251,9 +251,9 @@ def _whereabouts(
     for operator in missing:
         near = _nearest(operator, known)
         its = owners(operator, offers)
-        told = [f"in {its}"] if its else []
-        told.append(f"nearest {', '.join(near)}" if near else "none near")
-        yield f"{operator}: {'; '.join(told)}"
+        parts = [f"in {its}"] if its else []
+        parts.append(f"nearest {', '.join(near)}" if near else "none near")
+        yield f"{operator}: {'; '.join(parts)}"
         yield f"  named in {users[operator]}"
 
 

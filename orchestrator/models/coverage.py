@@ -180,9 +180,9 @@ def _missing(coverage: FunctionCoverage, listing: Listing | None) -> Iterator[st
         called = {} if listing is None else listing.operators
         names = list(dict.fromkeys(called[at] for at in sorted(unrun) if at in called))
         more = len(names) - _MOST_OPERATORS
-        told = ", ".join(names[:_MOST_OPERATORS]) + (f" and {more} more" if more > 0 else "")
+        listed = ", ".join(names[:_MOST_OPERATORS]) + (f" and {more} more" if more > 0 else "")
         numbers = ranges_text(coverage.unrun).replace(" ", ", ")
-        yield f"instructions {numbers}" + (f" ({told})" if told else "")
+        yield f"instructions {numbers}" + (f" ({listed})" if listed else "")
     for branches, ways in ((coverage.never_held, _HELD), (coverage.never_failed, _FAILED)):
         for at in numbers_in(branches):
             if at not in unrun:

@@ -42,14 +42,14 @@ def without_debug(path: Path) -> bytes | None:
     plain zip. Raises what `open_archive` raises, and OSError."""
     with path.open("rb") as file:
         with open_archive(file, Place(str(path))) as archive:
-            unwanted = {name for name in archive.names if _is_debug(name)}
-        if not unwanted or file.seek(0, io.SEEK_END) > _MOST_BYTES:
+            debug_records = {name for name in archive.names if _is_debug(name)}
+        if not debug_records or file.seek(0, io.SEEK_END) > _MOST_BYTES:
             return None
         with zipfile.ZipFile(file) as entries:
             kept = [
                 entry
                 for entry in entries.infolist()
-                if entry.filename.partition("/")[2] not in unwanted
+                if entry.filename.partition("/")[2] not in debug_records
             ]
         return None if len(kept) > _MOST_RECORDS else _written(file, kept)
 

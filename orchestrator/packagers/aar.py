@@ -26,7 +26,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -90,15 +89,15 @@ class _Parts:
         return self.variants[0].delivery.manifest
 
 
-def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def names(manifests: Sequence[Manifest], env: Mapping[str, str]) -> tuple[str, ...]:
     """The names: AAR, sources, symbols, the Maven repository. Raises `NotForAndroidError`."""
     for manifest in manifests:
         _facts(manifest)
-    stem = f"{manifests[0].package_name}-{_version(manifests, _java_compiler())}"
+    stem = f"{manifests[0].package_name}-{_version(manifests, _java_compiler(env))}"
     return (f"{stem}.aar", f"{stem}-sources.jar", f"{stem}-native-debug-symbols.zip", MAVEN)
 
 
-def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+def pack(folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
     """Makes the AAR of an app's delivered folders, and its companion files.
 
     Raises `NotForAndroidError`, `JavaCompileError`, the errors of `elf.check`, and what
@@ -108,13 +107,13 @@ def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
     for variant in variants:
         _check(variant)
     manifests = [variant.delivery.manifest for variant in variants]
-    compiler = _java_compiler()
+    compiler = _java_compiler(env)
     sources = java_sources(manifests[0].app, _library_name(variants[0]))
     # Both the AAR and the repository hold them.
     classes = cache(lambda: compile_java(sources, compiler) if compiler else ())
     parts = _Parts(variants, sources, compiler, classes, _version(manifests, compiler))
     made_of = _digest(variants, sources, compiler)
-    targets = tuple(into / name for name in names(manifests))
+    targets = tuple(into / name for name in names(manifests, env))
     writers = (
         partial(_write, contents=lambda: _aar(parts)),
         partial(_write, contents=lambda: sources),
@@ -164,8 +163,8 @@ def _version(manifests: Sequence[Manifest], compiler: JavaCompiler | None) -> st
     return "-".join([manifests[0].version, *marks])
 
 
-def _java_compiler() -> JavaCompiler | None:
-    return _found_in(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""))
+def _java_compiler(env: Mapping[str, str]) -> JavaCompiler | None:
+    return _found_in(env.get("JAVA_HOME", ""), env.get("PATH", ""))
 
 
 @cache

@@ -26,7 +26,7 @@ from typing import BinaryIO, Final
 
 from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
 from orchestrator.deliver.files import EPOCH, File, write_package
 from orchestrator.deliver.manifest import MANIFEST, LicenceFact, Manifest
 from orchestrator.errors import OrchestratorError
@@ -66,7 +66,9 @@ class _Package:
     files: tuple[File, ...]
 
 
-def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def names(
+    manifests: Sequence[Manifest], env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[str, ...]:
     """The files' names: library, -dev, -dbgsym. Raises `NotForDebianError`."""
     (manifest,) = manifests
     _refuse_other_systems(manifest)
@@ -78,7 +80,9 @@ def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     )
 
 
-def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+def pack(
+    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[Path, ...]:
     """Makes the three packages; raises `NotForDebianError`, and what `read_delivery` and
     `write_package` raise."""
     (folder,) = folders

@@ -9,13 +9,13 @@ and can be unpacked anywhere: the CMake and pkg-config files in it use relative 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import MANIFEST, Manifest
 from orchestrator.packagers.archives import write_tar_zst
@@ -25,7 +25,9 @@ JOINS_ABIS: Final = False
 _SYMBOLS: Final = "symbols/"
 
 
-def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def names(
+    manifests: Sequence[Manifest], env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[str, ...]:
     """The archive's name, and that of its symbols."""
     (manifest,) = manifests
     stem = _stem(manifest)
@@ -33,7 +35,9 @@ def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     return (f"{stem}.tar.zst", *([f"{stem}-symbols.tar.zst"] if apart else []))
 
 
-def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+def pack(
+    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[Path, ...]:
     """Makes the archives of a delivered folder; raises what `read_delivery`, `write_package` do."""
     (folder,) = folders
     delivery = read_delivery(folder)

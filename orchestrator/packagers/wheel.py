@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from orchestrator.deliver import render
-from orchestrator.deliver.delivered import Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, Delivery, read_delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import MANIFEST, Manifest, ModelFact
 from orchestrator.deliver.sample import python_call
@@ -55,13 +55,17 @@ class NotForPythonError(OrchestratorError):
     """A variant whose name, version or system no wheel can have."""
 
 
-def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def names(
+    manifests: Sequence[Manifest], env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[str, ...]:
     """The wheel's file name. Raises NotForPythonError."""
     (manifest,) = manifests
     return (f"{_stem(manifest)}-{_tag(manifest)}.whl",)
 
 
-def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+def pack(
+    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[Path, ...]:
     """Makes the wheel of a delivered folder; raises NotForPythonError, and what `read_delivery` and
     `write_package` raise."""
     (folder,) = folders

@@ -32,7 +32,7 @@ from typing import BinaryIO, Final
 from orchestrator.binary import macho
 from orchestrator.binary.macho_universal import universal
 from orchestrator.deliver import sbom
-from orchestrator.deliver.delivered import NOT_FOR_RELEASE, Delivery, read_delivery
+from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.render import methods_by_model, package_name
@@ -93,7 +93,9 @@ class _Slice:
         return entry
 
 
-def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def names(
+    manifests: Sequence[Manifest], env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[str, ...]:
     """The XCFramework's file name and the Swift package's. Raises MixedVariantsError."""
     _refuse_mixed(manifests)
     stem = f"{module_name(manifests[0])}-{manifests[0].version}"
@@ -102,7 +104,9 @@ def names(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     return (f"{stem}.xcframework.zip", f"{stem}-swift.zip")
 
 
-def pack(folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+def pack(
+    folders: Sequence[Path], into: Path, env: Mapping[str, str] = NO_ENVIRONMENT
+) -> tuple[Path, ...]:
     """Makes both packages of an app's delivered folders.
 
     Raises MixedVariantsError, UnexplainedCallError, and what `read_delivery`, `macho.check`,

@@ -62,7 +62,14 @@ class AddonRoots:
 def addon_needs(
     index: RuntimeIndex, dialect: Dialect, kernels: Registry, roots: AddonRoots
 ) -> AddonNeeds:
-    """What operators need that a library does not have."""
+    """The units, entry points and stubs that operators need beyond what a library already has.
+
+    kernels  the registrations that the models can reach
+    roots    the operators, and what the library has and exports
+
+    Follows references as `select/closure.py` does, and stops at symbols that the library exports.
+    Pure.
+    """
     walk = _Walk(index, dialect, roots)
     for operator in roots.operators:
         for one in kernels.kernels(operator):

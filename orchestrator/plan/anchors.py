@@ -19,7 +19,8 @@ _INCLUDE = ("-include", "$native/capi/anchor.h")
 
 
 def anchors_of(objects: VariantObjects) -> tuple[str, ...]:
-    """The anchors of a variant's registering units, sorted."""
+    """The anchor symbols of all units that register something, sorted: `anchors_text` refers to
+    them."""
     units = (*objects.kernels, *objects.registrations, *objects.plan.whole)
     return tuple(sorted(map(_anchor, units)))
 
@@ -36,7 +37,10 @@ def anchored(objects: VariantObjects, keeper: Sequence[Compile]) -> VariantObjec
 
 
 def anchors_text(anchors: Iterable[str]) -> str:
-    """The unit that refers to all anchors."""
+    """C++ source of the unit that refers to all anchors; ends with a newline.
+
+    It defines the array `lta_anchors`, with hidden visibility, which the C API's unit refers to.
+    """
     names = list(anchors)
     lines = [
         "// Refers to every unit that registers something, so that none is left out of an app.",

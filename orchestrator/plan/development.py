@@ -72,7 +72,8 @@ def usual_dtypes(selection: Selection, wide: Collection[str]) -> Selection:
 
 
 def wide_tags(kernel_dtypes: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """The kernel tags that ran in a dtype which is not a usual one."""
+    """The kernel tags that ran in a dtype outside of `USUAL_DTYPES`: shards compile these for all
+    dtypes."""
     return frozenset(
         tag for tag, dtypes in kernel_dtypes.items() if not USUAL_DTYPES.issuperset(dtypes)
     )

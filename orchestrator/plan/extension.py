@@ -68,5 +68,8 @@ def _script(symbols: Iterable[str]) -> Iterator[str]:
 
 
 def exports_file(text: str) -> str:
-    """The path of a version script (`$cache/...`), named by its content."""
+    """The path of a version script in the cache, `$cache/exports/<sha256 of the text>.map`.
+
+    The format: https://sourceware.org/binutils/docs/ld/VERSION.html
+    """
     return f"$cache/exports/{hashlib.sha256(text.encode()).hexdigest()}.map"

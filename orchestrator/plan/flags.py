@@ -103,7 +103,11 @@ def hardened(
 
 
 def canaries_of(layout: Layout, unit: str, *, kernel: bool) -> Canaries:
-    """Those of a unit of PyTorch's; kernel: upstream compiles it at -O3."""
+    """Which functions of a unit of PyTorch's get a stack protector (see `_CANARIES`).
+
+    None in what computes: units that upstream compiles at -O3 (`kernel`), and those in folders of
+    kernels. More than usual in units that read models, which are untrusted.
+    """
     if kernel or unit.startswith(layout.kernels):
         return "none"
     return "more" if layout.reads(unit) else "some"
@@ -168,7 +172,8 @@ _LEVELS = ("-O3", "-O2", "-Os", "-Oz")
 
 @cache
 def speed_rank(flags: tuple[str, ...]) -> int:
-    """A number for the level among `flags`: the less, the quicker the code."""
+    """The rank of the optimisation level among `flags`: 0 for the fastest code. Raises ValueError
+    where there is no level."""
     return min(_LEVELS.index(flag) for flag in flags if flag in _LEVELS)
 
 

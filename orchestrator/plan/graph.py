@@ -77,8 +77,9 @@ class VariantObjects:
         return tuple(c.object for c in compiles)
 
     @property
-    def by_need(self) -> tuple[str, ...]:
-        return tuple(c.object for c in (*self.plan.by_need, *self.library))
+    def on_demand(self) -> tuple[str, ...]:
+        """Objects of which a linker takes what is referred to, the kernel library's among them."""
+        return tuple(c.object for c in (*self.plan.on_demand, *self.library))
 
     @property
     def fastest_first(self) -> tuple[str, ...]:
@@ -98,6 +99,7 @@ class VariantObjects:
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
+        """Every compilation of the variant but its model runner's."""
         return (
             *self.runtime_library,
             *self.java,
@@ -113,7 +115,7 @@ class VariantObjects:
 def registration_compiles(
     facts: RuntimeFacts, spec: VariantSpec, units: Iterable[GeneratedUnit], cache: Path
 ) -> tuple[Compile, ...]:
-    """The compilations of an app's generated registrations."""
+    """The compilations of generated registrations; `cache` is where units of earlier runs are."""
     flags = flags_of(facts.dialect, spec)
     pch = precompile(facts, spec, flags)
     of = {"runtime": facts.identity, "pch": None if pch is None else pch.identity}
@@ -132,7 +134,7 @@ def registration_compiles(
 
 
 def unwritten(units: Iterable[GeneratedUnit], cache: Path) -> dict[str, str]:
-    """file (`$cache/...`) -> text, of the units that are not written yet."""
+    """Path (`$cache/...`) -> text of the generated units that the cache does not have yet."""
     return {_source(unit, cache): unit.text for unit in units if unit.text is not None}
 
 
@@ -156,15 +158,17 @@ def kernel_compiles(
     native: str,
     library: LibraryFacts,
     fast: frozenset[str],
-    left_out: tuple[str, ...] = (),
+    omitted_levels: tuple[str, ...] = (),
 ) -> tuple[Compile, ...]:
     """The compilations of our sources that call a library: as our others, with its headers.
 
     fast: those that are compiled as PyTorch's hot units are
-    left_out: flags that tell which CPU levels the variant is without
+    omitted_levels: flags that say which CPU levels the variant is without
     """
     runtime = (facts.dialect, facts.identity)
-    return _kernel_compiles(*runtime, spec.level, tuple(sources), native, library, fast, left_out)
+    return _kernel_compiles(
+        *runtime, spec.level, tuple(sources), native, library, fast, omitted_levels
+    )
 
 
 @cache
@@ -176,14 +180,14 @@ def _kernel_compiles(
     native: str,
     library: LibraryFacts,
     fast: frozenset[str],
-    left_out: tuple[str, ...],
+    omitted_levels: tuple[str, ...],
 ) -> tuple[Compile, ...]:
     of = {"native": native, "runtime": runtime, "library": library.digest}
 
     def compile_one(source: str) -> Compile:
         own = flags_of(dialect, spec, hot=source in fast)
-        # the library's own folders last: it has a stand-in for cpuinfo that is not PyTorch's
-        flags = (*own, "-I$native/capi", *library.options, *library.include, *left_out)
+        # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
+        flags = (*own, "-I$native/capi", *library.options, *library.include, *omitted_levels)
         return _native(spec, source, flags, of, _NATIVE_COST)
 
     return tuple(map(compile_one, sources))
@@ -347,7 +351,8 @@ def _compile(
 
 
 def action_graph(variants: Iterable[VariantObjects], links: Iterable[Link]) -> ActionGraph:
-    """One graph; an object that two variants want is one node."""
+    """The graph of all compilations and links. An object that several variants use is one action:
+    its name is the action's fingerprint."""
     compiles: dict[str, Compile] = {}
     for variant in variants:
         for action in variant.compiles:
@@ -370,7 +375,7 @@ def projection_files(projections: Mapping[str, str]) -> dict[str, str]:
 
 
 def sharing(variants: Mapping[str, VariantObjects]) -> dict[str, tuple[str, ...]]:
-    """object -> labels of the variants that use it, sorted."""
+    """Object -> the labels of the variants that link it, both sorted."""
     users: dict[str, list[str]] = {}
     for label in sorted(variants):
         for action in variants[label].compiles:

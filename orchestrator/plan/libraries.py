@@ -37,7 +37,8 @@ class LibraryFacts:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What its headers must be told, whoever reads them."""
+        """The -D flags that change the library's headers: whoever includes them is compiled with
+        the same."""
         return tuple(flag for flag in self.common if flag.startswith(("-DXNN_", "-DPTHREADPOOL_")))
 
 
@@ -53,7 +54,7 @@ class LevelFlags:
     without: tuple[str, ...] = ()
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def omitted_levels(self) -> tuple[str, ...]:
         """`without`, as flags."""
         return tuple(f"-D{macro}" for macro in self.without)
 
@@ -78,7 +79,10 @@ def level_flags(
 
 
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:
-    """The facts of a library, whose trees have the digest."""
+    """How a library's units are compiled, by its data: include paths, and flags by language.
+
+    digest: of its pinned trees, and of our headers that its units read
+    """
     include = tuple(f"-I{folder}" for folder in data.include)
     return LibraryFacts(data.library, data.version, digest, include, data.flags, data.c, data.cxx)
 
@@ -101,7 +105,7 @@ def library_compiles(
             small,
             unit,
             levels.macros.get(unit.name, ()),
-            levels.left_out if unit.header is not None else (),
+            levels.omitted_levels if unit.header is not None else (),
         )
         for unit in units
     )
@@ -116,7 +120,7 @@ def _compile(
     small: str,
     unit: LibraryUnit,
     macros: tuple[str, ...],
-    left_out: tuple[str, ...],
+    omitted_levels: tuple[str, ...],
 ) -> Compile:
     given = {f"-D{macro}=0": f"-D{macro}=1" for macro in macros}
     assert given.keys() <= set(facts.common), f"a level sets what no flag mentions: {macros}"
@@ -127,7 +131,7 @@ def _compile(
         *(facts.c if unit.language == "c" else facts.cxx),
         *facts.include,
         *unit.flags,
-        *left_out,
+        *omitted_levels,
     )
     if unit.header is not None:
         flags = (*flags, "-include", f"$native/{unit.header}")

@@ -18,7 +18,8 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 
 def in_own_folders(action: Compile, renamed: Mapping[str, str]) -> Compile:
-    """The action with variables renamed; its identity stays."""
+    """The action with the variables of its paths renamed, where two runtimes in one graph have
+    different folders. Its fingerprint stays: folders are no part of it."""
     if not renamed:
         return action
 
@@ -35,7 +36,7 @@ def in_own_folders(action: Compile, renamed: Mapping[str, str]) -> Compile:
 
 
 def objects_in_own_folders(objects: VariantObjects, renamed: Mapping[str, str]) -> VariantObjects:
-    """A variant's compilations with variables renamed."""
+    """A variant's compilations, each as by `in_own_folders`; `renamed` is variable -> variable."""
     if not renamed:
         return objects
 
@@ -45,7 +46,7 @@ def objects_in_own_folders(objects: VariantObjects, renamed: Mapping[str, str]) 
     plan = objects.plan
     return replace(
         objects,
-        plan=replace(plan, whole=own(plan.whole), by_need=own(plan.by_need)),
+        plan=replace(plan, whole=own(plan.whole), on_demand=own(plan.on_demand)),
         registrations=own(objects.registrations),
         native=own(objects.native),
         runtime_library=own(objects.runtime_library),

@@ -48,14 +48,14 @@ class UnitUnknownError(OrchestratorError):
 class _AppNeeds:
     """What a selection needs, whatever the ABI.
 
-    whole, by_need  numbers of units, in order
-    projections     unit -> digest of its projection, for op-bearing units
-    bearing         digest -> a unit with this projection
+    whole, on_demand  numbers of units, in order
+    projections       unit -> digest of its projection, for op-bearing units
+    bearing           digest -> a unit with this projection
     """
 
     needed: Needed
     whole: tuple[int, ...]
-    by_need: tuple[int, ...]
+    on_demand: tuple[int, ...]
     request: RegistrationRequest
     projections: Mapping[int, str]
     bearing: Mapping[str, UnitFacts]
@@ -93,7 +93,12 @@ class Planner:
         self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
     def plan(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> VariantPlan:
-        """The plan of one variant. Raises UnitUnknownError."""
+        """The plan of one variant: its units, their projections and the registrations to generate.
+
+        Needs are remembered by selection and compilations by specification: variants of many apps
+        share them. Raises UnitUnknownError where the version's data names a unit that the index
+        does not have.
+        """
         app = self._app(kernels, selection, spec)
         level = spec.level
         if level not in self._units:
@@ -111,19 +116,19 @@ class Planner:
                 for n in numbers
             )
 
-        together, alone = self._together(spec, units, app.by_need, hot)
+        together, alone = self._together(spec, units, app.on_demand, hot)
         return VariantPlan(
             spec=spec,
             needed=app.needed,
             whole=compiles(app.whole),
-            by_need=(*together, *compiles(alone)),
+            on_demand=(*together, *compiles(alone)),
             request=app.request,
             selection=selection,
             bearing=app.bearing,
         )
 
     def has(self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec) -> bool:
-        """Whether the plan of a variant has a unit. Raises UnitUnknownError."""
+        """Whether a unit, by its path, is linked into such a variant. Raises UnitUnknownError."""
         return self._number(unit) in self._app(kernels, selection, spec).needed.units
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
@@ -134,11 +139,11 @@ class Planner:
         self,
         spec: VariantSpec,
         units: _Units,
-        by_need: Iterable[int],
+        on_demand: Iterable[int],
         hot: set[int],
     ) -> tuple[list[Compile], list[int]]:
         """The shards of which a variant has all members, and its remaining units."""
-        left = set(by_need)
+        left = set(on_demand)
         together = []
         for shard in self._shards_of(spec, units):
             if shard.units <= left and not shard.units & hot:
@@ -235,7 +240,7 @@ class Planner:
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
-            by_need=tuple(sorted(units - whole)),
+            on_demand=tuple(sorted(units - whole)),
             request=_request(index, self._dialect, kernels, selection, found, resolved),
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},

@@ -12,39 +12,42 @@ from dataclasses import dataclass
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.values.action import Compile, Link
 
-_STAND_IN_FLAGS = ("-Oz", "-fPIC", "-fvisibility=hidden", "-std=gnu++17")
+_STUB_FLAGS = ("-Oz", "-fPIC", "-fvisibility=hidden", "-std=gnu++17")
 
 
 @dataclass(frozen=True)
 class StaticLinks:
     """`library` is delivered; the others are the steps to the stubs in it."""
 
-    by_need: Link
+    on_demand: Link
     joined: Link
-    stand_ins: Link
-    left_out: Link
+    stubs_source: Link
+    stubs_object: Link
     library: Link
-    driver_compiles: tuple[Compile, ...] = ()
+    runner_compiles: tuple[Compile, ...] = ()
 
     @property
     def all(self) -> tuple[Link, ...]:
-        return (self.by_need, self.joined, self.stand_ins, self.left_out, self.library)
+        """Every link, in the order in which they depend on each other."""
+        return (self.on_demand, self.joined, self.stubs_source, self.stubs_object, self.library)
 
 
 def static_links(folder: str, name: str, objects: VariantObjects) -> StaticLinks:
     """The links below `folder` of a variant whose library is called `lib<name>.a`."""
     abi = objects.plan.spec.abi
-    by_need = Link(f"{folder}/lib{name}_by_need.a", "archive", abi, objects.by_need, ())
-    joined = Link(f"{folder}/{name}_joined.o", "relocatable", abi, objects.whole, (by_need.output,))
-    stand_ins = Link(f"{folder}/{name}_left_out.cpp", "left_out", abi, (joined.output,), ())
-    left_out = Link(
+    on_demand = Link(f"{folder}/lib{name}_by_need.a", "archive", abi, objects.on_demand, ())
+    joined = Link(
+        f"{folder}/{name}_joined.o", "relocatable", abi, objects.whole, (on_demand.output,)
+    )
+    stubs_source = Link(f"{folder}/{name}_left_out.cpp", "left_out", abi, (joined.output,), ())
+    stubs_object = Link(
         f"{folder}/{name}_left_out.o",
         "object",
         abi,
-        (stand_ins.output,),
+        (stubs_source.output,),
         (),
-        flags=_STAND_IN_FLAGS,
+        flags=_STUB_FLAGS,
     )
-    members = (*objects.whole, *objects.by_need, left_out.output)
+    members = (*objects.whole, *objects.on_demand, stubs_object.output)
     library = Link(f"{folder}/lib{name}.a", "archive", abi, members, ())
-    return StaticLinks(by_need, joined, stand_ins, left_out, library)
+    return StaticLinks(on_demand, joined, stubs_source, stubs_object, library)

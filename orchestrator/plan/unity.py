@@ -78,7 +78,11 @@ def _parts(members: Sequence[Compile], cost: float) -> list[tuple[Compile, ...]]
 
 
 def shard_compile(rules: UnityRules, members: Sequence[Compile], name: str) -> Compile:
-    """The compilation of a shard; its source is `shard_text`, by content."""
+    """One compilation of several units; its source includes them, and is named by its text's
+    digest.
+
+    The members have the same flags. Its cost is theirs less what headers that are read once save.
+    """
     first = members[0]
     text = shard_text(rules, members)
     return Compile(
@@ -107,7 +111,7 @@ def shard_text(rules: UnityRules, members: Iterable[Compile]) -> str:
 
 
 def shard_files(rules: UnityRules, compiles: Iterable[Compile]) -> dict[str, str]:
-    """file (`$cache/...`) -> text, of every shard among `compiles`."""
+    """Path (`$cache/unity/...`) -> text of the source of every shard among `compiles`."""
     return {
         action.source: shard_text(rules, action.members) for action in compiles if action.members
     }

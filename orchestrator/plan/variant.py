@@ -118,11 +118,13 @@ class RuntimeFacts:
         return None if header is not None and header.by_choice and unit not in lean else header
 
     def threading_of(self, unit: str) -> OwnHeader | None:
-        """What a unit that computes in parallel reads first."""
+        """The header of ours that a unit with parallel loops reads first in a variant with threads;
+        None where there is none."""
         return self.threads if unit == self.dialect.layout.threads else self.threading
 
     def always_for(self, purpose: Purpose) -> frozenset[str]:
-        """The units that a variant of this purpose cannot do without."""
+        """The units that every variant of this purpose links, whatever is selected; a tracer also
+        those that record."""
         return self.always | self.recording if purpose == "tracer" else self.always
 
 
@@ -171,12 +173,14 @@ class VariantSpec:
     extensible: bool = False
 
     def flags_before(self, canaries: Canaries = "some") -> tuple[str, ...]:
-        """What stands before the flags of a unit's kind."""
+        """Flags in front of those of a unit's kind: the toolchain's, hardened with these stack
+        protectors."""
         return hardened(self.compile_flags, self.system, canaries, wanted=self.hardening)
 
     @cached_property
     def level(self) -> VariantSpec:
-        """Itself without what is an app's own: how an ABI's units are compiled."""
+        """The specification without what differs between apps: variants with the same level share
+        compiled units of an ABI."""
         none = frozenset[str]()
         return replace(
             self.without_features,
@@ -201,7 +205,7 @@ class VariantPlan:
 
     needed     what its roots need: units, entry points, stubs
     whole      objects that register operators: linked whatever refers to them
-    by_need    all other objects, unity shards among them
+    on_demand  all other objects, unity shards among them
     request    the registrations to generate; their objects are linked whole too
     selection  what the projections are made of
     bearing    digest of each projection -> a unit that it is of
@@ -210,24 +214,27 @@ class VariantPlan:
     spec: VariantSpec
     needed: Needed
     whole: tuple[Compile, ...]
-    by_need: tuple[Compile, ...]
+    on_demand: tuple[Compile, ...]
     request: RegistrationRequest
     selection: Selection
     bearing: Mapping[str, UnitFacts]
 
     @property
     def projections(self) -> dict[str, str]:
-        """digest -> text of the units' projection headers: made when asked for."""
+        """Digest -> text of the projection headers that the units are compiled with. Not cached:
+        every call renders them."""
         texts = ((d, projection_text(unit, self.selection)) for d, unit in self.bearing.items())
         return {digest: text for digest, text in texts if text is not None}
 
     @property
     def compiles(self) -> tuple[Compile, ...]:
-        return (*self.whole, *self.by_need)
+        """The compilations of PyTorch's units: those linked whole, then the others."""
+        return (*self.whole, *self.on_demand)
 
 
 def index_unit(facts: RuntimeFacts, spec: VariantSpec, unit: UnitFacts) -> Compile:
-    """The compilation of one unit for the runtime index."""
+    """A unit's compilation for making the runtime index: with all operators and dtypes, and without
+    a unity shard."""
     bears = mentions_selection(unit) and facts.is_cxx(unit.path)
     return compilation(facts, spec, unit)(text_digest(index_text()) if bears else None)
 

@@ -34,7 +34,7 @@ class RewriteLine:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class OmittedRewrite:
     """A rewrite that was not applied, since it makes the app's library larger."""
 
     name: str
@@ -100,7 +100,7 @@ class CanonicalRow:
     not_taken: int
     unsteady: int
     rewrites: tuple[RewriteLine, ...]
-    left: tuple[LeftOut, ...] = ()
+    left: tuple[OmittedRewrite, ...] = ()
 
 
 @dataclass(frozen=True)

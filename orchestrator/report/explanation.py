@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from orchestrator.errors import visible
 from orchestrator.execute.action_log import ActionLog, BuildLogs, Value, changed_actions
 
-# Parts of identities, in the order in which they are told; others are told by their own names.
+# Parts of identities, in the order of the report; others have their own names there.
 _TITLES: Final[Mapping[str, str]] = {
     "kind": "kind of link",
     "toolchain": "compiler",
@@ -39,7 +39,7 @@ _FOLLOWS: Final = {
     "unity": ("members",),
 }
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-# Of a longer list people are told so many.
+# Of a longer list so many are shown.
 _NAMED: Final = 6
 
 
@@ -67,9 +67,9 @@ class Difference:
         what = f"{self.part}, {self.name}" if self.name else self.part
         head = f"{self.unit}: {what}" if self.unit else what
         lists = {"added": self.added, "removed": self.removed, "changed": self.changed}
-        told = tuple(f"{head}: {verb} {_listed(names)}" for verb, names in lists.items() if names)
-        if told:
-            return told
+        lines = tuple(f"{head}: {verb} {_listed(names)}" for verb, names in lists.items() if names)
+        if lines:
+            return lines
         if self.before == self.after:
             return (f"{head}: in another order",)
         return (f"{head}: {_short(self.before)} -> {_short(self.after)}",)

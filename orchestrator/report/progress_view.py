@@ -81,10 +81,10 @@ class ProgressView:
             self._beating.join()
         state = self._progress.snapshot()
         if state.total:
-            goes_on = kind is not None and issubclass(kind, KeyboardInterrupt)
+            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
             self._print(
                 f"{_count(state.finished, state.total)} in {exact_seconds(state.elapsed)}"
-                f"{'; the next run goes on from there' if goes_on else ''}"
+                f"{'; the next run goes on from there' if interrupted else ''}"
             )
 
     def feed(self, line: str) -> None:

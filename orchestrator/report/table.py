@@ -36,7 +36,7 @@ class VariantReport:
     `units_compiled` ran in this build, `units_reused` were there before. `all_operators_bytes` is
     what the library of all operators has at the same flags, where it is known. `verified` is None
     where the build did not get so far; `problem` has a short reason, `error` the full one.
-    `made_as` is the executed ABI of the same app to which this one, not executed here, is
+    `same_structure_as` is the executed ABI of the same app to which this one, not executed here, is
     structurally identical.
     """
 
@@ -50,7 +50,7 @@ class VariantReport:
     verified: Status | None = None
     problem: str = ""
     for_release: bool = True
-    made_as: str | None = None
+    same_structure_as: str | None = None
     error: OrchestratorError | None = None
 
     @property
@@ -162,7 +162,7 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "verified": variant.verified,
         "problem": variant.problem,
         "for_release": variant.for_release,
-        "made_as": variant.made_as,
+        "made_as": variant.same_structure_as,
         "error": variant.error and variant.error.to_json(),
     }
 
@@ -309,8 +309,8 @@ def _is_bad(variant: VariantReport) -> bool:
 def _cells(variant: VariantReport) -> list[str]:
     saved = variant.saved_percent
     verdict = variant.problem or variant.verified or UNKNOWN
-    if variant.made_as and not variant.problem:
-        verdict += f", same structure as {variant.made_as}"
+    if variant.same_structure_as and not variant.problem:
+        verdict += f", same structure as {variant.same_structure_as}"
     if not variant.for_release:
         verdict += ", NOT FOR RELEASE"
     return [

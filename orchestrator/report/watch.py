@@ -13,7 +13,7 @@ _MOST: Final = 6
 
 
 @dataclass(frozen=True)
-class Against:
+class RunComparison:
     """A run against the one before.
 
     inputs       whether both had the same: else outputs say nothing about the model
@@ -48,11 +48,11 @@ class Against:
             yield "    the same operators ran"
 
 
-def against(before: Mapping[str, Any], now: Mapping[str, Any]) -> Against:
+def compare_runs(before: Mapping[str, Any], now: Mapping[str, Any]) -> RunComparison:
     """Two results of the model runner, with arguments. Raises `compare.MalformedResultError`."""
     inputs = _inputs(before) == _inputs(now)
     ran = [frozenset(result.get("operators") or {}) for result in (before, now)]
-    return Against(
+    return RunComparison(
         inputs,
         tuple(compare_results(before, now, exact=True)) if inputs else (),
         tuple(sorted(ran[1] - ran[0])),

@@ -59,7 +59,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ModelFacts:
     """What is known of a model.
 
     classes   custom classes of the objects that it holds, without their namespaces
@@ -184,7 +184,7 @@ class KnownRuntime:
         return self._sizes[tag, unit]
 
 
-def judge(model: Wanted, offer: Offer, runtime: Callable[[], KnownRuntime | None]) -> Judgement:
+def judge(model: ModelFacts, offer: Offer, runtime: Callable[[], KnownRuntime | None]) -> Judgement:
     """What a library's manifest says of a model.
 
     runtime: gives the library's own; None where it is none that we ship an index of
@@ -209,7 +209,7 @@ def judge(model: Wanted, offer: Offer, runtime: Callable[[], KnownRuntime | None
 
 
 def _by_index(
-    model: Wanted,
+    model: ModelFacts,
     offer: Offer,
     trace: Trace | None,
     selected: Selection | None,
@@ -253,7 +253,7 @@ def _other_backends(trace: Trace, offer: Offer, roots: Collection[str]) -> str:
 
 
 def _lacks(
-    model: Wanted,
+    model: ModelFacts,
     offer: Offer,
     trace: Trace | None,
     runtime: Callable[[], KnownRuntime | None],
@@ -280,7 +280,7 @@ def _lacks(
         yield from (
             one
             for one in traced
-            # told already
+            # reported already
             if not (one.kind == "operator" and one.name in model.roots)
             and not (one.kind == "custom class" and one.name in model.classes)
         )
@@ -314,7 +314,7 @@ def _uncovered(
 
 
 def added(
-    model: Wanted, offer: Offer, lacks: Collection[Lack], runtime: KnownRuntime
+    model: ModelFacts, offer: Offer, lacks: Collection[Lack], runtime: KnownRuntime
 ) -> tuple[Mapping[Lack, tuple[int, bool]], int | None]:
     """About what each lack would add to a library, and whether that is only a bound; and all of
     them together. Operators that the runtime does not have cannot be added: then there is no sum.

@@ -36,7 +36,7 @@ def source_name(source: Source) -> str:
 
 
 @dataclass(frozen=True)
-class Ways:
+class SourceFetcher:
     """Gets trees from sources; `staging` is a folder on the cache's disk that is removed
     afterwards."""
 
@@ -45,7 +45,7 @@ class Ways:
     apt: AptClient
     progress: Callable[[str], None]
 
-    def go(self, source: Source, staged: Path, rules: TreeRules) -> None:
+    def fetch(self, source: Source, staged: Path, rules: TreeRules) -> None:
         """Put the files of `source` that count into the empty folder `staged`, unverified.
 
         Raises `SourceUnavailableError`, and the errors of `tree.py`, `archive.py`, `download.py`

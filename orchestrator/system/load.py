@@ -18,7 +18,7 @@ from orchestrator.system.limits import this_machine
 
 # One reading says little, as compilers come and go: so many, and so far apart (seconds).
 _READINGS: Final = 10
-_APART: Final = 0.02
+_INTERVAL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Load:
     def cores_for(self, jobs: int) -> float:
         """How many cores' time `jobs` commands get, if the others go on and all are served
         alike."""
-        wanting = jobs + self.others
-        return min(jobs * min(1.0, self.cores / wanting), self.usable)
+        runnable = jobs + self.others
+        return min(jobs * min(1.0, self.cores / runnable), self.usable)
 
 
 def present_load(root: Path = Path("/"), sleep: Callable[[float], None] = time.sleep) -> Load:
@@ -42,7 +42,7 @@ def present_load(root: Path = Path("/"), sleep: Callable[[float], None] = time.s
     readings = []
     for _ in range(_READINGS):
         readings.append(_running(root))
-        sleep(_APART)
+        sleep(_INTERVAL_SECONDS)
     usable = this_machine(root).cores
     return Load(
         max(os.cpu_count() or 1, usable),

@@ -52,7 +52,7 @@ def file_lock(
     raise, and the disk's `OSError`.
     """
     mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    told, misses = False, 0
+    reported, misses = False, 0
     while True:
         before()
         try:
@@ -64,9 +64,9 @@ def file_lock(
             continue
         try:
             if not _flock(descriptor, mode | fcntl.LOCK_NB, file):
-                if not told:
+                if not reported:
                     busy(descriptor)
-                told = True
+                reported = True
                 _flock(descriptor, mode, file)
             if _is_same(descriptor, file):
                 yield descriptor

@@ -116,12 +116,12 @@ def count_units(actions: Iterable[Compile]) -> int:
 class Link:
     """Objects to one file.
 
-    kind      `shared` and `executable` are linked with sections collected; `archive` is not;
-              `code_archive` has its objects without bitcode; `relocatable` is one object made
-              of several; `left_out` is the source of stand-ins for what such an object misses,
-              and `object` a source compiled beside it
-    whole     objects that are linked whatever refers to them (registrations)
-    by_need   objects of which the linker takes what is referred to
+    kind       `shared` and `executable` are linked with sections collected; `archive` is not;
+               `code_archive` has its objects without bitcode; `relocatable` is one object made
+               of several; `left_out` is the source of stubs for what such an object misses,
+               and `object` a source compiled beside it
+    whole      objects that are linked whatever refers to them (registrations)
+    on_demand  objects that are linked where something refers to them
     """
 
     output: str
@@ -130,7 +130,7 @@ class Link:
     ]
     abi: str
     whole: tuple[str, ...]
-    by_need: tuple[str, ...]
+    on_demand: tuple[str, ...]
     flags: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
 

@@ -159,8 +159,8 @@ def _unknown_abi(
     assert pattern.abi
     apps = targets if pattern.app is None else [pattern.app]
     known = sorted({abi for app in apps for abi in targets[app]})
-    standing = [name for name, members in groups.items() if not {*members}.isdisjoint(known)]
-    like = None if pattern.abi in offered else nearest_abi(pattern.abi, [*known, *standing])
+    groups_known = [name for name, members in groups.items() if not {*members}.isdisjoint(known)]
+    like = None if pattern.abi in offered else nearest_abi(pattern.abi, [*known, *groups_known])
     who = "no app" if pattern.app is None else f"//apps/{pattern.app}"
     verb = "is" if pattern.app is None else "is not"
     return UnknownAbiError(

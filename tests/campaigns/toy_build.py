@@ -16,7 +16,7 @@ from orchestrator.system.interrupts import ends_the_process
 from orchestrator.system.process import LOCAL
 
 with ends_the_process():
-    from orchestrator.build.execute import carry_out
+    from orchestrator.build.execute import execute_actions
     from orchestrator.errors import OrchestratorError
     from orchestrator.plan.unity import UnityRules
     from orchestrator.pytorch.dialects import load_version
@@ -104,7 +104,7 @@ def build(root: Path, cache: Path, count: int) -> None:
         workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
         toolchain=lambda abi: toolchain,
         fill=fill,
-        say=print,
+        log=print,
     )
     actions = [
         Compile(f"{n}.cpp", f"$tree/{n}.cpp", "c++", ABI, (), "p", f"{n:064x}", 1.0)
@@ -113,7 +113,7 @@ def build(root: Path, cache: Path, count: int) -> None:
     objects = tuple(action.object for action in actions)
     link = Link("$state/library.so", "shared", ABI, objects, ())
     with workspace_lock(state, wait=True, on_wait=print):
-        carried = carry_out(
+        execution = execute_actions(
             session,
             ActionGraph({action.object: action for action in actions}, (link,)),
             {"$cache/projections/p.h": "// a projection\n"},
@@ -122,8 +122,8 @@ def build(root: Path, cache: Path, count: int) -> None:
             keep_going=False,
             view=lambda costs, jobs: View(),
         )
-    if carried.result.failures:
-        print(carried.result.failures)
+    if execution.result.failures:
+        print(execution.result.failures)
         raise SystemExit(1)
 
 

@@ -23,9 +23,9 @@ from types import TracebackType
 import yaml
 from real import ROOT
 
-from orchestrator.build.execute import Carried, carry_out
+from orchestrator.build.execute import Execution, execute_actions
 from orchestrator.build.session import Session
-from orchestrator.build.variants import Wanted, spec_of
+from orchestrator.build.variants import VariantRequest, spec_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.context import Context
 from orchestrator.index.model import UnitFacts
@@ -46,7 +46,7 @@ ANYWHERE = "127.0.0.1"
 class Made:
     """What carrying a graph out made: file by `<abi> <unit>`, and the depfiles' text beside it."""
 
-    carried: Carried
+    execution: Execution
     objects: Mapping[str, bytes]
 
 
@@ -102,9 +102,11 @@ class Workspace:
         session, compiles, projections = self.session, {}, {}
         for abi, paths in units.items():
             # not `size`: the bitcode in its objects holds the path of the source
-            wanted = Wanted("test", abi, EVERYTHING, session.kernels, "release", "balanced")
+            request = VariantRequest(
+                "test", abi, EVERYTHING, session.kernels, "release", "balanced"
+            )
             spec = replace(
-                spec_of(session, session.prepare_planning([abi]), wanted), entry=frozenset()
+                spec_of(session, session.prepare_planning([abi]), request), entry=frozenset()
             )
             text = projection_text(OPEN, EVERYTHING)
             assert text is not None
@@ -114,7 +116,7 @@ class Workspace:
                 projection = text_digest(text) if facts.is_cxx(path) else None
                 compile_with = compilation(facts, spec, replace(OPEN, path=path))
                 compiles[f"{abi} {path}"] = compile_with(projection)
-        carried = carry_out(
+        execution = execute_actions(
             session,
             ActionGraph({action.object: action for action in compiles.values()}),
             projection_files(projections),
@@ -124,9 +126,9 @@ class Workspace:
             keep_going=True,
             view=lambda costs, jobs: Watch(on_action),
         )
-        assert not carried.result.failures, "\n".join(carried.result.failures.values())
+        assert not execution.result.failures, "\n".join(execution.result.failures.values())
         files = {name: Path(session.fill(action.object)) for name, action in compiles.items()}
-        return Made(carried, {name: file.read_bytes() for name, file in files.items()})
+        return Made(execution, {name: file.read_bytes() for name, file in files.items()})
 
     def ccache_counts(self) -> dict[str, int]:
         """ccache's counters, by their names in `ccache --print-stats`."""

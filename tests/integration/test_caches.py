@@ -48,7 +48,7 @@ def test_sccache_keeps_abis_apart_and_gives_what_was_made(tmp_path: Path) -> Non
         shutil.rmtree(workspace.session.context.cache / "objects")
         again = workspace.compile(UNITS)
         assert _counts({**env, **told}) == {"hits": COUNT, "misses": COUNT}
-    assert len(again.carried.compiled) == COUNT
+    assert len(again.execution.compiled) == COUNT
     assert again.objects == made.objects
     # one source, three ABIs
     assert len(set(made.objects.values())) == COUNT

@@ -85,8 +85,8 @@ def planned(root: Path) -> Planned:
     found = plan_variants(session, [Label(app, HOST) for app in APPS])
     links = [link for variant in found for link in variant.links.all]
     graph = action_graph((variant.objects for variant in found), links)
-    drivers = {c.object: c for variant in found for c in variant.links.driver_compiles}
-    whole = ActionGraph({**graph.compiles, **drivers}, graph.links)
+    runners = {c.object: c for variant in found for c in variant.links.runner_compiles}
+    whole = ActionGraph({**graph.compiles, **runners}, graph.links)
     return Planned(session, {variant.label.app: variant for variant in found}, whole)
 
 

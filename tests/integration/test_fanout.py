@@ -96,7 +96,7 @@ def test_a_second_workspace_gets_its_objects_from_redis(builds: Builds) -> None:
     counts = builds.second.ccache_counts()
     assert counts["remote_storage_hit"] >= 0.95 * COUNT
     assert counts["direct_cache_hit"] + counts["preprocessed_cache_hit"] == COUNT
-    assert len(builds.again.carried.compiled) == COUNT
+    assert len(builds.again.execution.compiled) == COUNT
     assert builds.again.objects == builds.made.objects
 
 

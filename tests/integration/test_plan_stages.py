@@ -9,7 +9,7 @@ import pytest
 from refused import RefusingRunner, effects_refused
 
 from orchestrator.build.links import links_of
-from orchestrator.build.plan import abi_of, plan_variants, planned, wanted_variants
+from orchestrator.build.plan import abi_of, plan_variants, planned, variant_requests
 from orchestrator.build.session import Session
 from orchestrator.build.variants import plan_objects, plan_units, registration_units
 from orchestrator.build.verify import read_traces
@@ -45,7 +45,7 @@ def test_a_build_plans_in_stages_of_which_one_generates(session: Session) -> Non
     traces = {"camera": read_traces(on, session.workspace.apps["camera"])}
     with effects_refused():
         prepared = on.prepare_planning(map(abi_of, LABELS))
-        wanted = wanted_variants(on, LABELS, traces)
+        wanted = variant_requests(on, LABELS, traces)
         units = plan_units(on, prepared, wanted)
     generating = core_toy.session()
     registrations = registration_units(generating.of("camera"), units.values(), generate=True)

@@ -66,7 +66,7 @@ def config(abi: str = "android-arm64-v8a", **ndk: object) -> ToolchainConfig:
     return ToolchainConfig.model_validate(values)
 
 
-def stand_in(abi: str, cache: Path) -> ResolvedToolchain:
+def stub_toolchain(abi: str, cache: Path) -> ResolvedToolchain:
     """The toolchain of an ABI where there is no NDK."""
     declared = load_workspace(ROOT, os.environ).toolchains[abi]
     return resolve_toolchain(declared.config, declared.place, cache, bare_environment())
@@ -91,7 +91,7 @@ def record_ndk(folder: Path) -> Path:
     (prebuilt / "NOTICE").write_text("LLVM's licence, and others'.\n")
     commands: dict[str, dict[str, Sequence[str]]] = {"clang++": {}, "clang": {}}
     for abi, processor in ABIS.items():
-        driver = stand_in(abi, cache).driver
+        driver = stub_toolchain(abi, cache).driver
         triple = {"armv7": "armv7a-linux-androideabi"}.get(processor, LIBRARIES[processor])
         commands["clang++"][f"--target={triple}"] = driver.commands["cxx"]
         commands["clang"][f"--target={triple}"] = driver.commands["cc"]

@@ -192,7 +192,7 @@ def toy_objects(abi: str, folder: Path, anchors: bool) -> VariantObjects:
         spec=cast(VariantSpec, SimpleNamespace(abi=abi)),
         needed=cast(Any, None),
         whole=(),
-        by_need=(core, unreached),
+        on_demand=(core, unreached),
         request=cast(Any, None),
         selection=cast(Any, None),
         bearing={},

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from core_toy import session
 
-from orchestrator.build.execute import carry_out
+from orchestrator.build.execute import execute_actions
 from orchestrator.build.make_index import index_spec
 from orchestrator.build.session import Session
 from orchestrator.codegen.projection import index_text
@@ -47,7 +47,7 @@ class RealUnits:
 
     def __init__(self, state: Path, runtime: str = "pytorch_1_13") -> None:
         here = session()
-        self.session = Session(replace(here.context, state=state), here.say).on(runtime)
+        self.session = Session(replace(here.context, state=state), here.log).on(runtime)
 
     def spec(self, purpose: Purpose) -> VariantSpec:
         """As the maintainer's `runtime index` compiles, but without precompiled headers."""
@@ -69,7 +69,7 @@ class RealUnits:
         placed = map(self.session.placed, actions)
         compiles: Mapping[str, Compile] = {action.object: action for action in placed}
         text = index_text()
-        carried = carry_out(
+        execution = execute_actions(
             self.session,
             ActionGraph(compiles),
             projection_files({text_digest(text): text}),
@@ -79,5 +79,5 @@ class RealUnits:
             keep_going=True,
             view=lambda costs, jobs: NoView(),
         )
-        assert carried.result.failures == {}
+        assert execution.result.failures == {}
         return {one.unit: Path(self.session.fill(path)) for path, one in compiles.items()}

@@ -15,7 +15,7 @@ from orchestrator.plan.planner import entry_nodes
 from orchestrator.plan.variant import VariantPlan
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import GENERATED
-from orchestrator.select.fits import KnownRuntime, Offer, Wanted
+from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer
 from orchestrator.select.policy import select, static_selection
 from orchestrator.values.config import SelectionPolicy
 from orchestrator.values.selection import Selection
@@ -90,9 +90,9 @@ def offer_of(plan: VariantPlan, models: Sequence[str] = ()) -> Offer:
     )
 
 
-def wanted_of(trace: Trace, *, traced: bool = True) -> Wanted:
+def model_facts(trace: Trace, *, traced: bool = True) -> ModelFacts:
     """The model of a trace; `traced`: whether it is told."""
-    return Wanted(
+    return ModelFacts(
         sha256="e" * 64,
         bytecode=8,
         archive=3,

@@ -78,11 +78,11 @@ def test_a_toolchain_can_decline_it(tmp_path: Path) -> None:
     changed = {"link_flags": ("-Wl,--pack-dyn-relocs=none",)}
     config = declared.config.model_copy(update=changed)
     toolchain = resolve_toolchain(config, declared.place, tmp_path, os.environ)
-    assert not toolchain.abilities.self_relocate
+    assert not toolchain.capabilities.self_relocate
 
 
 _OBJECTS = (
-    *("java", "kernels", "registrations", "native", "by_need", "fastest_first"),
+    *("java", "kernels", "registrations", "native", "on_demand", "fastest_first"),
     "cxx_library",
 )
 
@@ -139,7 +139,7 @@ def loaded(library: Path) -> str:
 def test_it_relocates_itself_and_is_read_only_again(
     toolchain: ResolvedToolchain, tmp_path: Path
 ) -> None:
-    assert toolchain.abilities.self_relocate
+    assert toolchain.capabilities.self_relocate
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     plain.mkdir()
     packed.mkdir()

@@ -85,7 +85,7 @@ class Toy:
             fill=lambda text: text.replace("$state", f"{self.root}/state").replace(
                 "$native", str(self.root)
             ),
-            say=self.said.append,
+            log=self.said.append,
         )
 
     @property
@@ -109,11 +109,11 @@ class Toy:
             "shared",
             LABEL.abi or "",
             objects.whole,
-            objects.by_need,
+            objects.on_demand,
             self.link_flags,
             ("$native/exports.map",),
         )
-        links = SimpleNamespace(all=(shared,), driver_compiles=())
+        links = SimpleNamespace(all=(shared,), runner_compiles=())
         return SimpleNamespace(label=LABEL, selection=self.selection, objects=objects, links=links)
 
     def change(self, objects: VariantObjects) -> VariantObjects:
@@ -126,7 +126,7 @@ class Toy:
         for action in self.variant.objects.compiles:
             made = self.root / "made.o"
             made.write_text(action.unit)
-            store.take(action.object.removeprefix("$state/"), made)
+            store.put(action.object.removeprefix("$state/"), made)
         (log_path(self.session, LABEL).parent / "libcamera_torch.so").touch()
 
     def explained(self, name: str) -> str:
@@ -246,10 +246,10 @@ def test_an_unknown_unit(toy: Toy) -> None:
 
 
 def in_a_shard(objects: VariantObjects) -> VariantObjects:
-    inside = [one for one in objects.plan.by_need if one.unit.startswith("core/")]
+    inside = [one for one in objects.plan.on_demand if one.unit.startswith("core/")]
     shard = shard_compile(UnityRules(), inside, "core-1")
-    left = [one for one in objects.plan.by_need if one not in inside]
-    return replace(objects, plan=replace(objects.plan, by_need=(shard, *left)))
+    left = [one for one in objects.plan.on_demand if one not in inside]
+    return replace(objects, plan=replace(objects.plan, on_demand=(shard, *left)))
 
 
 def test_a_unit_of_a_shard_is_explained_by_its_shard(

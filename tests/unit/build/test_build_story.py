@@ -68,8 +68,8 @@ class Workspace:
             selection=SimpleNamespace(operators=()),
             app=SimpleNamespace(optimize="size"),
         )
-        carried: Any = SimpleNamespace(compiled=frozenset())
-        return building._finish(self.session, variant, (variant,), carried)
+        execution: Any = SimpleNamespace(compiled=frozenset())
+        return building._finish(self.session, variant, (variant,), execution)
 
     def version(self) -> str:
         return read_manifest(self.folder).version

@@ -12,8 +12,8 @@ import pytest
 from real_units import NoView
 
 from orchestrator.build.execute import (
-    Carried,
-    carry_out,
+    Execution,
+    execute_actions,
     write_texts,
 )
 from orchestrator.build.launch import with_headers
@@ -105,7 +105,7 @@ class Fake:
     def toolchain(self, abi: str) -> object:
         return self.compiler
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.said.append(line)
 
     def fill(self, text: str) -> str:
@@ -189,10 +189,10 @@ class Workshop(Fake):
             "a.cpp", "$tree/a.cpp", "c++", "linux-x86_64", self.flags, None, name * 64, 1.0
         )
 
-    def carry(self, *names: str) -> Carried:
+    def carry(self, *names: str) -> Execution:
         graph = ActionGraph({(one := self.action(name)).object: one for name in names})
         view = NoView()
-        return carry_out(
+        return execute_actions(
             self,  # type: ignore[arg-type]
             graph,
             {"$cache/projections/digest.h": "text"},

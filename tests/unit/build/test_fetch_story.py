@@ -35,6 +35,7 @@ from orchestrator.build.fetch import (
     RuntimeUnavailableError,
     SourceMismatchError,
     fetch_runtime,
+    fetch_runtimes,
     read_marker,
 )
 from orchestrator.context import Context
@@ -362,6 +363,25 @@ def test_verify_leaves_a_whole_tree_alone(world: World) -> None:
     world.fetch(verify=True)
     assert world.said == [f"PyTorch 0.1.0: hashing {tree}"]
     assert tree.stat().st_ino == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_verify_hashes_a_tree_of_several_pins_once(world: World, there: bool) -> None:
+    other = world.pin({"path": "gone"})
+    assert other != world.pin()
+    if there:
+        world.fetch()
+    world.said.clear()
+    one, two = fetch_runtimes(
+        [world.pin(), other],
+        world.context,
+        world.said.append,
+        verify=True,
+        dialects=world.dialects,
+    )
+    assert one == two
+    hashing = f"PyTorch 0.1.0: hashing {one.tree}"
+    assert world.said.count(hashing) == there, "a tree that was just fetched was verified, too"
 
 
 def test_a_marker_of_another_tree_is_not_believed(world: World) -> None:

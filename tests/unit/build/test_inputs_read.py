@@ -95,7 +95,7 @@ LIBRARY = Link(
     kind="shared",
     abi="linux-x86_64",
     whole=(OBJECT.object,),
-    by_need=(),
+    on_demand=(),
 )
 GRAPH = ActionGraph({OBJECT.object: OBJECT}, (LIBRARY,))
 LABELS = (Label("toy", "linux-x86_64"), Label("toy", "android-arm64"))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.build.execute import Carried
+from orchestrator.build.execute import Execution
 from orchestrator.build.keep_going import Failures, compiled_of, failed_row
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
@@ -50,8 +50,8 @@ def after(root: Path, *failed: str, keep_going: bool = True) -> Failures:
     """What is kept of a run in which these outputs failed."""
     failures = Failures(session(root), keep_going)  # type: ignore[arg-type]
     texts = {output: f"command\n{output}: error: no" for output in failed}
-    carried = Carried(frozenset(GRAPH.compiles), NinjaResult(5, texts))
-    failures.of_actions(carried, GRAPH, VARIANTS)
+    execution = Execution(frozenset(GRAPH.compiles), NinjaResult(5, texts))
+    failures.of_actions(execution, GRAPH, VARIANTS)
     return failures
 
 
@@ -85,9 +85,9 @@ def test_a_precompiled_headers_failure(tmp_path: Path) -> None:
     with_header = unit("d", header)
     failures = Failures(session(tmp_path), keep_going=True)  # type: ignore[arg-type]
     texts = {header.output: "command\naten.h: error: no"}
-    carried = Carried(frozenset({with_header.object}), NinjaResult(1, texts))
+    execution = Execution(frozenset({with_header.object}), NinjaResult(1, texts))
     graph = ActionGraph({with_header.object: with_header})
-    failures.of_actions(carried, graph, [(CAMERA, [with_header], []), (READER, [B], [])])
+    failures.of_actions(execution, graph, [(CAMERA, [with_header], []), (READER, [B], [])])
     assert list(failures.by_label) == [CAMERA]
 
 
@@ -129,5 +129,5 @@ def test_what_was_compiled_before_it_failed(tmp_path: Path) -> None:
     made = tmp_path / "made.o"
     made.touch()
     here = SimpleNamespace(fill=lambda text: str(made) if text == A.object else "/none")
-    carried = Carried(frozenset({A.object, B.object}), NinjaResult(2, {}))
-    assert compiled_of(here, carried, [A, B, SHARED]) == (1, 1)  # type: ignore[arg-type]
+    execution = Execution(frozenset({A.object, B.object}), NinjaResult(2, {}))
+    assert compiled_of(here, execution, [A, B, SHARED]) == (1, 1)  # type: ignore[arg-type]

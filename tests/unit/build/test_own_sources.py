@@ -120,7 +120,7 @@ class Toy:
                 cache=self.root / "cache", state=self.root / "state", env={}, runner=self.runner
             ),
         }
-        return own_layer(sources, fill=fill, say=lambda line: None, **(values | changes))
+        return own_layer(sources, fill=fill, log=lambda line: None, **(values | changes))
 
 
 @pytest.fixture

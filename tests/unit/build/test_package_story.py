@@ -100,13 +100,15 @@ class Workspace:
             abi: SimpleNamespace(driver=SimpleNamespace(c_library="gnu")) for abi in targets
         }
         self.session: Any = SimpleNamespace(
-            context=Context(root, root / "cache", root / ".orchestrator", self.dist, {}),
+            context=Context(
+                root, root / "cache", root / ".orchestrator", self.dist, {"JAVA_HOME": "/jdk"}
+            ),
             workspace=SimpleNamespace(
                 apps={"toy": app},
                 config=SimpleNamespace(signing=None),
                 toolchains={abi: SimpleNamespace(config=toolchain(abi)) for abi in targets},
             ),
-            say=self.said.append,
+            log=self.said.append,
             toolchain=lambda abi: self.resolved[abi],
         )
         self.into = self.dist / "toy/packages"
@@ -134,16 +136,24 @@ class Joiner(ModuleType):
     """A kind of package that holds all ABIs: a file with the folders' names."""
 
     JOINS_ABIS = True
+    env: Mapping[str, str] | None = None
 
-    def pack(self, folders: Sequence[Path], into: Path) -> tuple[Path, ...]:
+    def pack(self, folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
+        self.env = env
         text = " ".join(folder.name for folder in folders)
         write_package(into / "toy.aar", text, lambda file: file.write(text.encode()))
         return (into / "toy.aar",)
 
 
 @pytest.fixture
-def android(tmp_path: Path, quick: DeliverInputs, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setattr(packaging, "PACKAGERS", {"aar": Joiner("joiner")})
+def joiner(monkeypatch: pytest.MonkeyPatch) -> Joiner:
+    joiner = Joiner("joiner")
+    monkeypatch.setattr(packaging, "PACKAGERS", {"aar": joiner})
+    return joiner
+
+
+@pytest.fixture
+def android(tmp_path: Path, quick: DeliverInputs, joiner: Joiner) -> Workspace:
     return Workspace(tmp_path, quick, "android-arm64-v8a", "android-x86_64")
 
 
@@ -248,6 +258,13 @@ def test_packages_of_an_earlier_version_or_declaration_go(
         "toy-libtorch-1.3.0-linux-x86_64-symbols.tar.zst",
         "toy-libtorch-1.3.0-linux-x86_64.tar.zst",
     ]
+
+
+def test_a_packager_gets_the_environment_of_the_command(android: Workspace, joiner: Joiner) -> None:
+    android.deliver("android-arm64-v8a")
+    android.deliver("android-x86_64")
+    android.build("android-arm64-v8a", "android-x86_64")
+    assert joiner.env == {"JAVA_HOME": "/jdk"}
 
 
 def test_a_joined_package_of_one_label_takes_the_current_others(android: Workspace) -> None:

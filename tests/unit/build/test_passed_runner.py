@@ -56,7 +56,7 @@ def command_toolchain(folder: Path) -> object:
 def capabilities(folder: Path) -> object:
     """Of this repository's own toolchain, which is found without a process, in an empty cache."""
     context = Context(ROOT, folder, folder / "state", folder / "dist", os.environ, RUNNER)
-    return Session(context, said).toolchain("linux-x86_64").abilities
+    return Session(context, said).toolchain("linux-x86_64").capabilities
 
 
 def emulation(folder: Path) -> object:

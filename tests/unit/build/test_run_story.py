@@ -63,7 +63,7 @@ class Toy:
         kernels = Registry({name: (cast(Registration, None),) for name in KNOWN})
         return SimpleNamespace(
             context=SimpleNamespace(state=self.root),
-            say=self.said.append,
+            log=self.said.append,
             kernels_for=lambda roots: kernels,
             runtime=SimpleNamespace(
                 version=SimpleNamespace(version="1.13.1", usual_calls=self.usual),
@@ -283,7 +283,7 @@ def library(compiler: str, takes: bool = True) -> Development:
     toolchain = SimpleNamespace(
         config=config,
         place=Place("toolchains/mine.yaml"),
-        abilities=SimpleNamespace(version_script=True, fold_functions=True),
+        capabilities=SimpleNamespace(version_script=True, fold_functions=True),
         driver=SimpleNamespace(kind=compiler, zig=compiler == "zig" or None),
     )
     session = SimpleNamespace(

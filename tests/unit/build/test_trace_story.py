@@ -101,7 +101,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
             ),
         )
         session = SimpleNamespace(
-            say=lambda _: None,
+            log=lambda _: None,
             shipped=lambda _, model: Shipped(tmp_path / model.file, tmp_path / model.file),
             context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
             runtime=SimpleNamespace(

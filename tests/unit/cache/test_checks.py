@@ -24,7 +24,7 @@ def test_damaged_objects_and_folders_go(tmp_path: Path) -> None:
     for name in ("objects/ab/abcd.o", "objects/ef/ef01.o", "pch/key/of.pch"):
         source.unlink()
         source.write_bytes(name.encode())
-        assert store.take(name, source)
+        assert store.put(name, source)
     files = [made(cache, name) for name in ("registrations/ab/abcd", "generated/g", "generated/h")]
     (cache / "generated" / "g-configured").mkdir()
     assert remove_damaged(cache) == ()

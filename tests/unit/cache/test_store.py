@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cache import store as module
-from orchestrator.cache.store import Given, ObjectStore
+from orchestrator.cache.store import ObjectStore, Restored
 
 NAME = "objects/ab/abcd.o"
 
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> ObjectStore:
     made.parent.mkdir()
     made.write_bytes(b"code" * 1000)
     store = ObjectStore((tmp_path / "cache",))
-    assert store.take(NAME, made)
+    assert store.put(NAME, made)
     return store
 
 
@@ -42,11 +42,11 @@ def test_an_entry_is_named_by_its_action_and_its_content(store: ObjectStore) -> 
 
 def test_it_is_given_out_as_a_link(store: ObjectStore, tmp_path: Path) -> None:
     place = tmp_path / "second" / "x.o"
-    given = store.give({NAME: place, "objects/cd/cd.o": tmp_path / "other.o"})
-    assert given == Given(frozenset({NAME}), ())
+    restored = store.restore({NAME: place, "objects/cd/cd.o": tmp_path / "other.o"})
+    assert restored == Restored(frozenset({NAME}), ())
     assert place.samefile(entry(store))
     before = place.stat()
-    assert store.give({NAME: place}).present == {NAME}
+    assert store.restore({NAME: place}).present == {NAME}
     assert place.stat() == before
     assert [p.name for p in place.parent.iterdir()] == ["x.o"]
 
@@ -62,11 +62,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_entry_is_never_given_out(how: str, store: ObjectStore, tmp_path: Path) -> None:
     damaged, place = entry(store), tmp_path / "x.o"
-    assert store.give({NAME: place}).present
+    assert store.restore({NAME: place}).present
     # in place, so that the workspace's link is damaged with it
     damaged.write_bytes(DAMAGES[how](damaged.read_bytes()))
-    given = store.give({NAME: place})
-    assert given == Given(frozenset(), (damaged.name,))
+    restored = store.restore({NAME: place})
+    assert restored == Restored(frozenset(), (damaged.name,))
     assert not damaged.exists()
     assert not place.exists()
 
@@ -75,11 +75,11 @@ def test_what_lies_in_the_workspace_is_checked_too(store: ObjectStore, tmp_path:
     place = tmp_path / "x.o"
     # of a compiler that was killed
     place.write_bytes(b"half")
-    assert store.give({NAME: place}).present == {NAME}
+    assert store.restore({NAME: place}).present == {NAME}
     assert place.read_bytes() == b"code" * 1000
     stray = tmp_path / "y.o"
     stray.write_bytes(b"half")
-    assert store.give({"objects/cd/cd.o": stray}).present == frozenset()
+    assert store.restore({"objects/cd/cd.o": stray}).present == frozenset()
     assert not stray.exists()
 
 
@@ -89,7 +89,7 @@ def test_an_object_that_is_made_again_takes_the_place_of_a_damaged_one(
     damaged, made = entry(store), tmp_path / "again.o"
     made.write_bytes(damaged.read_bytes())
     damaged.write_bytes(b"")
-    assert store.take(NAME, made)
+    assert store.put(NAME, made)
     assert entry(store).read_bytes() == b"code" * 1000
 
 
@@ -98,12 +98,12 @@ def test_two_contents_of_one_action_lie_beside_each_other(
 ) -> None:
     other = tmp_path / "other.o"
     other.write_bytes(b"the same code, at another time")
-    assert store.take(NAME, other)
+    assert store.put(NAME, other)
     first, second = sorted((store.folders[0] / "objects/ab").iterdir())
     first.write_bytes(b"")
     place = tmp_path / "x.o"
-    given = store.give({NAME: place})
-    assert given == Given(frozenset({NAME}), (first.name,))
+    restored = store.restore({NAME: place})
+    assert restored == Restored(frozenset({NAME}), (first.name,))
     assert place.samefile(second)
 
 
@@ -115,42 +115,42 @@ def test_another_file_system_gets_copies(
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     place = tmp_path / "x.o"
-    assert store.give({NAME: place}).present == {NAME}
+    assert store.restore({NAME: place}).present == {NAME}
     assert not place.samefile(entry(store))
-    assert store.take("objects/ef/ef.o", place)
-    assert store.give({"objects/ef/ef.o": place}).present
+    assert store.put("objects/ef/ef.o", place)
+    assert store.restore({"objects/ef/ef.o": place}).present
 
 
 def test_a_cache_that_is_read_only_is_read_and_another_folder_written(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = module._take
+    put = module._store
 
     def refuse(target: Path, path: Path) -> bool:
-        return not target.is_relative_to(store.folders[0]) and take(target, path)
+        return not target.is_relative_to(store.folders[0]) and put(target, path)
 
-    monkeypatch.setattr(module, "_take", refuse)
+    monkeypatch.setattr(module, "_store", refuse)
     both = ObjectStore((*store.folders, tmp_path / "own"))
     made = tmp_path / "made.o"
     made.write_bytes(b"new")
-    assert both.take("objects/ef/ef.o", made)
-    given = both.give({NAME: tmp_path / "x.o", "objects/ef/ef.o": tmp_path / "y.o"})
-    assert given.present == {NAME, "objects/ef/ef.o"}
+    assert both.put("objects/ef/ef.o", made)
+    restored = both.restore({NAME: tmp_path / "x.o", "objects/ef/ef.o": tmp_path / "y.o"})
+    assert restored.present == {NAME, "objects/ef/ef.o"}
 
 
 def test_nowhere_to_write_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     made = tmp_path / "made.o"
     made.write_bytes(b"new")
-    assert not ObjectStore((tmp_path / "file",)).take(NAME, made)
-    assert not ObjectStore((tmp_path / "cache",)).take(NAME, tmp_path / "missing.o")
+    assert not ObjectStore((tmp_path / "file",)).put(NAME, made)
+    assert not ObjectStore((tmp_path / "cache",)).put(NAME, tmp_path / "missing.o")
 
 
 def test_an_object_from_the_future_gets_todays_time(store: ObjectStore, tmp_path: Path) -> None:
     os.utime(entry(store), (time.time() + 10**6,) * 2)
     place = tmp_path / "x.o"
-    store.give({NAME: place})
+    store.restore({NAME: place})
     assert place.stat().st_mtime <= time.time()
     os.utime(place, (time.time() + 10**6,) * 2)
-    assert store.give({NAME: place}) == Given(frozenset({NAME}), ())
+    assert store.restore({NAME: place}) == Restored(frozenset({NAME}), ())
     assert place.stat().st_mtime <= time.time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 import zstandard
 from canonical_toy import DECLARED, INPUTS, MADE, ORIGINAL, digest, lock, workspace
 
+from orchestrator.canonical import lock as canonical_lock
 from orchestrator.canonical.lock import (
     CanonicalChangedError,
     CanonicalDamagedError,
@@ -19,6 +21,7 @@ from orchestrator.canonical.lock import (
     CanonicalStaleError,
     files_of,
     inputs_path,
+    is_written,
     lock_path,
     lock_text,
     parse_lock,
@@ -63,6 +66,40 @@ def test_a_build_uses_the_canonical_file(app: App, tmp_path: Path) -> None:
         "net.canonical.yaml",
         "net.canonical.inputs.zst",
     ]
+
+
+def test_what_is_written_already(app: App, tmp_path: Path) -> None:
+    model = app.config.models[0]
+    assert is_written(app, model, lock(), tmp_path)
+    assert not is_written(app, model, lock().model_copy(update={"torch": "9"}), tmp_path)
+    (tmp_path / "apps/camera/models/net.canonical.ptl").write_bytes(MADE + b"x")
+    assert not is_written(app, model, lock(), tmp_path)
+    lock_path(app, model).unlink()
+    assert not is_written(app, model, lock(), tmp_path)
+
+
+@pytest.mark.parametrize("changed", ["", "net.ptl", "net.canonical.ptl"])
+def test_a_file_is_hashed_once(
+    app: App, tmp_path: Path, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is refused, too."""
+    digests = Counter[str]()
+
+    def counted(path: Path) -> str:
+        digests[path.name] += 1
+        return sha256(path)
+
+    sha256 = canonical_lock._sha256
+    monkeypatch.setattr(canonical_lock, "_sha256", counted)
+    folder = tmp_path / "apps/camera/models"
+    if changed:
+        (folder / changed).write_bytes(b"changed")
+        with pytest.raises(OrchestratorError):
+            shipped_model(app, app.config.models[0], tmp_path)
+    else:
+        shipped_model(app, app.config.models[0], tmp_path)
+    assert max(digests.values()) == 1
+    assert digests["net.ptl"] == 1
 
 
 def test_off_is_the_declared_file(app: App, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
     store = ObjectStore((ensure_folder(tmp_path / "cache", "cache"),))
     for name in ("held", "free"):
         (root / name).write_bytes(name.encode() * 250)
-        assert store.take(f"objects/ab/{name}.o", root / name)
+        assert store.put(f"objects/ab/{name}.o", root / name)
     (root / "free").unlink()
     (tmp_path / "cache/objects/ab/free.o.part").write_text("not an entry")
     write_text(tmp_path / "cache/runtime/1.13.1/x", "source\n")
@@ -211,12 +211,12 @@ def test_an_object_that_is_pruned_while_it_is_given_out_is_none(
     monkeypatch.setattr(ObjectStore, "_entries", lambda self, names: listed)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "hardlink_to", pruned)
-        given = store.give({"objects/ab/free.o": place})
-    assert (given.present, given.damaged, place.exists()) == (frozenset(), (), False)
-    given = store.give({"objects/ab/free.o": place})
-    assert (given.present, given.damaged, place.exists()) == (frozenset(), (), False)
+        restored = store.restore({"objects/ab/free.o": place})
+    assert (restored.present, restored.damaged, place.exists()) == (frozenset(), (), False)
+    restored = store.restore({"objects/ab/free.o": place})
+    assert (restored.present, restored.damaged, place.exists()) == (frozenset(), (), False)
     free.write_bytes(content)
-    assert store.give({"objects/ab/free.o": place}).present == {"objects/ab/free.o"}
+    assert store.restore({"objects/ab/free.o": place}).present == {"objects/ab/free.o"}
 
 
 def test_a_copy_tells_when_it_was_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_a_copy_tells_when_it_was_used(root: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "hardlink_to", refused)
     for _ in range(2):  # copied, and there already
         os.utime(free, (1.0, 1.0))
-        ObjectStore((cache,)).give({"objects/ab/free.o": root / "copy"})
+        ObjectStore((cache,)).restore({"objects/ab/free.o": root / "copy"})
         assert free.stat().st_mtime > time.time() - 60
 
 

@@ -1,5 +1,5 @@
-"""What `clean`, `addon`, `export`, `library` and `select` print with --json, in success and
-failure."""
+"""What `clean`, `addon`, `export`, `library`, `runtime` and `select` print with --json, in success
+and failure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from test_output_schemas import ERROR, faults
 from orchestrator import cli
 from orchestrator.build.addon import Addon, Fits
 from orchestrator.build.export_model import ExportedModel
+from orchestrator.build.make_index import MadeIndex
 from orchestrator.build.make_library_index import MadeFeatures, MadeLibraryIndex
 from orchestrator.build.session import Session
-from orchestrator.commands import addon, export, library
+from orchestrator.commands import addon, export, library, runtime
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.folders import ensure_folder
@@ -48,10 +49,10 @@ def ask(
     """Runs a command in a workspace that is good."""
     root = good_workspace(tmp_path)
     monkeypatch.chdir(root)
-    for module in (addon, export, library):
+    for module in (addon, export, library, runtime):
         monkeypatch.setattr(module, "cache_in_use", lambda *_: nullcontext())
         monkeypatch.setattr(module, "workspace_lock", lambda *_: nullcontext())
-    for module in (addon, library):
+    for module in (addon, library, runtime):
         monkeypatch.setattr(module, "check_launcher", lambda _: None)
 
     def run(*words: str) -> Answer:
@@ -220,6 +221,47 @@ def test_library(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "made.zst: 5 bytes\n  conv: 2 symbols of the library, 1 others\n"
     )
     assert refused(ask("library", "--json")) == "USAGE"
+
+
+def test_runtime(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "made.zst"
+    file.write_bytes(b"12345")
+    index: Any = SimpleNamespace(
+        units=[1] * 2, names=[1] * 3000, edges=[1] * 4000, registrations=[1] * 5000
+    )
+    entry: Any = SimpleNamespace(library=("a", "b"), tracer=("c",))
+    made = MadeIndex(index, file, entry, 1)
+    pinned = SimpleNamespace(
+        runtime=None, workspace=SimpleNamespace(config=SimpleNamespace(jobs=None))
+    )
+    asked = list[list[str]]()
+
+    def make(*_: Any, only: list[str], **__: Any) -> MadeIndex:
+        asked.append(only)
+        return made
+
+    monkeypatch.setattr(runtime, "chosen", lambda *_: pinned)
+    monkeypatch.setattr(runtime, "make_index", make)
+    assert told("runtime", ask("runtime", "index", "--json", "--unit", "a.cpp")) == {
+        "format": 1,
+        "file": "made.zst",
+        "bytes": 5,
+        "units": 2,
+        "compiled": 1,
+        "names": 3000,
+        "references": 4000,
+        "registrations": 5000,
+        "entry_symbols": {"library": 2, "tracer": 1},
+    }
+    assert ask("runtime", "index").out == (
+        "made.zst: 5 bytes\n"
+        "  2 units, 1 compiled now\n"
+        "  3,000 functions and data, 4,000 references\n"
+        "  5,000 registrations\n"
+        "  3 entry symbols\n"
+    )
+    assert asked == [["a.cpp"], []]
+    assert refused(ask("runtime", "--json")) == "USAGE"
 
 
 def test_select(ask: Ask) -> None:

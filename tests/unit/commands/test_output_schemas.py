@@ -25,7 +25,7 @@ from orchestrator.ci.jobs import Job, Matrix
 from orchestrator.commands import COMMANDS, coverage, toolchain, verify, why
 from orchestrator.commands import explain as explain_command
 from orchestrator.commands import trace as trace_command
-from orchestrator.compilers.capabilities import Abilities
+from orchestrator.compilers.capabilities import Capabilities
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
@@ -188,20 +188,20 @@ def test_what_verify_prints(
 def test_what_toolchain_show_prints(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    able = Abilities(*([True, False] * 5))
+    able = Capabilities(*([True, False] * 5))
     tool = SimpleNamespace(
         version="zig 1",
         driver=SimpleNamespace(target="x"),
         identity="ab",
         cc=Path("/c/cc"),
         for_release=True,
-        abilities=able,
+        capabilities=able,
         config=None,
         tools=None,
     )
     monkeypatch.setattr(_Session, "toolchain", lambda *_: tool, raising=False)
     monkeypatch.setattr(toolchain, "Session", _Session)
-    monkeypatch.setattr(toolchain, "_wanted", lambda workspace: ["a", "b"])
+    monkeypatch.setattr(toolchain, "_abis", lambda workspace: ["a", "b"])
     monkeypatch.setattr(toolchain, "remembered", lambda *_: ())
     assert run(workspace, "toolchain", "show", "--json") == 0
     out = capsys.readouterr().out

@@ -20,7 +20,7 @@ from orchestrator.commands import replay as unchanged
 from orchestrator.commands.replay import difference, forget, keep, replay_last_build, started
 from orchestrator.system.environment import Environment
 
-WORDS = ("build", "//...")
+ARGV = ("build", "//...")
 REPORT = "camera ok\n"
 FILES = ("WORKSPACE", "apps/camera/app.yaml", "elsewhere/camera.ptl", "bin/g++")
 OBJECT = "objects/a.o"
@@ -56,17 +56,17 @@ class Workspace:
     def keep(self, *looked_up: str, since: int = NEVER) -> bool:
         env = Environment(self.env)
         env.looked_up.update(looked_up)
-        return keep(self.root, WORDS, env, self.read, REPORT, folder=self.root, since=since)
+        return keep(self.root, ARGV, env, self.read, REPORT, folder=self.root, since=since)
 
     def kept(self) -> str:
         return (self.root / ".orchestrator/last-build.json").read_text()
 
-    def differs(self, words: tuple[str, ...] = WORDS) -> str | None:
-        found = difference(json.loads(self.kept()), self.root, words, self.env, self.root)
+    def differs(self, argv: tuple[str, ...] = ARGV) -> str | None:
+        found = difference(json.loads(self.kept()), self.root, argv, self.env, self.root)
         return found and found.replace(str(self.root), "$root")
 
     def told(self) -> bool:
-        return replay_last_build(WORDS, self.env, self.root)
+        return replay_last_build(ARGV, self.env, self.root)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def workspace(tmp_path: Path) -> Workspace:
 def test_nothing_has_changed(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert workspace.keep("HOME", "JAVA_HOME")
     assert workspace.differs() is None
-    assert replay_last_build(WORDS, workspace.env, workspace.root / "apps/camera")
+    assert replay_last_build(ARGV, workspace.env, workspace.root / "apps/camera")
     assert capsys.readouterr().out == REPORT
 
 
@@ -184,22 +184,22 @@ def test_what_does_not_count(workspace: Workspace) -> None:
 
 def test_other_words_are_another_build(workspace: Workspace) -> None:
     workspace.keep()
-    assert workspace.differs((*WORDS, "--json")) == "command"
+    assert workspace.differs((*ARGV, "--json")) == "command"
 
 
 def test_another_folder_counts_where_path_depends_on_it(workspace: Workspace) -> None:
     workspace.env["PATH"] = "bin:/usr/bin"
     workspace.keep()
     kept = json.loads(workspace.kept())
-    assert difference(kept, workspace.root, WORDS, workspace.env, Path.cwd()) is None
-    assert difference(kept, workspace.root, WORDS, workspace.env, workspace.root) == "command"
+    assert difference(kept, workspace.root, ARGV, workspace.env, Path.cwd()) is None
+    assert difference(kept, workspace.root, ARGV, workspace.env, workspace.root) == "command"
 
 
 def test_a_copied_workspace_is_another_one(workspace: Workspace, tmp_path: Path) -> None:
     workspace.keep()
     copy = tmp_path / "copy"
     shutil.copytree(workspace.root, copy, ignore=shutil.ignore_patterns("copy"))
-    assert not replay_last_build(WORDS, workspace.env, copy)
+    assert not replay_last_build(ARGV, workspace.env, copy)
 
 
 def test_the_orchestrators_own_files_count(
@@ -302,7 +302,7 @@ def test_the_command_line_tells_it(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workspace.keep()
-    assert cli.main(WORDS, env=workspace.env, cwd=workspace.root) == 0
+    assert cli.main(ARGV, env=workspace.env, cwd=workspace.root) == 0
     assert capsys.readouterr() == (REPORT, "")
 
 

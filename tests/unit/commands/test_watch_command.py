@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,11 +14,13 @@ import pytest
 
 from orchestrator.build.development import NoDevelopmentLibraryError
 from orchestrator.build.run import RanModel, RunFailedError, Subject
-from orchestrator.build.watch import is_whole
+from orchestrator.build.watch import is_whole, watched_files
 from orchestrator.cli import make_context
 from orchestrator.commands import watch
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.system.watching import Edge, Watcher, state_of
+from orchestrator.load.declared import Workspace
+from orchestrator.load.workspace import load_workspace
+from orchestrator.system.file_watcher import Edge, Watcher, state_of
 
 ROOT = Path(__file__).parents[3]
 APP = """\
@@ -155,7 +157,43 @@ def test_a_changed_declaration_runs_all_and_a_broken_one_is_told(
     )
     assert one.watch() == ExitCode.OK
     assert one.ran[2:] == [("one", b"5")]
-    assert "apps/toy/app.yaml:1:" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert err.count("error: key `targets`") == 2, "once in each round that it is broken in"
+
+
+def test_a_round_loads_the_workspace_once(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[Path] = []
+
+    def counted(root: Path, env: Mapping[str, str]) -> Workspace:
+        loads.append(root)
+        return load_workspace(root, env)
+
+    monkeypatch.setattr("orchestrator.build.session.load_workspace", counted)
+    one: World = world(lambda: one.save("one", b"5"), lambda: one.save("two", b"6"))
+    assert one.watch() == ExitCode.OK
+    assert len(one.ran) == 4
+    assert loads == [one.root] * 3
+
+
+def test_what_is_saved_while_a_round_begins_makes_another(world: Callable[..., World]) -> None:
+    """The declaration that the round read is an old one."""
+    fewer = APP.replace("  - file: models/two.ptl\n", "")
+
+    def subject(session: Any, *_: Any) -> Any:
+        if len(one.ran) == 2:
+            one.ran.append(("declared", b""))
+            (one.root / "apps/toy/app.yaml").write_text(fewer)
+        return watched_files(session, *_)
+
+    one: World = world(lambda: one.save("two", b"6"))
+    vars(watch)["watched_files"] = subject
+    try:
+        assert one.watch() == ExitCode.OK
+    finally:
+        vars(watch)["watched_files"] = watched_files
+    assert one.ran[2:] == [("declared", b""), ("two", b"6"), ("one", b"0")]
 
 
 def test_one_that_is_broken_at_first_is_waited_for(world: Callable[..., World]) -> None:

@@ -66,7 +66,7 @@ def test_an_ndks_command_lines(abi: str, ndk: Path, tmp_path: Path, golden: Gold
 
 @pytest.mark.parametrize("abi", toy.ABIS)
 def test_the_stand_ins_command_lines(abi: str, tmp_path: Path, golden: Golden) -> None:
-    tools = toy.stand_in(abi, tmp_path)
+    tools = toy.stub_toolchain(abi, tmp_path)
     places = {"zig": toy.ZIG, "package": toy.ZIG.parent, "cache": tmp_path, "ours": toy.ROOT}
     lines = [f"{verb}: {toy.shown(argv, places)}\n" for verb, argv in tools.driver.commands.items()]
     text = "".join(lines).replace(tools.identity[:12], "<identity>")
@@ -131,7 +131,7 @@ def test_the_second_variable_is_read_where_the_first_is_not_set(ndk: Path, tmp_p
 
 
 def test_the_stand_in_must_not_be_released(tmp_path: Path) -> None:
-    tools = toy.stand_in("android-x86_64", tmp_path)
+    tools = toy.stub_toolchain("android-x86_64", tmp_path)
     assert not tools.for_release
     assert tools.driver.android is not None
     assert tools.driver.android.ndk is None
@@ -217,7 +217,7 @@ def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path, gold
         holds_cxx_library=tools.driver.links_cxx_library,
     )
     elf.check(delivered.shared_library, rules)
-    packages = aar.pack([delivered.folder], tmp_path / "packages")
+    packages = aar.pack([delivered.folder], tmp_path / "packages", {})
     assert packages[0].name.startswith("toy-libtorch-1.2.0")
     assert "NOT-FOR-RELEASE" not in packages[0].name
 
@@ -239,7 +239,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         plan=SimpleNamespace(
             spec=SimpleNamespace(abi=tools.abi, system="android", lto=False, extensible=False),
             whole=(),
-            by_need=(),
+            on_demand=(),
         ),
         runtime_library=(),
         cxx_library=(),
@@ -248,7 +248,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         java=(entry,),
         kernels=(),
         whole=(compiles["api"].object, compiles["registrations"].object),
-        by_need=(compiles["core"].object,),
+        on_demand=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
     session: Any = SimpleNamespace()

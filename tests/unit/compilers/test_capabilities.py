@@ -11,13 +11,13 @@ import pytest
 import yaml
 from golden_files import Golden
 
-from orchestrator.compilers.capabilities import Abilities
+from orchestrator.compilers.capabilities import Capabilities
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.values.config import ToolchainConfig
 
 CASES = Path(__file__).parents[2] / "failing" / "toolchain"
-ZIG = Abilities(
+ZIG = Capabilities(
     shared=True,
     version_script=True,
     collect_sections=True,
@@ -31,7 +31,7 @@ ZIG = Abilities(
     lto=True,
     precompile=True,
 )
-GNU = Abilities(
+GNU = Capabilities(
     shared=True,
     version_script=True,
     collect_sections=True,
@@ -65,18 +65,18 @@ def resolved(
 
 @pytest.mark.parametrize("target", ["x86_64-linux-gnu.2.28", "aarch64-linux-musl"])
 def test_what_zig_can_do(target: str, tmp_path: Path) -> None:
-    assert resolved(tmp_path, {"zig": {"target": target}}).abilities == ZIG
+    assert resolved(tmp_path, {"zig": {"target": target}}).capabilities == ZIG
 
 
 def test_what_the_machines_compiler_can_do(tmp_path: Path) -> None:
     compiler: dict[str, object] = {"command": {"cxx": "g++", "cc": "gcc"}}
-    assert resolved(tmp_path, compiler).abilities == GNU
+    assert resolved(tmp_path, compiler).capabilities == GNU
 
 
 def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
     compiler: dict[str, object] = {"zig": {"target": "x86_64-linux-gnu.2.28"}}
     first = resolved(tmp_path, compiler)
-    assert first.abilities == ZIG
+    assert first.capabilities == ZIG
     kept = first.cc.with_name("abilities.json")
     assert json.loads(kept.read_text())["abilities"] == asdict(ZIG)
     first.cc.write_text("#!/bin/sh\nexit 9\n")
@@ -84,14 +84,14 @@ def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
         tool.write_text("#!/bin/sh\nexit 9\n")
     # the wrappers that this one has are broken: nothing is asked again
     broken = replace(first)
-    assert broken.abilities == ZIG
+    assert broken.capabilities == ZIG
     # other flags are another question; the wrappers are written again
     other = resolved(tmp_path, compiler, link_flags=["-Wl,--no-such-flag"])
     with pytest.raises(OrchestratorError, match="compiles but cannot link"):
-        _ = other.abilities
+        _ = other.capabilities
     # what is damaged is asked again
     kept.write_text("{")
-    assert resolved(tmp_path, compiler).abilities == ZIG
+    assert resolved(tmp_path, compiler).capabilities == ZIG
 
 
 @pytest.mark.parametrize("output", ["int main;", "", None], ids=["text", "empty", "none"])
@@ -110,7 +110,7 @@ def test_a_linker_whose_output_is_no_library(tmp_path: Path, output: str | None)
         (tools / name).write_text(script)
         (tools / name).chmod(0o755)
     compiler: dict[str, object] = {"command": {"cxx": "mycxx", "cc": "mycc", "ar": "myar"}}
-    found = resolved(tmp_path / "cache", compiler, path=str(tools)).abilities
+    found = resolved(tmp_path / "cache", compiler, path=str(tools)).capabilities
     able = {name for name, can in asdict(found).items() if can}
     assert able == {"shared", "precompile"}
 
@@ -120,6 +120,6 @@ def test_a_broken_toolchain(case: str, tmp_path: Path, golden: Golden) -> None:
     config = yaml.safe_load((CASES / case / "toolchain.yaml").read_text())
     toolchain = resolved(tmp_path, path=str(CASES / case / "bin"), **config)
     with pytest.raises(OrchestratorError) as caught:
-        _ = toolchain.abilities
+        _ = toolchain.capabilities
     golden(CASES / case / "expected.txt", caught.value.render() + "\n")
     assert not toolchain.cc.with_name("abilities.json").exists()

@@ -50,7 +50,7 @@ SHARED = Link(
     kind="shared",
     abi=ABI,
     whole=(REGISTRATIONS.object,),
-    by_need=(KERNEL.object, CHECKSUM.object),
+    on_demand=(KERNEL.object, CHECKSUM.object),
     flags=("-Wl,--version-script=$native/capi/libtorch_app.map",),
     inputs=("$native/capi/libtorch_app.map",),
 )

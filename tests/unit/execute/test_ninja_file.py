@@ -72,12 +72,12 @@ def toy_graph() -> ActionGraph:
             kind="shared",
             abi="linux-x86_64",
             whole=objects.whole,
-            by_need=objects.by_need,
+            on_demand=objects.on_demand,
             flags=("-Wl,--gc-sections", "-Wl,--version-script=$native/capi/libtorch_app.map"),
             inputs=("$native/capi/libtorch_app.map",),
         ),
-        Link("$state/variants/toy/libtoy_core.a", "archive", "linux-x86_64", objects.by_need, ()),
-        Link("$state/lto/libtoy_core.a", "code_archive", "linux-x86_64", objects.by_need, ()),
+        Link("$state/variants/toy/libtoy_core.a", "archive", "linux-x86_64", objects.on_demand, ()),
+        Link("$state/lto/libtoy_core.a", "code_archive", "linux-x86_64", objects.on_demand, ()),
         Link("$state/tracers/toy", "executable", "linux-x86_64", objects.whole, ()),
     ]
     # the text shows the shape of commands; all flags are in golden/core/flags

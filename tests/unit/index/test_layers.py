@@ -153,7 +153,7 @@ def test_an_app_without_them_has_the_plan_that_it_had(index: RuntimeIndex) -> No
     selection = Selection({"aten::linear": frozenset({"m"})})
     before = Planner(INDEX, FACTS).plan(registry(INDEX, ["CPU"], DIALECT.keys), selection, spec())
     after = Planner(index, FACTS).plan(registry(index, ["CPU"], DIALECT.keys), selection, spec())
-    assert (after.whole, after.by_need) == (before.whole, before.by_need)
+    assert (after.whole, after.on_demand) == (before.whole, before.on_demand)
 
 
 def test_a_changed_source_is_another_object(index: RuntimeIndex) -> None:

@@ -106,9 +106,11 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> list[DeliverInputs]:
     return [inputs(folder / abi, abi) for abi in ARCHITECTURES]
 
 
-def packed(variants: list[DeliverInputs], folder: Path) -> tuple[Path, ...]:
+def packed(
+    variants: list[DeliverInputs], folder: Path, env: Mapping[str, str] = os.environ
+) -> tuple[Path, ...]:
     folders = [deliver(variant, folder / "dist").folder for variant in variants]
-    return aar.pack(folders, folder / "dist/toy/packages")
+    return aar.pack(folders, folder / "dist/toy/packages", env)
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -243,7 +245,8 @@ def test_what_is_there_is_not_made_again(variants: list[DeliverInputs], tmp_path
 
 def test_names_are_known_before_packing(variants: list[DeliverInputs], tmp_path: Path) -> None:
     manifests = [deliver(variant, tmp_path / "m").manifest for variant in variants]
-    assert aar.names(manifests) == tuple(path.name for path in packed(variants, tmp_path))
+    assert aar.names(manifests, os.environ) == tuple(p.name for p in packed(variants, tmp_path))
+    assert aar.names(manifests, {})[0] == "toy-libtorch-1.2.0-WITHOUT-JAVA.aar"
 
 
 def test_delivered_models_are_assets(variants: list[DeliverInputs], tmp_path: Path) -> None:
@@ -284,13 +287,10 @@ def test_one_variant_that_must_not_ship_marks_the_package(
     assert json.loads(abi)["ndk"] == 0
 
 
-def test_without_a_jdk_the_package_says_so(
-    variants: list[DeliverInputs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_jdk_the_package_says_so(variants: list[DeliverInputs], tmp_path: Path) -> None:
+    """The environment that counts is the one that was passed: this process's has a JDK."""
     with_java = packed(variants, tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    main, sources, *_ = packed(variants, tmp_path)
+    main, sources, *_ = packed(variants, tmp_path, {"PATH": str(tmp_path)})
     assert main.name == "toy-libtorch-1.2.0-WITHOUT-JAVA.aar"
     held = members(main)
     with zipfile.ZipFile(io.BytesIO(held["classes.jar"])) as jar:
@@ -383,7 +383,7 @@ def test_what_somebody_added_to_the_repository_stays(
 def test_variants_of_another_system_are_refused(tmp_path: Path) -> None:
     done = deliver(toy.quick_inputs(tmp_path / "quick"), tmp_path)
     with pytest.raises(aar.NotForAndroidError) as caught:
-        aar.pack([done.folder], tmp_path)
+        aar.pack([done.folder], tmp_path, {})
     assert caught.value.render() == (
         "error: linux-x86_64 is not an Android ABI\n"
         "  expected: a variant for Android, with a minimum API level\n"
@@ -432,7 +432,7 @@ def test_a_bad_library_is_refused(
     words = [str(other) if word == "OTHER" else word for word in link]
     done = deliver(inputs(tmp_path / "made", abi, *words, text=text), tmp_path)
     with pytest.raises(error) as caught:
-        aar.pack([done.folder], tmp_path / "packages")
+        aar.pack([done.folder], tmp_path / "packages", {})
     assert caught.value.seen == seen
     assert caught.value.place is not None
     assert caught.value.place.file == str(done.folder / "lib/libtoy_torch.so")

@@ -78,7 +78,7 @@ def test_a_folder_and_its_packages_tell_the_same(
 def test_an_aar_tells_of_all_its_abis(tmp_path: Path) -> None:
     variants = [android_inputs(tmp_path / abi, abi) for abi in ARCHITECTURES]
     folders = [deliver(variant, tmp_path / "dist").folder for variant in variants]
-    main, sources, symbols, _ = aar.pack(folders, tmp_path / "packages")
+    main, sources, symbols, _ = aar.pack(folders, tmp_path / "packages", {})
     found = read_packages(main)
     assert [one.manifest.abi for one in found] == sorted(ARCHITECTURES)
     assert [one.manifest for one in found] == [read_manifest(folder) for folder in sorted(folders)]

@@ -78,8 +78,8 @@ def test_tarballs_hold_the_delivery_below_one_folder(folder: Path, tmp_path: Pat
 def test_equal_deliveries_give_equal_packages(
     kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
-    one = PACKAGERS[kind].pack([deliver(quick, tmp_path / "a").folder], tmp_path / "a")
-    two = PACKAGERS[kind].pack([deliver(quick, tmp_path / "b" / "c").folder], tmp_path / "b")
+    one = PACKAGERS[kind].pack([deliver(quick, tmp_path / "a").folder], tmp_path / "a", {})
+    two = PACKAGERS[kind].pack([deliver(quick, tmp_path / "b" / "c").folder], tmp_path / "b", {})
     assert [path.name for path in one] == [path.name for path in two]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
 
@@ -89,8 +89,8 @@ def test_names_are_known_before_packing(
     kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     done = deliver(quick, tmp_path)
-    packages = PACKAGERS[kind].pack([done.folder], tmp_path)
-    assert PACKAGERS[kind].names([done.manifest]) == tuple(path.name for path in packages)
+    packages = PACKAGERS[kind].pack([done.folder], tmp_path, {})
+    assert PACKAGERS[kind].names([done.manifest], {}) == tuple(path.name for path in packages)
 
 
 @pytest.mark.parametrize("kind", ["deb", "tar"])
@@ -98,7 +98,7 @@ def test_what_may_not_be_released_says_so_in_its_name(
     kind: PackageKind, quick: DeliverInputs, tmp_path: Path
 ) -> None:
     done = deliver(replace(quick, for_release=False), tmp_path)
-    packages = PACKAGERS[kind].pack([done.folder], tmp_path)
+    packages = PACKAGERS[kind].pack([done.folder], tmp_path, {})
     assert all("NOT-FOR-RELEASE" in path.name for path in packages)
 
 

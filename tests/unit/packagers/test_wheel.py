@@ -145,8 +145,8 @@ def test_a_wheel_that_is_there_is_not_made_again(quick: DeliverInputs, tmp_path:
 
 def test_the_name_is_known_before_packing(quick: DeliverInputs, tmp_path: Path) -> None:
     done = deliver(quick, tmp_path)
-    packages = PACKAGERS["wheel"].pack([done.folder], tmp_path)
-    assert PACKAGERS["wheel"].names([done.manifest]) == tuple(path.name for path in packages)
+    packages = PACKAGERS["wheel"].pack([done.folder], tmp_path, {})
+    assert PACKAGERS["wheel"].names([done.manifest], {}) == tuple(path.name for path in packages)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_link_order_and_what_is_whole() -> None:
         GUARD,
         CONVOLUTION,
     ]
-    assert [names[o] for o in found.by_need] == [CORE, LINEAR, "third/miniz.c"]
+    assert [names[o] for o in found.on_demand] == [CORE, LINEAR, "third/miniz.c"]
 
 
 def test_links_are_kept_as_they_are() -> None:

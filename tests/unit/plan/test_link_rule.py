@@ -116,8 +116,8 @@ def test_a_kernel_that_an_entry_point_calls_left_out_of_the_request() -> None:
 
 def test_a_unit_left_out() -> None:
     plan = a_plan("aten::any.dimname_out", "traced")
-    by_need = tuple(c for c in plan.by_need if not c.unit.endswith("/Dimname.cpp"))
-    assert "_ZN2at7Dimname10fromSymbolEN3c106SymbolE" in faults(replace(plan, by_need=by_need))
+    on_demand = tuple(c for c in plan.on_demand if not c.unit.endswith("/Dimname.cpp"))
+    assert "_ZN2at7Dimname10fromSymbolEN3c106SymbolE" in faults(replace(plan, on_demand=on_demand))
 
 
 def test_a_stub_left_out() -> None:
@@ -132,10 +132,10 @@ def test_a_registration_under_a_key_that_the_registry_leaves_out() -> None:
     plan = a_plan("aten::relu", "traced")
     operators = {**plan.selection.operators, "quantized::conv1d": frozenset({"model"})}
     unit = "aten/src/ATen/native/quantized/cpu/qconv.cpp"
-    more = replace(plan.by_need[0], unit=unit, members=())
+    more = replace(plan.on_demand[0], unit=unit, members=())
     wider = replace(
         plan,
-        by_need=(*plan.by_need, more),
+        on_demand=(*plan.on_demand, more),
         selection=replace(plan.selection, operators=operators),
     )
     assert "_ZN2at4_ops12squeeze__dim4callERNS_6TensorEl" in faults(wider)

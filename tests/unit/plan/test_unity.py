@@ -127,7 +127,7 @@ def test_no_shard_is_linked_whole() -> None:
 
 def test_a_hot_member_takes_its_shard_apart() -> None:
     before = plan("camera")
-    hot = before.by_need[0].units[0]
+    hot = before.on_demand[0].units[0]
     after = plan("camera", hot=frozenset({hot}))
     gone = set(shards_of(before)) - set(shards_of(after))
     assert len(gone) == 1

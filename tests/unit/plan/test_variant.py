@@ -61,20 +61,20 @@ def names(compiles: tuple[Compile, ...]) -> list[str]:
 
 def test_the_least_variant_is_what_the_entry_and_the_runtime_need() -> None:
     least = plan(Selection())
-    assert (names(least.whole), names(least.by_need)) == ([GUARD], [CORE])
+    assert (names(least.whole), names(least.on_demand)) == ([GUARD], [CORE])
     # what the template of RegisterBackendSelect.cpp calls, whatever is selected
     assert least.request == RegistrationRequest((), ("aten::_pin_memory", "aten::is_pinned"), ())
 
 
 def test_a_kernel_brings_its_unit_by_need() -> None:
     found = plan(selection("aten::linear"))
-    assert (names(found.whole), names(found.by_need)) == ([GUARD], [CORE, LINEAR])
+    assert (names(found.whole), names(found.on_demand)) == ([GUARD], [CORE, LINEAR])
 
 
 def test_a_hand_written_registration_is_linked_whole() -> None:
     found = plan(selection("toy::conv"))
     assert names(found.whole) == [GUARD, CONVOLUTION]
-    assert names(found.by_need) == [CORE, MINIZ]
+    assert names(found.on_demand) == [CORE, MINIZ]
 
 
 def test_calls_get_entry_points_but_only_the_selected_are_registered() -> None:
@@ -115,7 +115,7 @@ def test_a_kernel_that_is_called_directly_is_written_and_not_registered() -> Non
     assert found.request.kernels == (("CPU", ("aten::addmv",)),)
     assert found.request.direct == (("CPU", ("aten::mul.out",)),)
     # and what it needs is compiled
-    assert STUBS in names(found.by_need)
+    assert STUBS in names(found.on_demand)
 
 
 def test_a_kernel_that_is_registered_anyhow_is_written_once() -> None:
@@ -229,7 +229,7 @@ def test_what_is_looked_up_by_name_is_registered() -> None:
 
 def test_generated_units_that_do_not_depend_on_the_selection_are_compiled_whole() -> None:
     found = plan(selection("aten::add.Tensor"))
-    assert names(found.by_need) == [CORE, FUNCTIONS, STUBS]
+    assert names(found.on_demand) == [CORE, FUNCTIONS, STUBS]
     (functions,) = [c for c in found.compiles if c.unit == FUNCTIONS]
     assert functions.source == "$generated/ATen/Functions.cpp"
 

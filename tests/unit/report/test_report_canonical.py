@@ -7,7 +7,7 @@ import json
 from orchestrator.report.canonical import (
     CanonicalReport,
     CanonicalRow,
-    LeftOut,
+    OmittedRewrite,
     PricedApp,
     RewriteLine,
     Shared,
@@ -37,7 +37,7 @@ CAMERA = CanonicalRow(
         RewriteLine("clamp", "aten::hardtanh", ("aten::clamp",), 17, "so"),
         RewriteLine("dropout", "aten::dropout", (), 1, "does nothing"),
     ),
-    left=(LeftOut("stack", 12_000),),
+    left=(OmittedRewrite("stack", 12_000),),
 )
 LARGER = CanonicalRow(
     app="reader",

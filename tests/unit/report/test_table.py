@@ -17,7 +17,7 @@ REPORT = BuildReport(
         VariantReport("camera", "linux-x86_64", 27, 173, 0, 1_317_024, 16_738_312, "ok"),
         VariantReport(
             *("camera", "ios-arm64", 27, 170, 0, 1_400_000, None, "not run here"),
-            made_as="linux-x86_64",
+            same_structure_as="linux-x86_64",
         ),
         VariantReport(
             "camera", "android-arm64-v8a", 27, 9, 161, problem="1 unit failed", for_release=False

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from shipped_fits import offer_of, plan_of, plan_with, runtime, wanted_of
+from shipped_fits import model_facts, offer_of, plan_of, plan_with, runtime
 from shipped_index import app_traces, kernels_for, shipped
 from variants import every_operator
 
 from orchestrator.plan.variant import VariantPlan
-from orchestrator.select.fits import KnownRuntime, Offer, Wanted, added, judge
+from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.select.policy import static_selection
 from orchestrator.values.fits import Judgement, Lack
 from orchestrator.values.trace import Trace
@@ -21,15 +21,15 @@ APPS = ("assistant", "camera", "keyboard", "listener", "reader", "scanner")
 TRACES = {app: app_traces(app) for app in APPS}
 
 
-def judged(model: Wanted, offer: Offer, known: KnownRuntime | None = None) -> Judgement:
+def judged(model: ModelFacts, offer: Offer, known: KnownRuntime | None = None) -> Judgement:
     return judge(model, offer, lambda: known or runtime())
 
 
 def same_library(plan: VariantPlan, other: VariantPlan) -> bool:
     """Whether two plans are of one library: units, projections, registrations."""
     return (
-        {one.fingerprint for one in (*plan.whole, *plan.by_need)}
-        == {one.fingerprint for one in (*other.whole, *other.by_need)}
+        {one.fingerprint for one in (*plan.whole, *plan.on_demand)}
+        == {one.fingerprint for one in (*other.whole, *other.on_demand)}
         and plan.request == other.request
         and plan.needed == other.needed
     )
@@ -39,7 +39,7 @@ def same_library(plan: VariantPlan, other: VariantPlan) -> bool:
 def test_every_model_fits_the_library_of_its_app(app: str) -> None:
     offer = offer_of(plan_of(TRACES[app]))
     for trace in TRACES[app]:
-        assert judged(wanted_of(trace), offer) == Judgement(
+        assert judged(model_facts(trace), offer) == Judgement(
             "by manifest", "it has all that the model's trace names"
         )
 
@@ -53,7 +53,7 @@ def test_a_yes_is_said_only_where_the_library_would_be_the_same() -> None:
             plan = plan_of(traces)
             offer = offer_of(plan)
             for trace in (trace for app in APPS for trace in TRACES[app]):
-                found = judged(wanted_of(trace), offer)
+                found = judged(model_facts(trace), offer)
                 verdicts.append(found.verdict)
                 together = same_library(plan, plan_with(plan, trace))
                 assert (found.verdict == "by manifest") == together, (apps, trace.model, found)
@@ -91,7 +91,7 @@ def test_no_false_yes_for_models_drawn_at_random(seed: int) -> None:
     )
     verdicts = []
     for traced in (True, False):
-        found = judged(wanted_of(trace, traced=traced), offer)
+        found = judged(model_facts(trace, traced=traced), offer)
         verdicts.append(found.verdict)
         if found.verdict == "by manifest":
             assert same_library(plan, plan_with(plan, trace, traced=traced))
@@ -110,22 +110,22 @@ def test_an_operator_that_only_code_calls_cannot_be_named() -> None:
     assert offer.resolved
     name = sorted(offer.resolved)[0]
     other = replace(trace, root_operators=(*trace.root_operators, name))
-    found = judged(wanted_of(other), offer)
+    found = judged(model_facts(other), offer)
     assert found.verdict == "does not fit"
     assert found.lacks == (
         Lack("operator", name, "named", note="only code calls it there: a model cannot name it"),
     )
     # in a library with all of them registered it can
-    assert judged(wanted_of(other), replace(offer, resolved=frozenset())).verdict == "by manifest"
+    assert judged(model_facts(other), replace(offer, resolved=frozenset())).verdict == "by manifest"
 
 
 def test_dtypes_are_told_with_those_that_are_there() -> None:
     trace, plan = the_model()
     tag = next(t for t, dtypes in trace.kernel_tags.items() if {*dtypes} == {"Float"})
     other = replace(trace, kernel_tags={**trace.kernel_tags, tag: {"Float": 1, "Double": 2}})
-    found = judged(wanted_of(other), offer_of(plan))
+    found = judged(model_facts(other), offer_of(plan))
     assert found.lacks == (Lack("kernel tag", tag, "called", ("Double",), ("Float",)),)
-    sizes, total = added(wanted_of(other), offer_of(plan), found.lacks, runtime())
+    sizes, total = added(model_facts(other), offer_of(plan), found.lacks, runtime())
     (size, at_most) = sizes[found.lacks[0]]
     assert at_most
     assert 0 < size < 100_000
@@ -139,9 +139,9 @@ def test_what_an_operator_adds_is_estimated() -> None:
         root_operators=(*trace.root_operators, "aten::sort"),
         called_operators={**trace.called_operators, "aten::sort": 1},
     )
-    found = judged(wanted_of(other), offer_of(plan))
+    found = judged(model_facts(other), offer_of(plan))
     assert [(one.name, one.needed) for one in found.lacks] == [("aten::sort", "named")]
-    sizes, total = added(wanted_of(other), offer_of(plan), found.lacks, runtime())
+    sizes, total = added(model_facts(other), offer_of(plan), found.lacks, runtime())
     bigger = plan_of([other]).needed.bytes - plan.needed.bytes
     assert sizes[found.lacks[0]] == (total, False)
     assert total is not None
@@ -151,9 +151,9 @@ def test_what_an_operator_adds_is_estimated() -> None:
 def test_an_operator_that_the_runtime_does_not_have_cannot_be_added() -> None:
     trace, plan = the_model()
     other = replace(trace, root_operators=(*trace.root_operators, "inker::draw"))
-    found = judged(wanted_of(other), offer_of(plan))
+    found = judged(model_facts(other), offer_of(plan))
     assert found.lacks[0].note == "PyTorch 1.13.1 does not have it"
-    assert added(wanted_of(other), offer_of(plan), found.lacks, runtime()) == ({}, None)
+    assert added(model_facts(other), offer_of(plan), found.lacks, runtime()) == ({}, None)
 
 
 def test_an_operator_of_the_interpreter_that_every_library_has() -> None:
@@ -165,23 +165,23 @@ def test_an_operator_of_the_interpreter_that_every_library_has() -> None:
         root_operators=(*trace.root_operators, name),
         called_operators={**trace.called_operators, name: 1},
     )
-    assert judged(wanted_of(other), offer_of(plan)).verdict == "by manifest"
+    assert judged(model_facts(other), offer_of(plan)).verdict == "by manifest"
 
 
 def test_without_a_trace_nobody_can_tell() -> None:
     trace, plan = the_model()
-    found = judged(wanted_of(trace, traced=False), offer_of(plan))
+    found = judged(model_facts(trace, traced=False), offer_of(plan))
     assert (found.verdict, found.lacks) == ("unknown", ())
     assert found.reason == "it has no trace, and static analysis alone cannot tell"
     assert {one.needed for one in found.unknown} == {"possible"}
     # the library of the static closure has all that it may call
     whole = offer_of(plan_of([trace], "static"))
-    found = judged(wanted_of(trace, traced=False), whole)
+    found = judged(model_facts(trace, traced=False), whole)
     assert (found.verdict, found.reason) == (
         "by manifest",
         "it has all that the model's operators may call",
     )
-    unchecked = replace(wanted_of(trace, traced=False), unchecked="nobody counted")
+    unchecked = replace(model_facts(trace, traced=False), unchecked="nobody counted")
     found = judged(unchecked, whole)
     assert (found.verdict, found.reason) == ("unknown", "it has no trace, and nobody counted")
 
@@ -189,7 +189,7 @@ def test_without_a_trace_nobody_can_tell() -> None:
 def test_an_operator_that_no_input_ran_is_guarded() -> None:
     trace, plan = the_model()
     ran = {name: n for name, n in trace.called_operators.items() if name != "aten::conv2d"}
-    found = judged(wanted_of(replace(trace, called_operators=ran)), offer_of(plan))
+    found = judged(model_facts(replace(trace, called_operators=ran)), offer_of(plan))
     assert (found.verdict, found.reason) == ("unknown", "no input of its trace ran aten::conv2d")
     assert found.unknown
 
@@ -197,20 +197,20 @@ def test_an_operator_that_no_input_ran_is_guarded() -> None:
 def test_a_trace_of_another_runtime_proves_nothing() -> None:
     trace, plan = the_model()
     other = replace(trace, identity=replace(trace.identity, runtime="0" * 64))
-    found = judged(wanted_of(other), offer_of(plan))
+    found = judged(model_facts(other), offer_of(plan))
     assert (found.verdict, found.reason) == (
         "unknown",
         "its trace was made with another runtime, and static analysis alone cannot tell",
     )
     offer = replace(offer_of(plan), tree="0" * 64)
-    found = judge(wanted_of(trace), offer, lambda: None)
+    found = judge(model_facts(trace), offer, lambda: None)
     assert (found.verdict, found.reason) == (
         "unknown",
         "its trace was made with another runtime, and no index of the library's PyTorch is at hand",
     )
     # what lacks is told all the same
     lacking = replace(offer, operators=offer.operators - {"aten::conv2d"})
-    assert judge(wanted_of(trace), lacking, lambda: None).lacks == (
+    assert judge(model_facts(trace), lacking, lambda: None).lacks == (
         Lack("operator", "aten::conv2d", "named"),
     )
 
@@ -227,7 +227,7 @@ def test_a_trace_of_more_backends_proves_nothing() -> None:
         roots=(offer.roots or frozenset()) | {name},
     )
     other = replace(other, called_operators={**trace.called_operators, name: 1})
-    found = judged(wanted_of(other), offer)
+    found = judged(model_facts(other), offer)
     assert (found.verdict, found.reason) == ("unknown", "its trace is of the backend SparseCPU too")
 
 
@@ -245,7 +245,7 @@ def test_code_that_other_roots_leave_out() -> None:
         next(r.unless for r in runtime().dialect.facts.include if r.unless)
     )
     offer = replace(offer, roots=roots)
-    found = judged(wanted_of(other), offer)
+    found = judged(model_facts(other), offer)
     assert (found.verdict, found.reason) == (
         "unknown",
         "the library omits code that only models with other operators reach",
@@ -256,19 +256,19 @@ def test_classes_features_and_versions() -> None:
     trace, plan = the_model()
     offer = offer_of(plan)
     other = replace(trace, custom_classes=("Packed",), build_features=("F",))
-    found = judged(replace(wanted_of(other), bytecode=10), offer)
+    found = judged(replace(model_facts(other), bytecode=10), offer)
     assert found.lacks == (
         Lack("runtime", "bytecode version 10", "named", note="the library loads 4 to 9"),
         Lack("custom class", "Packed", "named"),
         Lack("build feature", "F", "called"),
     )
     everything = replace(offer, classes=frozenset("*"), features=frozenset("F"))
-    assert judged(wanted_of(other), everything).verdict == "by manifest"
+    assert judged(model_facts(other), everything).verdict == "by manifest"
 
 
 def test_the_model_that_a_library_was_cut_for() -> None:
     trace, plan = the_model()
-    model = wanted_of(trace, traced=False)
+    model = model_facts(trace, traced=False)
     found = judged(model, offer_of(plan, models=[model.sha256]))
     assert (found.verdict, found.reason) == (
         "by manifest",
@@ -279,16 +279,16 @@ def test_the_model_that_a_library_was_cut_for() -> None:
 def test_a_manifest_from_before() -> None:
     trace, plan = the_model()
     old = replace(offer_of(plan), roots=None, resolved=None, backends=())
-    found = judged(wanted_of(trace), old)
+    found = judged(model_facts(trace), old)
     assert (found.verdict, found.reason) == (
         "unknown",
         "its manifest is older than what this takes",
     )
-    found = judged(wanted_of(trace), replace(old, operators=frozenset()))
+    found = judged(model_facts(trace), replace(old, operators=frozenset()))
     assert found.verdict == "does not fit"
 
 
 def test_a_fault_is_a_no() -> None:
     trace, plan = the_model()
-    model = replace(wanted_of(trace), faults=("it crashes",))
+    model = replace(model_facts(trace), faults=("it crashes",))
     assert judged(model, offer_of(plan)).lacks == (Lack("model", "it crashes", "named"),)

@@ -265,5 +265,5 @@ COMMANDS = Path(__file__).parents[3] / "orchestrator/commands"
 def test_every_verb_that_uses_the_cache_holds_its_lock(file: Path) -> None:
     text = file.read_text()
     made = ("Session(context", "Session(self.context")
-    uses = (*made, "fetch_runtime(", "resolve_toolchain(", "parts(cache)")
+    uses = (*made, "fetch_runtimes(", "resolve_toolchain(", "parts(cache)")
     assert ("cache_in_use(" in text) == any(word in text for word in uses)

@@ -89,7 +89,7 @@ def test_a_plan_has_each_unit_once_and_every_source_exists(
             # a shard's own source is written by the build
             for source in action.members or (action,):
                 assert Path(here.fill(source.source)).is_file(), source.source
-        assert not set(variant.objects.whole) & set(variant.objects.by_need)
+        assert not set(variant.objects.whole) & set(variant.objects.on_demand)
 
 
 def test_every_selected_operator_is_registered_or_called_directly(

@@ -6,7 +6,15 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from orchestrator.system.watching import EVERY, PATIENCE, SETTLED, Edge, State, Watcher, state_of
+from orchestrator.system.file_watcher import (
+    EVERY,
+    PATIENCE,
+    SETTLED,
+    Edge,
+    State,
+    Watcher,
+    state_of,
+)
 
 MODEL, OTHER = Path("model.ptl"), Path("other.ptl")
 
@@ -58,6 +66,21 @@ def test_half_of_a_file_that_rests_is_given_time() -> None:
     world.whole_from[MODEL] = 4
     assert world.watcher(MODEL).changed() == {MODEL}
     assert 4 + SETTLED <= world.time < 4 + 1
+
+
+def test_a_file_that_is_followed_counts_from_when_it_was_taken() -> None:
+    """Another is looked at from now on; one that is no longer asked for is not."""
+    world = World(model={0: (1, 10, 1), 7: (2, 12, 7)}, other={0: (3, 9, 1), 7: (4, 9, 7)})
+    watcher = world.watcher(MODEL)
+    world.time = 8
+    watcher.follow([MODEL, OTHER])
+    assert watcher.changed() == {MODEL}
+    watcher = world.watcher(MODEL, OTHER)
+    world.histories[OTHER] = {0: (4, 9, 7), 20: (5, 9, 20)}
+    world.histories[MODEL] = {0: (2, 12, 7), 15: (6, 1, 15)}
+    watcher.follow([OTHER])
+    assert watcher.changed() == {OTHER}
+    assert world.time > 20
 
 
 def test_what_never_gets_whole_is_a_change_in_the_end() -> None:

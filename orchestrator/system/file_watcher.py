@@ -62,6 +62,11 @@ class Watcher:
         """These files are looked at as they are now: what changes from here on is a change."""
         self._taken = {path: self.edge.state(path) for path in paths}
 
+    def follow(self, paths: Iterable[Path]) -> None:
+        """These files are looked at, and no others: what was taken is, as it was then."""
+        taken = self._taken
+        self._taken = {p: taken[p] if p in taken else self.edge.state(p) for p in paths}
+
     def changed(self) -> frozenset[Path]:
         """Wait until files that were taken have changed, all of them settled; which these are."""
         since: dict[Path, tuple[State | None, float]] = {}
