@@ -71,11 +71,12 @@ def test_what_it_calls_asks_the_dispatcher(version: str) -> None:
     assert plan.own.calls == ()
 
 
-def test_a_shard_has_no_unit_of_the_base() -> None:
+@pytest.mark.parametrize("version", sorted(DIALECTS))
+def test_a_shard_has_no_unit_of_the_base(version: str) -> None:
     """Whatever operators it has: no variable is there twice, and no initialiser runs twice."""
-    dialect = DIALECTS["1.13.1"]
+    dialect = DIALECTS[version]
     plan, index = base(dialect), shipped(dialect)
-    kernels = kernels_for(NAMED)
+    kernels = kernels_for(NAMED, dialect)
     operators = static_selection(index, kernels, NAMED, "test").operators
     reached = reach(
         index,
@@ -97,6 +98,13 @@ def test_a_shard_has_no_unit_of_the_base() -> None:
     assert len(of_shard) > 50
     # it always registers its operators, and is linked whole
     assert of_shard & units(plan) <= {"torch/csrc/jit/mobile/promoted_prim_ops.cpp"}
+
+
+def test_what_needs_no_more_than_the_core_library_is_kept() -> None:
+    """A function of ivalue.cpp, for ParallelOpenMP.cpp, which is in shards."""
+    plan = base(DIALECTS["2.6.0"])
+    assert "c10/core/Storage.cpp" in units(plan)
+    assert "_ZN3c106ivalue6Future15extractStoragesERKNS_6IValueE" in plan.kept
 
 
 def test_what_needs_another_unit_is_not_kept() -> None:
