@@ -126,8 +126,8 @@ def plan_base(
     found = planner.walk(kernels, selection, spec)
     owners = {index.owners[node] for node in found.parents} - {COMDAT}
     selected = planner.facts.dialect.generated.selected
-    units = {unit for unit in owners if not index.units[unit].path.startswith(selected)}
-    units = with_core(index, units)
+    found_units = {unit for unit in owners if not index.units[unit].path.startswith(selected)}
+    units = with_core(index, found_units)
     kept = kept_symbols(index, units, exported)
     whole = planner.plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
     request = whole.request
