@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
+from orchestrator.codegen.respelled import libstdcxx_spelled
 from orchestrator.codegen.units import unit_of
 from orchestrator.index.model import aliases
 
@@ -26,9 +27,14 @@ def _text(ordered: tuple[str, ...]) -> str:
     elsewhere = sorted({other for symbol in ordered for other in elsewhere_spelled(symbol)})
     return render(
         "stubs.cpp.j2",
-        symbols=list(enumerate(ordered, 1)),
-        elsewhere=list(enumerate(elsewhere, len(ordered) + 1)),
+        symbols=_numbered(ordered, 1),
+        elsewhere=_numbered(elsewhere, len(ordered) + 1),
     )
+
+
+def _numbered(symbols: Iterable[str], first: int) -> list[tuple[int, str, str | None]]:
+    """Each symbol with its number, and its name with libstdc++ where that differs."""
+    return [(at, one, libstdcxx_spelled(one)) for at, one in enumerate(symbols, first)]
 
 
 def elsewhere_spelled(symbol: str) -> tuple[str, ...]:

@@ -36,7 +36,11 @@ __attribute__((visibility("hidden"))) void lta_stub_2() __asm__(LTA_SYMBOL("_ZN2
 void lta_stub_2() {
   left_out("_ZN2at11QTensorImplC2ENS_6TensorE");
 }
+#if defined(__GLIBCXX__)
+__attribute__((visibility("hidden"))) void lta_stub_3() __asm__(LTA_SYMBOL("_ZN2at4keptESt8optionalIlE"));
+#else
 __attribute__((visibility("hidden"))) void lta_stub_3() __asm__(LTA_SYMBOL("_ZN2at4keptEN" LTA_STD "8optionalIlEE"));
+#endif
 void lta_stub_3() {
   left_out("_ZN2at4keptENSt3__18optionalIlEE");
 }
@@ -46,7 +50,11 @@ void lta_stub_4() {
 }
 // what is `long` on 64-bit Linux
 #if defined(__APPLE__) || !defined(__LP64__)
+#if defined(__GLIBCXX__)
+__attribute__((visibility("hidden"))) void lta_stub_5() __asm__(LTA_SYMBOL("_ZN2at4keptESt8optionalIxE"));
+#else
 __attribute__((visibility("hidden"))) void lta_stub_5() __asm__(LTA_SYMBOL("_ZN2at4keptEN" LTA_STD "8optionalIxEE"));
+#endif
 void lta_stub_5() {
   left_out("_ZN2at4keptENSt3__18optionalIxEE");
 }

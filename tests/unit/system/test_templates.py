@@ -104,8 +104,11 @@ CODEGEN: Mapping[str, Mapping[str, Any]] = {
     "registrations.cpp.j2": {"keys": ["CPU"], "helpers": ["create_out"], "resolved": False},
     "resolved.h.j2": {},
     "selection.cpp.j2": {"digest": "5e" * 32},
-    "stub.cpp.j2": {"number": 1, "symbol": "_ZN2at3addE"},
-    "stubs.cpp.j2": {"symbols": [(1, "_ZN2at3addEl")], "elsewhere": [(2, "_ZN2at3addEx")]},
+    "stub.cpp.j2": {"number": 1, "symbol": "_ZN2at3addE", "libstdcxx": "_ZN2at3addEl"},
+    "stubs.cpp.j2": {
+        "symbols": [(1, "_ZN2at3addEl", None)],
+        "elsewhere": [(2, "_ZN2at3addEx", "_ZN2at3addEm")],
+    },
 }
 PACKAGERS: Mapping[str, Mapping[str, Any]] = {
     "App.java.j2": {"package": "libtorch.camera", "app": "camera", "library": "camera_torch"},
@@ -231,7 +234,7 @@ def test_hostile_values_are_refused(package: str, folder: str, template: str) ->
     for path in leaves(values):
         own = package == "orchestrator.compilers" or {"toolchains", "licence"} & {*path}
         any_line = own and ANY_LINE & {*path}
-        literal = {"tag", "symbols", "symbol", "elsewhere"} & {*path}
+        literal = {"tag", "symbols", "symbol", "elsewhere", "libstdcxx"} & {*path}
         for text in (
             *NEVER,
             *(() if any_line else NO_LITERAL),
