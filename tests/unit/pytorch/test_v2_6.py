@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from core_toy import session
+from core_toy import session, zig
 from variants import plans
 from variants import rule as rule_of
 
 from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.prepare import NATIVE, header_texts
+from orchestrator.build.prepare import NATIVE, header_texts, own_flags_of
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.plan.flags import unit_flags
 from orchestrator.pytorch.configure import configured_headers, write_configured_headers
@@ -207,6 +207,21 @@ def test_units_compile_with_the_overlay(
         check=False,
     )
     assert done.returncode == 0, done.stderr[:2000]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("target", ["x86_64-linux-gnu", "aarch64-linux-gnu", "arm-linux-gnueabihf"])
+def test_every_kernel_that_qnnpack_names_is_compiled_with_it(
+    target: str, fetched: FetchedRuntime, tmp_path: Path
+) -> None:
+    unit = "aten/src/ATen/native/quantized/cpu/qnnpack/src/init.c"
+    own = own_flags_of(FACTS, [unit])[unit].flags
+    flags = [
+        flag.replace("$native", str(NATIVE)).replace("$tree", str(fetched.tree))
+        for flag in [*own, *included(unit)]
+    ]
+    shared = ["-shared", "-fPIC", "-Wl,-z,defs", "-o", str(tmp_path / "init.so")]
+    zig("cc", "-target", target, "-w", *flags, fetched.tree / unit, *shared)
 
 
 def included(unit: str) -> Iterable[str]:
