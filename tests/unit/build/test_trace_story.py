@@ -102,6 +102,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
         )
         session = SimpleNamespace(
             say=lambda _: None,
+            backends=("CPU", "QuantizedCPU"),
             shipped=lambda _, model: Shipped(tmp_path / model.file, tmp_path / model.file),
             context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
             runtime=SimpleNamespace(
@@ -293,6 +294,30 @@ def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
         " small matrix\n"
         "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
     )
+
+
+@pytest.mark.parametrize(
+    ("backend", "do"),
+    [
+        ("SparseCPU", "add SparseCPU to `backends` under `defaults` in WORKSPACE, which keeps"
+         " kernels for such tensors, and trace all apps; or use dense tensors in the model"),
+        # one that is declared, and one that no workspace can declare
+        *((backend, "run the model in PyTorch on the same inputs, and check declared shapes; where"
+           " a newer PyTorch runs it, PyTorch 1.13.1 may lack a kernel for a dtype, such as"
+           " float16: compute that part in float32")
+          for backend in ("QuantizedCPU", "SparseCsrCPU")),
+    ],
+)  # fmt: skip
+def test_a_model_that_needs_another_backend_is_told_which(
+    traced: Trace, backend: str, do: str
+) -> None:
+    text = (
+        f"Could not run 'aten::mm' with arguments from the '{backend}' backend: this library has"
+        " no such kernel (raised from reportError at OperatorEntry.cpp:557)"
+    )
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: result(1, error={"code": "RUN_FAILED", "text": text}))
+    assert caught.value.hint == do
 
 
 def test_a_model_that_takes_all_memory_is_told_how_much_there_is(traced: Trace) -> None:
