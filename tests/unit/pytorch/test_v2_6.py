@@ -77,6 +77,19 @@ def test_what_no_library_needs_is_not_reached() -> None:
             assert [one for one in names if any(part in one for part in UNREACHED)] == [], kind
 
 
+def test_matrices_of_float16_are_multiplied() -> None:
+    """Upstream leaves their case out of builds for phones, which this one is by its macros."""
+    index = session(RUNTIME).runtime.index
+    (node,) = (
+        number
+        for number, name in enumerate(index.names)
+        if name.startswith("_ZN2at6nativeL15addmm_impl_cpu_")
+    )
+    called = {index.names[target].split("@")[0] for target in index.targets(node)}
+    gemm = "_ZN2at6native7cpublas4gemmENS0_13TransposeTypeES2_lllf"
+    assert {f"{gemm}PKN3c104HalfElS6_lfPS4_l", f"{gemm}PKflS4_lfPfl"} <= called
+
+
 @pytest.fixture(scope="module")
 def fetched() -> FetchedRuntime:
     """Its source, in the user's cache."""
