@@ -347,11 +347,23 @@ def _raised_in(operators: Sequence[str]) -> str:
     return f"raised in {', which called '.join(operators)}" if operators else ""
 
 
-def _undeclared_backend(text: str, declared: Collection[str]) -> str | None:
-    """The backend whose kernel an error says is missing, if the workspace could declare it."""
+def _other_backend(text: str, declared: Collection[str]) -> str:
+    """What to do about an operator that has no kernel for a backend outside of `declared`, if that
+    is what an error says."""
     told = _NO_KERNEL.search(text)
-    backend = told and told[1]
-    return backend if backend in get_args(Backend) and backend not in declared else None
+    if told is None or told[1] in declared:
+        return ""
+    if told[1] in get_args(Backend):
+        return (
+            f"add {told[1]} to `backends` under `defaults` in WORKSPACE, which keeps kernels for"
+            " such tensors, and trace all apps; or use dense tensors in the model"
+        )
+    if told[1].startswith("NestedTensor"):
+        return (
+            "libraries have no kernels for nested tensors: where the model has a"
+            " torch.nn.TransformerEncoder, make it with enable_nested_tensor=False"
+        )
+    return "libraries have no kernels for such tensors: use dense ones in the model"
 
 
 def _refuse_errors(
@@ -380,11 +392,8 @@ def _refuse_errors(
                 "it ran with fresh memory as it is, and not with bytes in it: look for a"
                 " torch.empty, or the like, whose values the model uses"
             )
-        elif backend := _undeclared_backend(error["text"], session.backends):
-            hint = (
-                f"add {backend} to `backends` under `defaults` in WORKSPACE, which keeps kernels"
-                " for such tensors, and trace all apps; or use dense tensors in the model"
-            )
+        elif other := _other_backend(error["text"], session.backends):
+            hint = other
         elif error["code"] == "RUN_FAILED":
             version = session.runtime.version.version
             hint += (
