@@ -57,6 +57,8 @@ RUNS_AT_RANDOM = 8
 _FILLS = (0x55, 0xAA)
 # What the dispatcher says (native/capi/kept_dispatch.h) of an operator without a kernel.
 _NO_KERNEL = re.compile(r"with arguments from the '(\w+)' backend: this library has no such kernel")
+# What the interpreter says (native/capi/checked_interpreter.h).
+_UNSAVED_METHOD = "an instruction calls a method that its object does not have"
 
 View = Callable[[Mapping[str, float], int], ProgressSink]
 
@@ -394,6 +396,12 @@ def _refuse_errors(
             )
         elif other := _other_backend(error["text"], session.backends):
             hint = other
+        elif _UNSAVED_METHOD in error["text"]:
+            hint = (
+                "torch saves no methods that are called through a torch.jit.interface alone: call"
+                " the modules themselves, such as with `if index == i: x = module(x)` in a loop"
+                " over the ModuleList, and export the model again"
+            )
         elif error["code"] == "RUN_FAILED":
             version = session.runtime.version.version
             hint += (

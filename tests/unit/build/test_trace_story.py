@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator.build import trace as tracing
+from orchestrator.build.prepare import NATIVE
 from orchestrator.build.trace import IndexIncompleteError, ModelFailedError, TracedModel
 from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import OrchestratorError, Place
@@ -320,6 +321,19 @@ def test_a_model_that_needs_another_backend_is_told_which(
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda _: result(1, error={"code": "RUN_FAILED", "text": text}))
     assert caught.value.hint == do
+
+
+def test_a_method_that_torch_has_not_saved_is_told_of(traced: Trace) -> None:
+    text = "an instruction calls a method that its object does not have"
+    assert text in (NATIVE / "capi/checked_interpreter.h").read_text()
+    error = {"code": "RUN_FAILED", "text": f"the model is damaged: {text}"}
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: result(1, error=error))
+    assert caught.value.hint == (
+        "torch saves no methods that are called through a torch.jit.interface alone: call the"
+        " modules themselves, such as with `if index == i: x = module(x)` in a loop over the"
+        " ModuleList, and export the model again"
+    )
 
 
 def test_a_model_that_takes_all_memory_is_told_how_much_there_is(traced: Trace) -> None:
