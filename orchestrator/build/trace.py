@@ -6,12 +6,13 @@ operators, all dtypes, with recording compiled in.
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, get_args
 
 from orchestrator.build.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.fetch import is_fetched
@@ -38,7 +39,7 @@ from orchestrator.trace.hot import Scales
 from orchestrator.trace.lock import UnfitRecordingError, pack_runs, write_lock
 from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config import Backend, ModelConfig
 from orchestrator.values.coverage import FunctionCoverage, MethodCoverage
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
@@ -54,6 +55,10 @@ RUNS_AT_RANDOM = 8
 # what nothing has written is to give something else each time. As numbers of any type, the first of
 # the two bytes is above 0 and the other below; 0 is what fresh memory mostly holds by itself.
 _FILLS = (0x55, 0xAA)
+# What the dispatcher says (native/capi/kept_dispatch.h) of an operator without a kernel.
+_NO_KERNEL = re.compile(r"with arguments from the '(\w+)' backend: this library has no such kernel")
+# What the interpreter says (native/capi/checked_interpreter.h).
+_UNSAVED_METHOD = "an instruction calls a method that its object does not have"
 
 View = Callable[[Mapping[str, float], int], ProgressSink]
 
@@ -340,7 +345,7 @@ def _checked(
         place,
         session.runtime.version.version,
     )
-    _refuse_errors(model, place, result, fill, session.runtime.version.version)
+    _refuse_errors(model, place, result, fill, session)
     return result
 
 
@@ -349,8 +354,31 @@ def _raised_in(operators: Sequence[str]) -> str:
     return f"raised in {', which called '.join(operators)}" if operators else ""
 
 
+def _other_backend(text: str, declared: Collection[str]) -> str:
+    """What to do about an operator that has no kernel for a backend outside of `declared`, if that
+    is what an error says."""
+    told = _NO_KERNEL.search(text)
+    if told is None or told[1] in declared:
+        return ""
+    if told[1] in get_args(Backend):
+        return (
+            f"add {told[1]} to `backends` under `defaults` in WORKSPACE, which keeps kernels for"
+            " such tensors, and trace all apps; or use dense tensors in the model"
+        )
+    if told[1].startswith("NestedTensor"):
+        return (
+            "libraries have no kernels for nested tensors: where the model has a"
+            " torch.nn.TransformerEncoder, make it with enable_nested_tensor=False"
+        )
+    return "libraries have no kernels for such tensors: use dense ones in the model"
+
+
 def _refuse_errors(
-    model: ModelConfig, place: Place, result: Mapping[str, Any], fill: int | None, version: str
+    model: ModelConfig,
+    place: Place,
+    result: Mapping[str, Any],
+    fill: int | None,
+    session: RuntimeSession,
 ) -> None:
     runs = result.get("runs", [])
     errors = [result.get("error"), *(one.get("error") for one in runs)]
@@ -371,7 +399,16 @@ def _refuse_errors(
                 "it ran with fresh memory as it is, and not with bytes in it: look for a"
                 " torch.empty, or the like, whose values the model uses"
             )
+        elif other := _other_backend(error["text"], session.backends):
+            hint = other
+        elif _UNSAVED_METHOD in error["text"]:
+            hint = (
+                "torch saves no methods that are called through a torch.jit.interface alone: call"
+                " the modules themselves, such as with `if index == i: x = module(x)` in a loop"
+                " over the ModuleList, and export the model again"
+            )
         elif error["code"] == "RUN_FAILED":
+            version = session.runtime.version.version
             hint += (
                 f"; where a newer PyTorch runs it, PyTorch {version} may lack a kernel for a dtype,"
                 " such as float16: compute that part in float32"

@@ -396,17 +396,23 @@ def require_arguments(
         error: type[OrchestratorError] = ExtraArgumentsError
         what = f"this model passes more arguments than PyTorch {runtime_version}'s operators take"
         limits = {misfit.operator: f"at most {misfit.takes.most}" for misfit in extra}
+        # a constant that is the default is not written; a function's own parameter is no constant
+        first = (
+            "pass the scripted module through torch.jit.freeze before it is saved, which leaves out"
+            " arguments that have their defaults; or "
+        )
     else:
         error = MissingArgumentsError
         what = f"this model passes fewer arguments than PyTorch {runtime_version}'s operators need"
         limits = {misfit.operator: f"at least {misfit.takes.least}" for misfit in wrong}
+        first = ""
     raise error(
         what,
         place=place,
         expected=_some(f"{name} with {limit}" for name, limit in limits.items()),
         seen=_some(str(misfit) for misfit in extra or wrong),
-        hint=f"a newer PyTorch wrote it: export it with PyTorch {runtime_version}, or write that "
-        "part of the model in other operators",
+        hint=f"a newer PyTorch wrote it: {first}export it with PyTorch {runtime_version}, or write "
+        "that part of the model in other operators",
     )
 
 

@@ -91,8 +91,9 @@ def test_a_call_with_too_many_arguments_that_is_reached_is_refused(workspace: Pa
         " operators take\n"
         "  expected: aten::stft with at most 8\n"
         "  seen:     aten::stft with 9 in spectrum\n"
-        "  do:       a newer PyTorch wrote it: export it with PyTorch 1.13.1, or write that part of"
-        " the model in other operators\n",
+        "  do:       a newer PyTorch wrote it: pass the scripted module through torch.jit.freeze"
+        " before it is saved, which leaves out arguments that have their defaults; or export it"
+        " with PyTorch 1.13.1, or write that part of the model in other operators\n",
     )
 
 

@@ -2,9 +2,8 @@
 // it refers to, and what it asks cpuinfo for.
 //
 // On ARM upstream has some kernels in assembler. Here those in C take their names: they have the same
-// tiles, which the packed weights depend on. Kernels for sparse weights are omitted, as is what calls
-// them (ATen/native/ao_sparse). PyTorch 2.6.0 has one for each width of a block's index (w8 to
-// w32).
+// tiles, which the packed weights depend on. Kernels for sparse weights are left out, as is what
+// calls them (ATen/native/ao_sparse).
 #pragma once
 
 #include <stdbool.h>
@@ -49,9 +48,6 @@
 #include <x8zip/xm-sse2.c>
 
 #define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA__sse2 NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA_w32__sse2 NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA_w16__sse2 NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA_w8__sse2 NULL
 #define pytorch_q8gemm_sparse_packA_ukernel_8x4__sse2 NULL
 
 #elif CPUINFO_ARCH_ARM64 || CPUINFO_ARCH_ARM
@@ -120,13 +116,7 @@ static void lta_q8gemm_dq_8x8(
 #define pytorch_q8gemm_dq_ukernel_8x8__aarch64_neon lta_q8gemm_dq_8x8
 
 #define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA__aarch64_neon NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA_w32__aarch64_neon NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA_w16__aarch64_neon NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA_w8__aarch64_neon NULL
 #define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA__aarch64_neon NULL
-#define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA_w32__aarch64_neon NULL
-#define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA_w16__aarch64_neon NULL
-#define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA_w8__aarch64_neon NULL
 #define pytorch_q8gemm_sparse_packA_ukernel_8x4__aarch64_neon NULL
 
 #else
@@ -143,13 +133,7 @@ static void lta_q8gemm_dq_8x8(
 #define pytorch_q8gemm_dq_ukernel_4x8__aarch32_neon pytorch_q8gemm_dq_ukernel_4x8__neon
 
 #define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA__aarch32_neon NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA_w32__aarch32_neon NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA_w16__aarch32_neon NULL
-#define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA_w8__aarch32_neon NULL
 #define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA__aarch32_neon NULL
-#define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA_w32__aarch32_neon NULL
-#define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA_w16__aarch32_neon NULL
-#define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA_w8__aarch32_neon NULL
 #define pytorch_q8gemm_sparse_packA_ukernel_4x4__aarch32_neon NULL
 
 #endif

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator.build import trace as tracing
+from orchestrator.build.prepare import NATIVE
 from orchestrator.build.trace import IndexIncompleteError, ModelFailedError, TracedModel
 from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import OrchestratorError, Place
@@ -102,6 +103,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
         )
         session = SimpleNamespace(
             log=lambda _: None,
+            backends=("CPU", "QuantizedCPU"),
             shipped=lambda _, model: Shipped(tmp_path / model.file, tmp_path / model.file),
             context=SimpleNamespace(root=tmp_path, env={}, runner=LOCAL),
             runtime=SimpleNamespace(
@@ -292,6 +294,45 @@ def test_a_model_that_fails_in_lapack_is_told_so(traced: Trace) -> None:
         " model, or express them in other operators, such as the closed form for the inverse of a"
         " small matrix\n"
         "  | raised in aten::linalg_matrix_norm, which called aten::linalg_svdvals"
+    )
+
+
+@pytest.mark.parametrize(
+    ("backend", "do"),
+    [
+        ("SparseCPU", "add SparseCPU to `backends` under `defaults` in WORKSPACE, which keeps"
+         " kernels for such tensors, and trace all apps; or use dense tensors in the model"),
+        ("NestedTensorCPU", "libraries have no kernels for nested tensors: where the model has a"
+         " torch.nn.TransformerEncoder, make it with enable_nested_tensor=False"),
+        ("SparseCsrCPU", "libraries have no kernels for such tensors: use dense ones in the model"),
+        # one that is declared
+        ("QuantizedCPU", "run the model in PyTorch on the same inputs, and check declared shapes;"
+         " where a newer PyTorch runs it, PyTorch 1.13.1 may lack a kernel for a dtype, such as"
+         " float16: compute that part in float32"),
+    ],
+)  # fmt: skip
+def test_a_model_that_needs_another_backend_is_told_which(
+    traced: Trace, backend: str, do: str
+) -> None:
+    text = (
+        f"Could not run 'aten::mm' with arguments from the '{backend}' backend: this library has"
+        " no such kernel (raised from reportError at OperatorEntry.cpp:557)"
+    )
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: result(1, error={"code": "RUN_FAILED", "text": text}))
+    assert caught.value.hint == do
+
+
+def test_a_method_that_torch_has_not_saved_is_told_of(traced: Trace) -> None:
+    text = "an instruction calls a method that its object does not have"
+    assert text in (NATIVE / "capi/checked_interpreter.h").read_text()
+    error = {"code": "RUN_FAILED", "text": f"the model is damaged: {text}"}
+    with pytest.raises(ModelFailedError) as caught:
+        traced(lambda _: result(1, error=error))
+    assert caught.value.hint == (
+        "torch saves no methods that are called through a torch.jit.interface alone: call the"
+        " modules themselves, such as with `if index == i: x = module(x)` in a loop over the"
+        " ModuleList, and export the model again"
     )
 
 

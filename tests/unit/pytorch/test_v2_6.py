@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from core_toy import session
+from core_toy import session, zig
 from variants import plans
 from variants import rule as rule_of
 
 from orchestrator.build.fetch import FetchedRuntime
-from orchestrator.build.prepare import NATIVE, header_texts
+from orchestrator.build.prepare import NATIVE, header_texts, own_flags_of
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.plan.flags import unit_flags
 from orchestrator.pytorch.configure import configured_headers, write_configured_headers
@@ -49,7 +49,7 @@ def test_its_facts_are_those_of_the_older_version_but_for_what_it_changes() -> N
     differing = {key for key, value in FACTS.model_dump().items() if value != older[key]}
     assert differing == {
         *("version", "debian_suites", "tree", "units", "upstream", "configure", "include"),
-        *("without_pch", "cuts"),
+        *("without_pch", "cuts", "flags"),
         *("licences", "lapack", "all_operators_bytes"),
     }
     assert FACTS.licences[0].component == "PyTorch"
@@ -77,6 +77,19 @@ def test_what_no_library_needs_is_not_reached() -> None:
         if not kind.startswith("tracer"):
             names = rule_of(DIALECT).reached(plan)
             assert [one for one in names if any(part in one for part in UNREACHED)] == [], kind
+
+
+def test_matrices_of_float16_are_multiplied() -> None:
+    """Upstream leaves their case out of builds for phones, which this one is by its macros."""
+    index = session(RUNTIME).runtime.index
+    (node,) = (
+        number
+        for number, name in enumerate(index.names)
+        if name.startswith("_ZN2at6nativeL15addmm_impl_cpu_")
+    )
+    called = {index.names[target].split("@")[0] for target in index.targets(node)}
+    gemm = "_ZN2at6native7cpublas4gemmENS0_13TransposeTypeES2_lllf"
+    assert {f"{gemm}PKN3c104HalfElS6_lfPS4_l", f"{gemm}PKflS4_lfPfl"} <= called
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +222,21 @@ def test_units_compile_with_the_overlay(
         check=False,
     )
     assert done.returncode == 0, done.stderr[:2000]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("target", ["x86_64-linux-gnu", "aarch64-linux-gnu", "arm-linux-gnueabihf"])
+def test_every_kernel_that_qnnpack_names_is_compiled_with_it(
+    target: str, fetched: FetchedRuntime, tmp_path: Path
+) -> None:
+    unit = "aten/src/ATen/native/quantized/cpu/qnnpack/src/init.c"
+    own = own_flags_of(FACTS, [unit])[unit].flags
+    flags = [
+        flag.replace("$native", str(NATIVE)).replace("$tree", str(fetched.tree))
+        for flag in [*own, *included(unit)]
+    ]
+    shared = ["-shared", "-fPIC", "-Wl,-z,defs", "-o", str(tmp_path / "init.so")]
+    zig("cc", "-target", target, "-w", *flags, fetched.tree / unit, *shared)
 
 
 def included(unit: str) -> Iterable[str]:

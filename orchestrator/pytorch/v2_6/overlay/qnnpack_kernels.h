@@ -1,0 +1,31 @@
+// Read first by QNNPACK's init.c: as qnnpack/kernels.h. PyTorch 2 has a kernel for sparse weights for each
+// width of their indices. They are omitted, too.
+#pragma once
+
+#include "../../../native/qnnpack/kernels.h"
+
+#if CPUINFO_ARCH_X86_64
+
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA_w32__sse2 NULL
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA_w16__sse2 NULL
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x4_packedA_w8__sse2 NULL
+
+#elif CPUINFO_ARCH_ARM64
+
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA_w32__aarch64_neon NULL
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA_w16__aarch64_neon NULL
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_8x8_packedA_w8__aarch64_neon NULL
+#define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA_w32__aarch64_neon NULL
+#define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA_w16__aarch64_neon NULL
+#define pytorch_q8gemm_dq_sparse_8x1_ukernel_8x8_packedA_w8__aarch64_neon NULL
+
+#elif CPUINFO_ARCH_ARM
+
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA_w32__aarch32_neon NULL
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA_w16__aarch32_neon NULL
+#define pytorch_q8gemm_dq_sparse_1x4_ukernel_4x8_packedA_w8__aarch32_neon NULL
+#define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA_w32__aarch32_neon NULL
+#define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA_w16__aarch32_neon NULL
+#define pytorch_q8gemm_dq_sparse_8x1_ukernel_4x8_packedA_w8__aarch32_neon NULL
+
+#endif
