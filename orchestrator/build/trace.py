@@ -114,9 +114,27 @@ def trace_apps(
     """Trace every model of `apps`; all tracers are built in one graph.
 
     all_operators: use a tracer with all operators, as a cross-check of the index.
-    Raises what reading models, planning and compiling raise. A model that cannot be traced does not
-    stop the others: what is wrong with it is in its app's `errors`.
+    Raises what planning and compiling raise. A model that is refused or does not run does not stop
+    the others: what is wrong with it is in its app's `errors`. An app with a refused model gets no
+    tracer.
     """
+    refused = {app.name: errors for app in apps if (errors := _refusals(session, app))}
+    able = [app for app in apps if app.name not in refused]
+    traced = _trace_loadable(session, able, all_operators, jobs, view, write) if able else {}
+    return tuple(
+        traced.get(app.name) or TracedApp(app, (), 0, 0, refused[app.name]) for app in apps
+    )
+
+
+def _trace_loadable(
+    session: Session,
+    apps: Sequence[App],
+    all_operators: bool,
+    jobs: int | None,
+    view: View,
+    write: bool,
+) -> dict[str, TracedApp]:
+    """The traced apps by name; their models can be loaded."""
     variants = dict[str, VariantObjects]()
     for on, names in session.grouped(app.name for app in apps):
         requests = [_request(on, app, all_operators) for app in apps if app.name in names]
@@ -131,14 +149,26 @@ def trace_apps(
         session, graph, texts, name="trace", jobs=jobs, keep_going=False, view=view
     )
     require_success(session, graph, execution)
-    traced = []
+    traced = {}
     for app in apps:
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in execution.compiled)
         tracer = session.fill(links[app.name][0].output)
         models, errors = _trace_models(session.of(app.name), app, tracer, write)
-        traced.append(TracedApp(app, models, count_units(objects.compiles), compiled, errors))
-    return tuple(traced)
+        units = count_units(objects.compiles)
+        traced[app.name] = TracedApp(app, models, units, compiled, errors)
+    return traced
+
+
+def _refusals(session: Session, app: App) -> tuple[OrchestratorError, ...]:
+    """What is wrong with each model of the app that its runtime cannot load or run."""
+    on, errors = session.of(app.name), list[OrchestratorError]()
+    for model in app.config.models:
+        try:
+            on.model(app, model)
+        except OrchestratorError as error:
+            errors.append(error)
+    return tuple(errors)
 
 
 def _request(session: RuntimeSession, app: App, all_operators: bool) -> VariantRequest:

@@ -108,6 +108,12 @@ def _row(traced: TracedApp) -> dict[str, Any]:
 
 
 def _print(traced: TracedApp) -> None:
+    if not traced.units:
+        known = len(traced.app.config.models)
+        print(
+            f"//apps/{traced.app.name}: no tracer: {len(traced.errors)} of {known} models refused"
+        )
+        return
     print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
     for model in traced.models:
         trace = model.trace

@@ -15,7 +15,12 @@ import pytest
 
 from orchestrator.build import trace as tracing
 from orchestrator.build.prepare import NATIVE
-from orchestrator.build.trace import IndexIncompleteError, ModelFailedError, TracedModel
+from orchestrator.build.trace import (
+    IndexIncompleteError,
+    ModelFailedError,
+    TracedApp,
+    TracedModel,
+)
 from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.checks import (
@@ -374,3 +379,43 @@ def test_what_the_closure_lacks_is_a_fault_of_the_index(traced: Trace) -> None:
     error = {"code": "MISSING_OPERATOR", "text": "aten::x is missing", "operators": ["aten::x"]}
     with pytest.raises(IndexIncompleteError):
         traced(lambda _: result(1, error=error))
+
+
+def test_a_model_that_is_refused_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each refused model is told; the app of one gets no tracer."""
+    good, bad = (
+        SimpleNamespace(name=name, config=SimpleNamespace(models=models))
+        for name, models in (("good", ("a",)), ("bad", ("b", "c", "d")))
+    )
+
+    def model(_: object, name: str) -> None:
+        if name in ("b", "d"):
+            raise OrchestratorError(f"{name} is damaged")
+
+    session = SimpleNamespace(of=lambda _: SimpleNamespace(model=model))
+    asked = list[str]()
+
+    def loadable(_: object, apps: Sequence[Any], *__: object) -> dict[str, TracedApp]:
+        asked.extend(app.name for app in apps)
+        return {app.name: TracedApp(app, (), 7, 0) for app in apps}
+
+    monkeypatch.setattr(tracing, "_trace_loadable", loadable)
+    traced = tracing.trace_apps(
+        session,  # type: ignore[arg-type]
+        [bad, good],  # type: ignore[list-item]
+        all_operators=False,
+        jobs=None,
+        view=lambda *_: None,  # type: ignore[arg-type]
+    )
+    assert asked == ["good"]
+    assert [(one.app.name, one.units) for one in traced] == [("bad", 0), ("good", 7)]
+    assert [error.what for error in traced[0].errors] == ["b is damaged", "d is damaged"]
+    monkeypatch.setattr(tracing, "_trace_loadable", None)
+    (alone,) = tracing.trace_apps(
+        session,  # type: ignore[arg-type]
+        [bad],  # type: ignore[list-item]
+        all_operators=False,
+        jobs=None,
+        view=lambda *_: None,  # type: ignore[arg-type]
+    )
+    assert len(alone.errors) == 2

@@ -265,21 +265,26 @@ def test_what_trace_prints_of_models_that_failed(
     trace = Trace("camera", "m", TraceIdentity("m", "r", "i", ("CPU",), "t"), (), {}, {})
     camera: Any = SimpleNamespace(name="camera")
     vad: Any = SimpleNamespace(name="vad")
+    two = SimpleNamespace(models=(None, None))
+    gate: Any = SimpleNamespace(name="gate", config=two)
     both = (ERROR, OrchestratorError("it died", hint="run it in PyTorch"))
     traced = (
         TracedApp(camera, (TracedModel(trace, None, (), ()),), 12, 3, both),
         TracedApp(vad, (TracedModel(trace, None, (), ()),), 2, 0),
+        TracedApp(gate, (), 0, 0, (ERROR,)),
     )
     monkeypatch.setattr(trace_command, "Session", _Session)
     monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
     monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: traced)
     told = "a:1:2: error: too large\nerror: it died\n  do:       run it in PyTorch\n"
+    told += "a:1:2: error: too large\n"
     assert run(workspace, "trace", "--require-coverage", "100", "--json") == 1
     out, err = capsys.readouterr()
     assert faults("trace", out) == []
-    failed, good = json.loads(out)["apps"]
+    failed, good, refused = json.loads(out)["apps"]
     assert [one["message"] for one in failed["errors"]] == ["too large", "it died"]
     assert good["errors"] == []
+    assert (refused["models"], len(refused["errors"])) == ([], 1)
     assert err == told
     assert run(workspace, "trace") == 1
     out, err = capsys.readouterr()
@@ -289,6 +294,7 @@ def test_what_trace_prints_of_models_that_failed(
         "  no lock was written: 2 of 3 models failed\n"
         "//apps/vad: tracer of 2 units, 0 compiled\n"
         "  m: 0 operators ran, 0 kernel tags\n"
+        "//apps/gate: no tracer: 1 of 2 models refused\n"
     )
     assert err == told
 
