@@ -28,6 +28,7 @@ from orchestrator.index.attribution import build_index, renew_units
 from orchestrator.index.entry import (
     Entry,
     entry_text,
+    missing_symbols,
     undefined_symbols,
 )
 from orchestrator.index.mentions import Mentions, mentions_of
@@ -53,12 +54,17 @@ class PreprocessingFailedError(OrchestratorError):
 
 @dataclass(frozen=True)
 class MadeIndex:
-    """A new index, where it was written, and the entry symbols beside it."""
+    """A new index, where it was written, and the entry symbols beside it.
+
+    undefined: symbols of PyTorch's that units refer to and no unit defines; a link that reaches one
+    fails, and no plan can tell
+    """
 
     index: RuntimeIndex
     path: Path
     entry: Entry
     compiled: int
+    undefined: tuple[str, ...] = ()
 
 
 class UnitUnknownError(OrchestratorError):
@@ -117,7 +123,9 @@ def make_index(
     entry = _entry(session, library, tracer)
     write_bytes(dialect.index, save_index(index))
     write_bytes(dialect.entry, entry_text(entry).encode())
-    return MadeIndex(index, dialect.index, entry, len(execution.compiled))
+    paths = [*objects.values(), *(Path(session.fill(c.object)) for c in (*library, *tracer))]
+    undefined = missing_symbols(index, undefined_symbols(paths))
+    return MadeIndex(index, dialect.index, entry, len(execution.compiled), undefined)
 
 
 def _natives(

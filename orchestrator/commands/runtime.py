@@ -65,6 +65,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     print(f"  {facts['names']:,} functions and data, {facts['references']:,} references")
     print(f"  {facts['registrations']:,} registrations")
     print(f"  {sum(facts['entry_symbols'].values())} entry symbols")
+    for symbol in made.undefined:
+        print(f"  no unit defines {symbol}")
     return ExitCode.OK
 
 
@@ -79,4 +81,5 @@ def _facts(made: MadeIndex) -> dict[str, Any]:
         "references": len(index.edges),
         "registrations": len(index.registrations),
         "entry_symbols": {"library": len(entry.library), "tracer": len(entry.tracer)},
+        "undefined": list(made.undefined),
     }

@@ -7,12 +7,16 @@ sources and compares.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.index.model import RuntimeIndex
+from orchestrator.index.model import RuntimeIndex, aliases
 from orchestrator.index.objects import read_object
 from orchestrator.pytorch.dialect import Dialect, Symbols
+
+# Names of PyTorch's own and of QNNPACK's: anything else may be the system's, or a library's.
+_OWN = ("_ZN2at", "_ZN3c10", "_ZN5torch", "_ZN6caffe2", "pytorch_")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,13 @@ def loader_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
     """PyTorch's own loaders, for consumers of the static libraries: the C API uses another one."""
     symbols = (name.split("@", 1)[0] for name in index.names)
     return frozenset(s for s in symbols if s.startswith(known.loaders))
+
+
+def missing_symbols(index: RuntimeIndex, undefined: Iterable[str]) -> tuple[str, ...]:
+    """Those of `undefined` that are PyTorch's own, by their names, and that no unit of the index
+    defines; sorted."""
+    defined = {symbol for name in index.names for symbol in aliases(name.split("@", 1)[0])}
+    return tuple(sorted(s for s in {*undefined} - defined if s.startswith(_OWN)))
 
 
 def undefined_symbols(objects: list[Path]) -> frozenset[str]:

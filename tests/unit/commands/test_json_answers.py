@@ -230,7 +230,7 @@ def test_runtime(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         units=[1] * 2, names=[1] * 3000, edges=[1] * 4000, registrations=[1] * 5000
     )
     entry: Any = SimpleNamespace(library=("a", "b"), tracer=("c",))
-    made = MadeIndex(index, file, entry, 1)
+    made = MadeIndex(index, file, entry, 1, ("_ZN2at4goneEv",))
     pinned = SimpleNamespace(
         runtime=None, workspace=SimpleNamespace(config=SimpleNamespace(jobs=None))
     )
@@ -252,6 +252,7 @@ def test_runtime(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "references": 4000,
         "registrations": 5000,
         "entry_symbols": {"library": 2, "tracer": 1},
+        "undefined": ["_ZN2at4goneEv"],
     }
     assert ask("runtime", "index").out == (
         "made.zst: 5 bytes\n"
@@ -259,6 +260,7 @@ def test_runtime(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "  3,000 functions and data, 4,000 references\n"
         "  5,000 registrations\n"
         "  3 entry symbols\n"
+        "  no unit defines _ZN2at4goneEv\n"
     )
     assert asked == [["a.cpp"], []]
     assert refused(ask("runtime", "--json")) == "USAGE"

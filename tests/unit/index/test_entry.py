@@ -14,6 +14,7 @@ from orchestrator.index.entry import (
     Entry,
     entry_text,
     load_entry,
+    missing_symbols,
     undefined_symbols,
 )
 from orchestrator.index.model import aliases
@@ -43,6 +44,26 @@ def test_undefined_symbols_are_those_that_no_object_defines(tmp_path: Path) -> N
     assert undefined_symbols([one]) == {"_Z3twov", "_Z4gonev"}
     assert undefined_symbols([one, two]) == {"_Z4gonev"}
     assert undefined_symbols([]) == frozenset()
+
+
+def test_missing_symbols_are_pytorchs_and_no_units() -> None:
+    index = shipped_index(dialect_of("2.6.0"), PINS["pytorch_2_6"].tree, "pytorch_2_6")
+    asked = {
+        "pytorch_q8gemm_ukernel_8x1__none",
+        "_ZN2at4noneEv",
+        # of the index, by another name of a constructor too
+        "_ZN3c1010TensorImpl19release_resourcesEv",
+        "_ZN3c105ErrorC1ENS_14SourceLocationESs",
+        # others'
+        "malloc",
+        "_ZNSt3__16vectorIlED1Ev",
+        "xnn_initialize",
+    }
+    assert missing_symbols(index, asked) == (
+        "_ZN2at4noneEv",
+        "_ZN3c105ErrorC1ENS_14SourceLocationESs",
+        "pytorch_q8gemm_ukernel_8x1__none",
+    )
 
 
 def test_an_object_that_cannot_be_read(tmp_path: Path) -> None:
