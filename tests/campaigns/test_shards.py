@@ -170,7 +170,7 @@ class Runs:
         )
         assert ran.code == 0, ran.err
         assert "damaged" not in ran.err, ran.err
-        return outputs(ran.out)
+        return outputs(ran.out, app)
 
     def lose(self, rng: random.Random) -> None:
         """Take away a shard, the base, or an object of a shard: there is something to make."""
@@ -190,9 +190,10 @@ class Runs:
                 entry.unlink()
 
 
-def outputs(text: str) -> Any:
+def outputs(text: str, app: str) -> Any:
     (model,) = json.loads(text)["models"]
-    assert model["as_recorded"] == "ok"
+    # scanner has no trace here
+    assert model["as_recorded"] == ("ok" if app == "camera" else None)
     return [(run["method"], run["index"], run["output"]) for run in model["runs"]]
 
 
@@ -230,5 +231,5 @@ def test_runs_at_once_give_the_same(campaign: Campaign, runs: Runs) -> None:
         for app, process in every:
             out, err = process.communicate(timeout=900)
             assert process.returncode == 0, f"try {number}: {err}"
-            assert outputs(out) == runs.expected[app], f"try {number}"
+            assert outputs(out, app) == runs.expected[app], f"try {number}"
         assert list(whole(runs.cache / "shards"))

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 import yaml
-from real import ROOT
+from real import ROOT, V1_13
 
 from orchestrator.build.execute import Execution, execute_actions
 from orchestrator.build.session import Session
@@ -93,7 +93,7 @@ class Workspace:
                 folder / "root", cache, folder / "root/.orchestrator", folder / "dist", self.env
             ),
             print,
-        ).default
+        ).on(V1_13)
 
     def compile(
         self, units: Mapping[str, Sequence[str]], on_action: Callable[[int], None] = lambda n: None
@@ -156,7 +156,7 @@ def _users_cache() -> Path:
     config, places = load_config(ROOT)
     cache = cache_folder(config, places, ROOT, os.environ)
     state = ROOT / ".orchestrator"
-    session = Session(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).default
+    session = Session(Context(ROOT, cache, state, ROOT / "dist", os.environ), print).on(V1_13)
     _ = session.runtime
     return cache
 

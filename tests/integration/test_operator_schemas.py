@@ -79,7 +79,7 @@ def schemas(tree: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("runtime", "app", "least"),
-    [("pytorch_1_13", "listener", 2_900), ("pytorch_2_6", "translator", 3_000)],
+    [("pytorch_1_13", "camera", 2_900), ("pytorch_2_6", "translator", 3_000)],
 )
 def test_every_schema_is_read_as_pytorch_reads_it(
     runtime: str, app: str, least: int, built: Path, tmp_path: Path

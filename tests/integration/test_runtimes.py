@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from real import orchestrator, workspace_copy
+from real import V1_13, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
@@ -21,11 +21,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two apps of one model; `again` is cut from a runtime that differs in its name alone."""
     root = workspace_copy(tmp_path_factory.mktemp("runtimes"), "camera")
     declared = yaml.safe_load((root / "WORKSPACE").read_text())
-    pins = declared.pop("runtimes", None) or {"default": declared.pop("runtime")}
-    name = declared["defaults"].get("runtime", "default")
-    declared["runtimes"] = {"first": pins[name], "second": pins[name]}
+    pin = declared["runtimes"][V1_13]
+    declared["runtimes"] = {"first": pin, "second": pin}
     declared["defaults"]["runtime"] = "first"
     (root / "WORKSPACE").write_text(yaml.safe_dump(declared))
+    config = root / "apps/camera/app.yaml"
+    text = config.read_text()
+    assert f"runtime: {V1_13}\n" in text
+    config.write_text(text.replace(f"runtime: {V1_13}\n", ""))
     shutil.copytree(root / "apps/camera", root / "apps/again")
     config = root / "apps/again/app.yaml"
     config.write_text(config.read_text() + "runtime: second\n")

@@ -69,7 +69,7 @@ def test_nothing_changed_is_told_again(smallest: Path) -> None:
 def test_upgraders_are_left_out_for_no_operator_that_has_one() -> None:
     """The operators that a version's data names are those of its own map."""
     context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
-    session = Session(context, print).default
+    session = Session(context, print).of("camera")
     unit = "torch/csrc/jit/mobile/upgrader_mobile.cpp"
     text = (session.runtime.fetched.tree / unit).read_text()
     of_map, _, _ = text.partition("getUpgraderBytecodeList")

@@ -48,12 +48,18 @@ def test_undefined_symbols_are_those_that_no_object_defines(tmp_path: Path) -> N
 
 def test_missing_symbols_are_pytorchs_and_no_units() -> None:
     index = shipped_index(dialect_of("2.6.0"), PINS["pytorch_2_6"].tree, "pytorch_2_6")
+    # of the index, where it may have the name of another that has the same body
+    a_constructor = next(
+        symbol
+        for name in index.names
+        if "C1E" in name
+        for symbol in aliases(name.split("@", 1)[0])
+        if symbol not in index.by_name
+    )
     asked = {
         "pytorch_q8gemm_ukernel_8x1__none",
         "_ZN2at4noneEv",
-        # of the index, by another name of a constructor too
-        "_ZN3c1010TensorImpl19release_resourcesEv",
-        "_ZN3c105ErrorC1ENS_14SourceLocationESs",
+        a_constructor,
         # others'
         "malloc",
         "_ZNSt3__16vectorIlED1Ev",
@@ -61,7 +67,6 @@ def test_missing_symbols_are_pytorchs_and_no_units() -> None:
     }
     assert missing_symbols(index, asked) == (
         "_ZN2at4noneEv",
-        "_ZN3c105ErrorC1ENS_14SourceLocationESs",
         "pytorch_q8gemm_ukernel_8x1__none",
     )
 
