@@ -7,6 +7,7 @@ numbers its parts otherwise: a name is read into parts and written again. Itaniu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -20,6 +21,10 @@ _OTHERWISE = frozenset(
 _BUILTIN = frozenset("vwbcahstijlmxynofdegz")
 _COMPOUND = frozenset("PROKV")
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# A number or bool as an argument of a template; of an enumeration's type it would hold a name.
+_LITERAL = re.compile(r"L[a-z]n?[0-9]+E")
+# Behind a name, so that nothing is read past its end.
+_END = "$"
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ def libstdcxx_spelled(symbol: str) -> str | None:
     if LIBCXX not in symbol:
         return None
     try:
-        reader = _Reader(symbol)
+        reader = _Reader(f"{symbol}{_END}")
         name, arguments = reader.encoding()
         return _Writer().encoding(reader.qualifiers, name, arguments)
     except _NotReadError:
@@ -74,14 +79,16 @@ class _Reader:
         if name.code == "template":
             raise _NotReadError
         arguments = []
-        while self.at < len(self.text):
+        while self._peek() != _END:
             arguments.append(self._type())
         return name, tuple(arguments)
 
-    def _peek(self, size: int = 1) -> str:
-        return self.text[self.at : self.at + size]
+    def _peek(self) -> str:
+        return self.text[self.at]
 
     def _take(self, size: int = 1) -> str:
+        if self.at + size >= len(self.text):
+            raise _NotReadError
         self.at += size
         return self.text[self.at - size : self.at]
 
@@ -153,10 +160,12 @@ class _Reader:
         return self.text[start : self.at]
 
     def _argument(self) -> _Part:
-        if self._peek() == "L":
-            end = self.text.index("E", self.at) + 1
-            return _Part("as it is", self._take(end - self.at))
-        return self._type()
+        if self._peek() != "L":
+            return self._type()
+        literal = _LITERAL.match(self.text, self.at)
+        if literal is None:
+            raise _NotReadError
+        return _Part("as it is", self._take(len(literal[0])))
 
     def _reference(self) -> _Part:
         self._take()
@@ -169,7 +178,10 @@ class _Reader:
                 raise _NotReadError
             number += self._take()
         self._take()
-        return self.parts[int(number, 36) + 1 if number else 0]
+        at = int(number, 36) + 1 if number else 0
+        if at >= len(self.parts):
+            raise _NotReadError
+        return self.parts[at]
 
 
 @dataclass

@@ -35,7 +35,16 @@ def test_names(symbol: str, spelled: str) -> None:
         "_ZN2at4keptERKNSt3__112basic_stringIcEE",  # in another namespace there
         "_ZN2at4keptIlEEvNSt3__18optionalIlEE",  # a template of a function
         "_ZN2at4keptENSt3__18functionIFvlEEE",  # a function's type
+        "_ZN2at4keptENSt3__18optionalIXadL_ZN2at4kindEEEE",  # a function as an argument
+        "_ZN2at4keptENSt3__18optionalILN2at4KindE0EEE",  # an enumeration's value as one
         "kept_St3__1",
+        # no names
+        "_ZN2at4keptENSt3__1",
+        "_ZN2at4keptENSt3__18optional",
+        "_ZN2at4keptENSt3__18optionalIlEES",
+        "_ZN2at4keptENSt3__18optionalIlEES9_",
+        "_ZN2at4keptENSt3__199optionalIlEE",
+        "_ZN2at4keptENSt3__1C",
     ],
 )
 def test_what_has_no_other_name_here(symbol: str) -> None:
