@@ -18,6 +18,7 @@ from orchestrator.compilers.stub_sysroot import HEADERS
 from orchestrator.compilers.wrappers import wrapper_texts
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.bazel import (
+    ABSOLUTE_SOURCES,
     SOURCES,
     BazelTools,
     BazelVariant,
@@ -108,7 +109,7 @@ def _tools(toolchain: ResolvedToolchain, places: Mapping[str, str]) -> BazelTool
     moved = replace(
         driver,
         commands=commands,
-        zig=None if driver.zig is None else f"{SOURCES}/zig_program/zig",
+        zig=None if driver.zig is None else f"{ABSOLUTE_SOURCES}/zig_program/zig",
     )
     folders = {name.partition("/")[0] for name in places.values()}
     return BazelTools(
@@ -121,13 +122,13 @@ def _tools(toolchain: ResolvedToolchain, places: Mapping[str, str]) -> BazelTool
 def _relative(driver: Driver, command: Iterable[str], places: Mapping[str, str]) -> tuple[str, ...]:
     """A command with its paths as the workspace has them; zig is told where its library is."""
     words = [_moved(word, places) for word in command]
-    library = ["env", f"ZIG_LIB_DIR={SOURCES}/zig"] if driver.zig is not None else []
+    library = ["env", f"ZIG_LIB_DIR={ABSOLUTE_SOURCES}/zig"] if driver.zig is not None else []
     return (*library, *words)
 
 
 def _moved(text: str, places: Mapping[str, str]) -> str:
     for path in sorted(places, key=len, reverse=True):
-        text = text.replace(path, f"{SOURCES}/{places[path]}")
+        text = text.replace(path, f"{ABSOLUTE_SOURCES}/{places[path]}")
     return text
 
 

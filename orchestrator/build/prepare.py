@@ -274,21 +274,27 @@ def looked_up(version: VersionData) -> dict[str, frozenset[str]]:
 def own_headers_of(version: VersionData) -> dict[str, OwnHeader]:
     """unit -> header of ours that the version's data gives it, or a kernel of ours."""
     found = {
-        rule.unit: own_header(rule.header, bool(rule.unless), behind=rule.behind)
+        rule.unit: own_header(rule.header, bool(rule.unless), behind=rule.behind, first=rule.first)
         for rule in version.include
     }
     kernels = headers_of_units().items()
-    return found | {unit: own_header(header, by_choice=True) for unit, header in kernels}
+    return found | {
+        unit: own_header(header, by_choice=True, behind=True) for unit, header in kernels
+    }
 
 
-def own_header(path: str, by_choice: bool = False, *, behind: bool = False) -> OwnHeader:
+def own_header(
+    path: str, by_choice: bool = False, *, behind: bool = False, first: bool = False
+) -> OwnHeader:
     """A header of ours, by its path under native/; the digest covers what it includes in quotes as
     well.
 
     by_choice  only variants whose specification asks for it are compiled with it
     behind     the unit reads it after its projection
+    first      the unit reads it before every other header
     """
-    return OwnHeader(path, text_digest("".join(header_texts(NATIVE / path))), by_choice, behind)
+    digest = text_digest("".join(header_texts(NATIVE / path)))
+    return OwnHeader(path, digest, by_choice, behind, first)
 
 
 def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFlags]:
@@ -297,7 +303,7 @@ def own_flags_of(version: VersionData, units: Iterable[str]) -> dict[str, OwnFla
     paths = sorted(units)
     for rule in version.flags:
         texts = [text for name in rule.headers for text in header_texts(NATIVE / name)]
-        own = OwnFlags(rule.flags, text_digest("".join(texts)))
+        own = OwnFlags(rule.flags, text_digest("".join(texts)), rule.precompiled)
         globs = TreeRules(rule.units)
         for path in paths:
             if globs.counts(path):

@@ -19,6 +19,7 @@ from orchestrator.compilers.driver import (
 from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.platforms import PLATFORMS
 from orchestrator.system.process import Command, CommandRunner, Finished
+from orchestrator.values.action import PRECOMPILE_FLAGS
 from orchestrator.values.config import ToolchainConfig
 
 T = TypeVar("T")
@@ -205,8 +206,7 @@ def _lto(bench: Bench) -> bool:
 
 
 def _precompile(bench: Bench) -> bool:
-    flags = ("-x", "c++-header", "-Xclang", "-fno-pch-timestamp")
-    done = bench.compile("before.hpp", *flags, output="before.pch")
+    done = bench.compile("before.hpp", *PRECOMPILE_FLAGS, output="before.pch")
     if done.code:
         return False
     os.utime(bench.folder / "before.hpp", (0, 0))

@@ -5,6 +5,9 @@ cache as files, objects as labels.  Paths are relative to the workspace, so that
 same on every machine and a remote cache can hold its output.  The rule uses only what Bazel has had
 since 2.0 and still has: `ctx.actions.run`, `args`, `declare_file`.
 
+A precompiled header is an action too.  clang makes the paths in it absolute, so it is given them
+through `/proc/self/cwd`, which is the same path in every sandbox.
+
 Pure: returns texts by path, and the folders and files that they need next to them.
 """
 
@@ -17,15 +20,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from orchestrator.execute.ninja_file import projection_path
-from orchestrator.values.action import ActionGraph, Compile, Link
+from orchestrator.values.action import PRECOMPILE_FLAGS, ActionGraph, Compile, Link, Precompile
 
 # Where the workspace has what is not generated for it.
 SOURCES: Final = "sources"
+# The same as an absolute path, for what is run in the folder where Bazel runs actions.
+ABSOLUTE_SOURCES: Final = f"/proc/self/cwd/{SOURCES}"
 _VARIABLE = re.compile(r"\$(\w+)")
 # A source in the user's cache: registrations include each other, other texts stand alone.
 _CACHED = re.compile(r"\$cache/(registrations/\w+/\w+|[\w./-]+)")
 # Not Starlark's: what an argument stands for in the rule below.
-_OUT, _DEPFILE, _OTHERS = "{out}", "{depfile}", "{others}"
+_OUT, _DEPFILE, _OTHERS, _PCH = "{out}", "{depfile}", "{others}", "{pch}"
 _OBJECTS, _LIST = "{objects}", "{object_list}"
 
 RULE: Final = """\
@@ -34,7 +39,7 @@ RULE: Final = """\
 def _impl(ctx):
     out = ctx.actions.declare_file(ctx.attr.out)
     outputs = [out] + [ctx.actions.declare_file(name) for name in ctx.attr.others]
-    inputs = ctx.files.srcs + ctx.files.objects + [ctx.file.tool]
+    inputs = ctx.files.srcs + ctx.files.objects + ctx.files.pch + [ctx.file.tool]
     args = ctx.actions.args()
     for word in ctx.attr.argv:
         if word == "{out}":
@@ -45,6 +50,8 @@ def _impl(ctx):
             args.add(depfile)
         elif word == "{others}":
             args.add_all(outputs[1:])
+        elif word == "{pch}":
+            args.add_all(ctx.files.pch)
         elif word == "{objects}":
             args.add_all(ctx.files.objects)
         elif word == "{object_list}":
@@ -75,6 +82,7 @@ lta_action = rule(
         "objects": attr.label_list(allow_files = True),
         "others": attr.string_list(),
         "out": attr.string(mandatory = True),
+        "pch": attr.label_list(allow_files = True),
         "progress": attr.string(mandatory = True),
         "srcs": attr.label_list(allow_files = True),
         "tool": attr.label(allow_single_file = True, mandatory = True),
@@ -148,6 +156,7 @@ class _Target:
     srcs: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    pch: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -162,6 +171,7 @@ class _Target:
             *((f"    objects = {_strings(self.objects)},",) if self.objects else ()),
             f"    out = {_string(self.out)},",
             *((f"    others = {_strings(self.others)},",) if self.others else ()),
+            *((f"    pch = {_strings(self.pch)},",) if self.pch else ()),
             f"    progress = {_string(self.progress)},",
             *((f"    srcs = {_strings(self.srcs)},",) if self.srcs else ()),
             f"    tool = {_string(self.tool)},",
@@ -198,12 +208,18 @@ def bazel_workspace(
     links = _needed(graph, variants)
     reached = {path for link in links for path in (*link.whole, *link.on_demand)}
     compiles = {name: one for name, one in graph.compiles.items() if name in reached}
+    headers = {
+        one.pch.output: printer.precompile(one.pch, toolchains[one.abi])
+        for one in compiles.values()
+        if one.pch
+    }
     objects = {name: printer.compile(one, toolchains[one.abi]) for name, one in compiles.items()}
     made = {link.output: printer.link(link, toolchains[link.abi]) for link in links}
     labels = {name: target.label for name, target in (*objects.items(), *made.items())}
     strips = [_strip(one, labels) for one in variants if one.stripped]
     groups = [_group(one, labels) for one in variants]
     targets = [
+        *headers.values(),
         *objects.values(),
         *(replace(t, objects=tuple(labels[o] for o in t.objects)) for t in made.values()),
         *strips,
@@ -284,16 +300,32 @@ class _Printer:
 
     folders: Collection[str]
 
+    def precompile(self, header: Precompile, tools: BazelTools) -> _Target:
+        depfile = ("-MD", "-MF", _DEPFILE)
+        words = (*header.flags, *PRECOMPILE_FLAGS, *depfile, header.source, "-o", _OUT)
+        return _Target(
+            package=f"objects/{header.abi}",
+            name=f"{header.identity}.pch",
+            out=f"{header.identity}.pch",
+            tool=f"//toolchains/{header.abi}:cxx",
+            argv=self._placed(words, ABSOLUTE_SOURCES),
+            mnemonic="LtaPrecompile",
+            progress=f"precompile {header.source.rpartition('/')[2]} ({header.abi})",
+            srcs=self._read(words, tools.folders),
+        )
+
     def compile(self, action: Compile, tools: BazelTools) -> _Target:
-        # A precompiled header holds absolute paths. Its text in its place gives the same object,
-        # down to the numbers that __COUNTER__ puts into names.
-        headers = [action.pch.source] if action.pch is not None else []
-        if action.projection is not None:
-            headers.append(projection_path(action.projection))
+        header = action.pch
+        headers = [] if action.projection is None else [projection_path(action.projection)]
         headers += action.behind
-        read_first = (part for header in headers for part in ("-include", header))
+        read_first = [
+            *(() if header is None else ("-include-pch", _PCH)),
+            *(part for text in headers for part in ("-include", text)),
+        ]
         depfile = ("-MD", "-MF", _DEPFILE)
         words = (*action.flags, *read_first, *depfile, "-c", action.source, "-o", _OUT)
+        # clang looks again at what a precompiled header was made from
+        behind = () if header is None else (*header.flags, header.source)
         return _Target(
             package=f"objects/{action.abi}",
             name=action.fingerprint,
@@ -302,7 +334,8 @@ class _Printer:
             argv=self._placed(words),
             mnemonic="LtaCompile",
             progress=f"{action.unit} ({action.abi})",
-            srcs=self._read(words, tools.folders),
+            srcs=self._read((*words, *behind), tools.folders),
+            pch=() if header is None else (f"//objects/{header.abi}:{header.identity}.pch",),
         )
 
     def link(self, link: Link, tools: BazelTools) -> _Target:
@@ -325,12 +358,13 @@ class _Printer:
             objects=(*link.whole, *link.on_demand),
         )
 
-    def _placed(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Words with their folders as the workspace has them."""
-        return tuple(_VARIABLE.sub(self._folder, word) for word in words)
+    def _placed(self, words: Iterable[str], sources: str = SOURCES) -> tuple[str, ...]:
+        """Words with their folders as the workspace has them, below `sources`."""
 
-    def _folder(self, found: re.Match[str]) -> str:
-        return f"{SOURCES}/{found[1]}" if found[1] in self.folders else found[0]
+        def folder(found: re.Match[str]) -> str:
+            return f"{sources}/{found[1]}" if found[1] in self.folders else found[0]
+
+        return tuple(_VARIABLE.sub(folder, word) for word in words)
 
     def _read(self, words: Iterable[str], always: Iterable[str]) -> tuple[str, ...]:
         """The labels of the files that these arguments name: folders, and files in the user's

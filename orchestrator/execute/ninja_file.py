@@ -18,7 +18,7 @@ from typing import Any, Literal, TypedDict
 
 from ninja import ninja_syntax
 
-from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
+from orchestrator.values.action import PRECOMPILE_FLAGS, ActionGraph, Compile, Link, Precompile
 
 
 class Tools(TypedDict):
@@ -119,11 +119,10 @@ def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
             deps="gcc",
             description="$unit",
         )
-    # Without the headers' times: a fetch of the same tree must not make it stale.
     writer.rule(
         f"pch_{abi}",
         command=(
-            f"${{cxx_{abi}}} $flags -x c++-header -Xclang -fno-pch-timestamp -MD -MF {depfile} "
+            f"${{cxx_{abi}}} $flags {' '.join(PRECOMPILE_FLAGS)} -MD -MF {depfile} "
             f"$in -o {part} && mv {depfile} $out.d && mv {part} $out"
         ),
         depfile="$out.d",

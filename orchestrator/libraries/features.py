@@ -79,7 +79,7 @@ def asked_by_units() -> Mapping[str, str]:
 
 
 def headers_of_units() -> Mapping[str, str]:
-    """Unit -> the header of ours that calls a feature: the unit reads it first where that is in."""
+    """Unit -> the header of ours that calls a feature: the unit reads it where that is in."""
     return {one.unit: one.header for one in load_features() if one.unit and one.header}
 
 

@@ -26,7 +26,7 @@ class LibraryUnit:
     kernel  whether its time counts, and not its size
     flags   those of its instructions
     level   the CPU level that it is for; None: that of every processor
-    header  a header of ours that it reads first, under native/
+    header  a header of ours that it reads before its own text, under native/
     """
 
     tree: str

@@ -19,7 +19,11 @@ _INTERNAL = "_GLOBAL__N_"
 # Type information of PyTorch's classes (Itanium C++ ABI, 5.1.4.1), not of pointers or functions.
 _CLASSES = ("_ZTIN2at", "_ZTIN3c10", "_ZTIN5torch", "_ZTIN6caffe2")
 # Of ours, what all units may call (native/capi/selection_error.h, native/selection).
-_OURS = ("_ZN3lta12check_failedEPKcjS1_", "_ZN3lta18dtype_not_selectedEPKcS1_")
+_OURS = (
+    "_ZN3lta12check_failedEPKcjS1_",
+    "_ZN3lta18dtype_not_selectedEPKcS1_",
+    "_ZN3lta21dtype_not_implementedEPKcN3c1010ScalarTypeE",
+)
 
 
 def extension_symbols(index: RuntimeIndex) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ _THREADS_COST = 0.3
 _SELECTION_COST = 0.1
 # Of our own sources what reads most of ATen; the others are quicker without.
 _C_API = "capi/capi.cpp"
-_PRECOMPILED = frozenset({_C_API})
+_PRECOMPILED = frozenset({_C_API, "capi/model_checks.cpp", "capi/selection_error.cpp"})
 _JAVA_FLAGS = (*BARE_FLAGS, "-I$native/capi")
 
 
@@ -166,8 +166,11 @@ def kernel_compiles(
     omitted_levels: flags that say which CPU levels the variant is without
     """
     runtime = (facts.dialect, facts.identity)
+    headers = tuple(
+        precompile(facts, spec, flags_of(facts.dialect, spec, hot=hot)) for hot in (False, True)
+    )
     return _kernel_compiles(
-        *runtime, spec.level, tuple(sources), native, library, fast, omitted_levels
+        *runtime, spec.level, tuple(sources), native, library, fast, omitted_levels, headers
     )
 
 
@@ -181,14 +184,20 @@ def _kernel_compiles(
     library: LibraryFacts,
     fast: frozenset[str],
     omitted_levels: tuple[str, ...],
+    headers: tuple[Precompile | None, ...],
 ) -> tuple[Compile, ...]:
-    of = {"native": native, "runtime": runtime, "library": library.digest}
-
     def compile_one(source: str) -> Compile:
         own = flags_of(dialect, spec, hot=source in fast)
+        pch = headers[source in fast]
+        of = {
+            "native": native,
+            "runtime": runtime,
+            "library": library.digest,
+            "pch": pch.identity if pch else None,
+        }
         # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
         flags = (*own, "-I$native/capi", *library.options, *library.include, *omitted_levels)
-        return _native(spec, source, flags, of, _NATIVE_COST)
+        return _native(spec, source, flags, of, _NATIVE_COST, pch=pch)
 
     return tuple(map(compile_one, sources))
 

@@ -18,7 +18,7 @@ from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.select.closure import GENERATED
 from orchestrator.select.needs import Needed
-from orchestrator.values.action import FIELD, Compile, Language, Precompile
+from orchestrator.values.action import FIELD, PRECOMPILE_FLAGS, Compile, Language, Precompile
 from orchestrator.values.config import CpuLevel, Dispatch, Optimize, System
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but, text_digest
 from orchestrator.values.own_sources import OwnSources
@@ -36,23 +36,27 @@ class OwnHeader:
     digest  of its text
     by_choice  whether variants have it only where their specification says so
     behind  whether the unit reads it behind its projection: it says what is selected by its macros
+    first   whether the unit reads it before every other header, and has no precompiled one
     """
 
     path: str
     digest: str
     by_choice: bool = False
     behind: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True)
 class OwnFlags:
     """Flags of a single unit, before all others.
 
-    digest  of the headers of ours that it finds by them
+    digest       of the headers of ours that it finds by them
+    precompiled  whether it has the precompiled header, which is compiled without them
     """
 
     flags: tuple[str, ...]
     digest: str
+    precompiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -266,7 +270,9 @@ def compilation(
     if (
         unit.path.startswith(layout.precompiled)
         and language == "c++"
-        and not (unit.features or included or flagged or layout.reads(unit.path))
+        and not (unit.features or layout.reads(unit.path))
+        and (included is None or not included.first)
+        and (flagged is None or flagged.precompiled)
         and unit.path not in facts.unlike
     ):
         pch = precompile(facts, spec, flags)
@@ -367,12 +373,14 @@ def precompile(facts: RuntimeFacts, spec: VariantSpec, flags: tuple[str, ...]) -
     """The precompiled header for units with `flags`; None where the variant has none."""
     if not spec.precompile:
         return None
+    # clang takes it for both: it asks only whether __OPTIMIZE__ and __OPTIMIZE_SIZE__ are defined
+    flags = tuple("-O2" if flag == "-O3" else flag for flag in flags)
     identity = fingerprint(
         {
             "header": facts.pch,
             "runtime": facts.identity,
             "toolchain": spec.toolchain,
-            "flags": flags,
+            "flags": (*flags, *PRECOMPILE_FLAGS),
         }
     )
     return Precompile(source="$native/pch/aten.h", abi=spec.abi, flags=flags, identity=identity)

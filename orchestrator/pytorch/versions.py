@@ -101,6 +101,8 @@ class IncludeRule(_Data):
     unless: root operators of models whose variants have the unit as it is.
     tracer: the header that a tracer's unit is compiled with instead; "" for the same.
     behind: whether it is read behind the unit's projection.
+    first: whether it is read before every other header, so that the unit is compiled without the
+        precompiled one: it changes what headers mean.
     """
 
     unit: str
@@ -109,16 +111,22 @@ class IncludeRule(_Data):
     tracer: str = ""
     unless: Strings = ()
     behind: bool = False
+    first: bool = False
 
 
 class FlagsRule(_Data):
     """Flags that some units have before all others, the headers of ours, under native/, that they
-    find by them, and why. `units` are globs."""
+    find by them, and why. `units` are globs.
+
+    precompiled: whether they have the precompiled header too: the flags mean nothing to what it
+        reads.
+    """
 
     units: Strings
     flags: Strings
     headers: Strings
     why: str
+    precompiled: bool = False
 
 
 class FallbackRule(_Data):

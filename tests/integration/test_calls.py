@@ -16,15 +16,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crafted import archive, argument, method, model, module, pickled, row, tensor, text
+from crafted import (
+    archive,
+    argument,
+    method,
+    model,
+    module,
+    number,
+    operator,
+    pickled,
+    row,
+    tensor,
+    text,
+)
 from real import orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
 LOAD_FAILED, NO_SUCH_METHOD, RUN_FAILED = 3, 7, 8
 INT, TENSOR = 2, 5
+INT64 = 4
+CALL_AND_RETURN = (("OP", 0, 0), ("RET", 0, 0))
 HALF = b"G" + struct.pack(">d", 0.5)
-A_TENSOR = object()
+A_TENSOR, INTEGERS = object(), object()
 Handle = ctypes.c_void_p
 
 
@@ -70,6 +84,9 @@ class Api:
             case dict():
                 both = self.array(list(value)), self.array(list(value.values()))
                 made = lib.lta_dict(INT, INT, *both, ctypes.c_size_t(len(value)))
+            case _ if value is INTEGERS:
+                shape, size = (ctypes.c_int64 * 1)(2), ctypes.c_size_t(16)
+                made = lib.lta_tensor_copy(INT64, ctypes.c_size_t(1), shape, None, None, size)
             case _:
                 none, size = ctypes.c_size_t(0), ctypes.c_size_t(4)
                 made = lib.lta_tensor_copy(6, none, None, None, None, size)
@@ -231,6 +248,27 @@ def test_a_default_reaches_the_method(api: Api) -> None:
     assert api.lib.lta_module_run(picture, b"forward", values, one, ctypes.byref(result)) == 0
     assert api.lib.lta_value_double(result, ctypes.byref(real)) == 0
     assert real.value == 0.5
+
+
+SOFTMAX = model(
+    code=method(
+        [("STOREN", 1, 2), ("MOVE", 2, 0), *(("LOADC", n, 0) for n in (0, 1)), *CALL_AND_RETURN],
+        arguments=[argument("x", "Tensor")],
+        operators=[operator("aten::softmax", "int", 3)],
+        constants=[number(0), b"N"],
+        registers=2,
+    )
+)
+
+
+def test_a_dtype_that_a_kernel_does_not_have_is_named(api: Api) -> None:
+    """Not by a dtype that the app left out: PyTorch's kernel has none for it."""
+    status, said = api.run(loaded(api, SOFTMAX), "forward", INTEGERS)
+    assert (status, said) == (
+        RUN_FAILED,
+        "\"softmax_lastdim_kernel_impl\" not implemented for 'Long'"
+        " (raised from dtype_not_implemented at selection:0)",
+    )
 
 
 def test_schemas(api: Api) -> None:

@@ -9,6 +9,7 @@
 // Trap: only AT_ERROR's first argument is looked at, and only where it is a string literal.
 #pragma once
 
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
 namespace lta {
@@ -16,6 +17,10 @@ namespace lta {
 // Raises c10::Error with upstream's own text. Defined in selection_error.cpp, which every variant
 // links.
 [[noreturn]] void dtype_not_selected(const char* dtype, const char* kernel_tag);
+
+// Likewise, of a dtype that PyTorch's kernel does not have. Units call it in place of AT_ERROR
+// (late_dispatch.h.j2). It takes the dtype's number: a table of names in each unit costs more.
+[[noreturn]] void dtype_not_implemented(const char* kernel_tag, c10::ScalarType dtype);
 
 namespace detail {
 

@@ -1,4 +1,4 @@
-// aten/src/ATen/native/cpu/Activation.cpp reads this first: see faster.h.
+// aten/src/ATen/native/cpu/Activation.cpp reads this before its own text: see faster.h.
 #pragma once
 
 #define TORCH_ASSERT_NO_OPERATORS
@@ -13,7 +13,7 @@ namespace lta {
 template <at::native::gelu_fn kernel>
 struct Faster<decltype(at::native::GeluKernel), kernel> {
   static void run(at::TensorIteratorBase& iter, at::native::GeluType by) {
-    LTA_FLOATS(iter.dtype(), tag<kernel>("GeluKernelImpl"), [&] {
+    LTA_FLOATS(iter.dtype(), "GeluKernelImpl", [&] {
       if constexpr (std::is_same<scalar_t, float>::value) {
         run_on_floats(iter, by == at::native::GeluType::Tanh ? &gelu_by_tanh : &gelu);
       } else {
@@ -27,7 +27,7 @@ struct Faster<decltype(at::native::GeluKernel), kernel> {
 template <at::native::structured_activation_fn kernel>
 struct Faster<decltype(at::native::silu_stub), kernel> {
   static void run(at::TensorIteratorBase& iter) {
-    LTA_FLOATS_AND_COMPLEX(iter.dtype(), tag<kernel>("silu_cpu"), [&] {
+    LTA_FLOATS_AND_COMPLEX(iter.dtype(), "silu_cpu", [&] {
       if constexpr (std::is_same<scalar_t, float>::value) {
         run_on_floats(iter, &silu);
       } else {

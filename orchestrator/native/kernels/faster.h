@@ -2,7 +2,8 @@
 // `Faster<stub, kernel>::value`, the kernel itself where nothing below says another.
 //
 // A unit is compiled with `-include` of a header that includes this one and specialises Faster for
-// some of its stubs. PyTorch's files stay as they are.
+// some of its stubs. It is read behind the unit's projection, by which its dtypes are selected.
+// PyTorch's files stay as they are.
 //
 // Where all floats are ours, Faster dispatches as the kernel does, with its tag: then the kernel's
 // own code for floats is not referred to, and leaves the library.
@@ -19,12 +20,6 @@ template <class Stub, auto kernel>
 struct Faster {
   static constexpr auto value = kernel;
 };
-
-// A tag that is looked up where Faster is used: the unit's selection is read after this header.
-template <auto kernel>
-constexpr const char* tag(const char* name) {
-  return name;
-}
 
 } // namespace lta
 

@@ -1,4 +1,4 @@
-// aten/src/ATen/native/cpu/layer_norm_kernel.cpp reads this first: see faster.h.
+// aten/src/ATen/native/cpu/layer_norm_kernel.cpp reads this before its own text: see faster.h.
 #pragma once
 
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
@@ -24,7 +24,7 @@ struct Faster<decltype(at::native::LayerNormKernel), kernel> {
   static void run(const at::Tensor& from, const at::Tensor& scale, const at::Tensor& shift,
                   int64_t rows, int64_t size, double epsilon, at::Tensor* to, at::Tensor* mean,
                   at::Tensor* deviation) {
-    LTA_FLOATS(from.scalar_type(), tag<kernel>("LayerNormKernelImpl"), [&] {
+    LTA_FLOATS(from.scalar_type(), "LayerNormKernelImpl", [&] {
           if constexpr (std::is_same<scalar_t, float>::value) {
             layer_norm(floats_of(from, rows * size), floats_of(*to, rows * size), rows, size,
                        float(epsilon), floats_of(scale, size), floats_of(shift, size),

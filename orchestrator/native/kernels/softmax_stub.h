@@ -1,4 +1,4 @@
-// aten/src/ATen/native/cpu/SoftMaxKernel.cpp reads this first: see faster.h.
+// aten/src/ATen/native/cpu/SoftMaxKernel.cpp reads this before its own text: see faster.h.
 #pragma once
 
 #define TORCH_ASSERT_ONLY_METHOD_OPERATORS
@@ -22,7 +22,7 @@ void run_on_rows(const at::Tensor& result, const at::Tensor& self) {
 template <at::native::forward_fn kernel>
 struct Faster<decltype(at::native::softmax_lastdim_kernel), kernel> {
   static void run(const at::Tensor& result, const at::Tensor& self) {
-    LTA_FLOATS(self.scalar_type(), tag<kernel>("softmax_lastdim_kernel_impl"), [&] {
+    LTA_FLOATS(self.scalar_type(), "softmax_lastdim_kernel_impl", [&] {
           if constexpr (std::is_same<scalar_t, float>::value) {
             run_on_rows<&softmax>(result, self);
           } else {
@@ -36,7 +36,7 @@ struct Faster<decltype(at::native::softmax_lastdim_kernel), kernel> {
 template <at::native::forward_fn kernel>
 struct Faster<decltype(at::native::log_softmax_lastdim_kernel), kernel> {
   static void run(const at::Tensor& result, const at::Tensor& self) {
-    LTA_FLOATS(self.scalar_type(), tag<kernel>("log_softmax_lastdim_kernel_impl"), [&] {
+    LTA_FLOATS(self.scalar_type(), "log_softmax_lastdim_kernel_impl", [&] {
           if constexpr (std::is_same<scalar_t, float>::value) {
             run_on_rows<&log_softmax>(result, self);
           } else {

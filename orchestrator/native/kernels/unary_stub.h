@@ -1,4 +1,4 @@
-// aten/src/ATen/native/cpu/UnaryOpsKernel.cpp reads this first: see faster.h.
+// aten/src/ATen/native/cpu/UnaryOpsKernel.cpp reads this before its own text: see faster.h.
 #pragma once
 
 #define TORCH_ASSERT_NO_OPERATORS
@@ -28,7 +28,7 @@ struct Faster<decltype(at::native::sigmoid_stub), kernel> {
   template <at::native::unary_fn kernel>                                 \
   struct lta::Faster<decltype(at::native::stub), kernel> {               \
     static void run(at::TensorIteratorBase& iter) {                      \
-      DISPATCH(iter.dtype(), tag<kernel>(name), [&] {                    \
+      DISPATCH(iter.dtype(), name, [&] {                                \
         if constexpr (std::is_same<scalar_t, float>::value) {            \
           run_on_floats(iter, &lta::run_all);                            \
         } else {                                                         \

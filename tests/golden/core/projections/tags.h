@@ -24,7 +24,8 @@ constexpr bool should_include_kernel_dtype(
 // Meaning: the cases of ATen/Dispatch.h raise for a dtype that is not selected and then go on with
 // the kernel's code, which the compiler works through before the optimiser throws it away. Here a
 // switch is the body of a generic lambda, so that `if constexpr` discards such a case before it is
-// instantiated ([stmt.if]/2). What runs is the same, and so are the messages.
+// instantiated ([stmt.if]/2). What runs is the same, and so are the messages. A dtype that the kernel
+// does not have keeps its message too, where STRIP_ERROR_MESSAGES leaves `false`.
 //
 // Trap: where no case is selected nothing tells a switch's type. Its result is then `anything`.
 #include <type_traits>
@@ -54,22 +55,17 @@ __attribute__((always_inline)) inline auto dispatched(const Switch& run) {
 } // namespace lta
 
 #undef AT_DISPATCH_SWITCH
-#define AT_DISPATCH_SWITCH(TYPE, NAME, ...)               \
-  ::lta::dispatched([&](auto) {                           \
-    const auto& the_type = TYPE;                          \
-    constexpr const char* at_dispatch_name = NAME;        \
-    at::ScalarType _st = ::detail::scalar_type(the_type); \
-    RECORD_KERNEL_FUNCTION_DTYPE(at_dispatch_name, _st);  \
-    switch (_st) {                                        \
-      __VA_ARGS__                                         \
-      default:                                            \
-        AT_ERROR(                                         \
-            '"',                                          \
-            at_dispatch_name,                             \
-            "\" not implemented for '",                   \
-            toString(_st),                                \
-            "'");                                         \
-    }                                                     \
+#define AT_DISPATCH_SWITCH(TYPE, NAME, ...)                  \
+  ::lta::dispatched([&](auto) {                              \
+    const auto& the_type = TYPE;                             \
+    constexpr const char* at_dispatch_name = NAME;           \
+    at::ScalarType _st = ::detail::scalar_type(the_type);    \
+    RECORD_KERNEL_FUNCTION_DTYPE(at_dispatch_name, _st);     \
+    switch (_st) {                                           \
+      __VA_ARGS__                                            \
+      default:                                               \
+        ::lta::dtype_not_implemented(at_dispatch_name, _st); \
+    }                                                        \
   })
 
 #undef AT_PRIVATE_CASE_TYPE_USING_HINT
