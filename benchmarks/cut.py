@@ -94,8 +94,10 @@ def _set_up(chosen: argparse.Namespace, abis: Sequence[str]) -> Bench:
     if folder.exists():
         raise SystemExit(f"{folder} is there already: remove it, or choose another --scratch")
     folder.mkdir(parents=True)
-    user = Session(context, _say).default
-    assert user.runtime
+    session = Session(context, _say)
+    # fetched and generated here, so that no step pays for it
+    session.prepare(session.workspace.apps)
+    user = session.of(FIRST)
     _say("warming zig's cache (not counted)")
     declared = [user.workspace.toolchains[abi] for abi in abis]
     # not the user's wrappers: they name the zig of the workspace that was built last

@@ -50,11 +50,15 @@ def edit_app(declaration: Path, changes: Mapping[str, Any]) -> None:
     declaration.write_text(yaml.safe_dump(kept, sort_keys=False))
 
 
-def replace_app(workspace: Path, app: str, other: str) -> None:
-    """Give `app` the declaration, models and traces of `other`."""
-    shutil.rmtree(workspace / "apps" / app)
-    shutil.copytree(workspace / "apps" / other, workspace / "apps" / app)
-    for lock in (workspace / "apps" / app / "traces").glob("*.yaml"):
+def replace_app(workspace: Path, app: str, other: str, traces: Path, runtime: str) -> None:
+    """Give `app` the declaration and models of `other`, cut from `runtime`; `traces`: of these
+    models, with that runtime."""
+    folder = workspace / "apps" / app
+    shutil.rmtree(folder)
+    shutil.copytree(workspace / "apps" / other, folder, ignore=shutil.ignore_patterns("traces"))
+    shutil.copytree(traces, folder / "traces")
+    edit_app(folder / "app.yaml", {"runtime": runtime})
+    for lock in (folder / "traces").glob("*.yaml"):
         # a lock is refused where it is not its app's
         trace = parse_lock(lock.read_text(encoding="utf-8"), lock.name)
         lock.write_text(lock_text(replace(trace, app=app)), encoding="utf-8")

@@ -29,6 +29,8 @@ from orchestrator.trace.lock import lock_path, parse_lock
 FIRST: Final = "camera"
 # Camera's architecture and one more operator: its model takes the place of camera's.
 ADDED: Final = "scanner"
+# What that model ran with the first app's runtime, which is not the added app's own.
+ADDED_TRACES: Final = Path("tests/golden/traces/v1_13/scanner")
 ABI: Final = "linux-x86_64"
 _NOTHING_RUNS: Final = 5
 
@@ -47,7 +49,8 @@ class Options:
 class Bench:
     """Where the steps work.
 
-    user      the real workspace, with the user's cache: what is fetched and generated comes from it
+    user      the real workspace with the first app's runtime and the user's cache: what is fetched
+              and generated comes from it
     folder    everything scratch
     warm      zig's cache with libc++ in it
     """
@@ -88,9 +91,9 @@ class Bench:
     def session(self, workspace: Path, cache: Path) -> RuntimeSession:
         """A session of this process in a scratch workspace."""
         state, dist = workspace / ".orchestrator", workspace / "dist"
-        return Session(
-            Context(workspace, cache, state, dist, self.env(cache)), lambda _: None
-        ).default
+        return Session(Context(workspace, cache, state, dist, self.env(cache)), lambda _: None).of(
+            FIRST
+        )
 
     def orchestrate(self, workspace: Path, cache: Path, *arguments: str) -> tuple[Cost, str]:
         """Run the orchestrator; its cost and its standard output. Raises CommandFailedError."""
@@ -132,7 +135,8 @@ class Bench:
         """A copy of a workspace in which one operator is added to the first app's model."""
         changed = self.folder / name
         shutil.copytree(workspace, changed, symlinks=True)
-        scratch.replace_app(changed, FIRST, ADDED)
+        traces = self.root / ADDED_TRACES
+        scratch.replace_app(changed, FIRST, ADDED, traces, self.runtime_of(FIRST))
         return changed
 
 
@@ -193,15 +197,20 @@ def called_operators(app_folder: Path) -> dict[str, int]:
 
 def further_step(bench: Bench) -> dict[str, Any]:
     """Every other app, one after the other, on the first one's cache: those of its runtime, then
-    the others."""
+    the others, of which the first of a runtime has a target of its own."""
     others = sorted(set(bench.user.workspace.apps) - {FIRST})
     of_first = bench.runtime_of(FIRST)
-    in_turn = sorted(others, key=lambda app: bench.runtime_of(app) != of_first)
-    built = [bench.build(bench.workspace, bench.cache, app) for app in in_turn]
-    return {
-        "apps": [one for one in built if one["runtime"] == of_first],
-        "other_runtimes": [one for one in built if one["runtime"] != of_first],
-    }
+    in_turn = sorted(
+        others, key=lambda app: (bench.runtime_of(app) != of_first, bench.runtime_of(app))
+    )
+    begun = {of_first}
+    built: dict[str, list[dict[str, Any]]] = {"apps": [], "other_runtimes": []}
+    for app in in_turn:
+        runtime = bench.runtime_of(app)
+        kind = "apps" if runtime in begun else "other_runtimes"
+        built[kind].append(bench.build(bench.workspace, bench.cache, app))
+        begun.add(runtime)
+    return built
 
 
 def forecast(said: str) -> dict[str, float] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from orchestrator.build.links import library_name
 from orchestrator.build.selected import require_selection
 from orchestrator.build.session import Session
+from orchestrator.build.traced import require_traced
 from orchestrator.canonical.lock import Shipped
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.variant import models_in
@@ -71,8 +72,9 @@ def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
 def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]:
     """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
 
-    Raises NotBuiltError where there is nothing to verify, UnreadableManifestError,
-    ChangedDeliveryError, OtherDeliveryError.
+    The app's runtime is prepared once there is something to verify. Raises NotBuiltError where
+    there is not, UnreadableManifestError, ChangedDeliveryError, OtherDeliveryError, and what
+    `read_traces` raises.
     """
     assert label.abi is not None
     app = session.workspace.apps[label.app]
@@ -97,6 +99,7 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
             seen=f"//apps/{manifest.app}:{manifest.abi}",
             hint=f"build the variant again: ./orchestrate build {label}",
         )
+    require_traced(session, [label])
     kernels = manifest.kernels
     levels = () if kernels is None else _levels(session, label, kernels.levels)
     traces = read_traces(session, app)

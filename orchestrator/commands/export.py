@@ -12,6 +12,7 @@ from typing import Any, Final
 from orchestrator.build.export import export_bazel
 from orchestrator.build.export_model import ExportedModel, ModelExport, app_of, export_model
 from orchestrator.build.session import Session
+from orchestrator.build.traced import require_traced
 from orchestrator.canonical.python import VARIABLE
 from orchestrator.commands.patterns import add_patterns, resolve_patterns
 from orchestrator.commands.views import stderr_logger
@@ -127,6 +128,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             "these arguments are not for `export bazel`", seen=", ".join(given)
         )
     labels = resolve_patterns(arguments.patterns, session.workspace, log)
+    require_traced(session, labels)
     folder = Path.cwd() / Path(arguments.place).expanduser()
     with cache_in_use(context.cache, log):
         session.prepare(label.app for label in labels)

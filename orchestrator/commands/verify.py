@@ -48,7 +48,6 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     rows: list[dict[str, Any]] = []
     errors: list[OrchestratorError] = []
     with cache_in_use(context.cache, log):
-        session.prepare(label.app for label in labels)
         for label in labels:
             results: Sequence[VerifyResult] = ()
             error = None

@@ -22,6 +22,8 @@ from benchmarks.render import Row, render, rows
 from benchmarks.run_orchestrator import peak_bytes
 from benchmarks.sampling import SampleTooThinError, allocate, every_kth, scale
 from benchmarks.steps import (
+    ADDED_TRACES,
+    FIRST,
     STEPS,
     Bench,
     Options,
@@ -42,7 +44,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_runtime_of_each_app(tmp_path: Path) -> None:
     context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
-    bench = Bench(Session(context, print).default, tmp_path, tmp_path, Options(1, 1, 1, 1))
+    bench = Bench(Session(context, print).of(FIRST), tmp_path, tmp_path, Options(1, 1, 1, 1))
     assert {bench.runtime_of(app) for app in bench.user.workspace.apps} == {
         "pytorch_1_13",
         "pytorch_2_6",
@@ -167,10 +169,10 @@ class TestScratch:
 
     def test_one_app_takes_the_place_of_another(self, tmp_path: Path) -> None:
         copied = scratch.copy_workspace(ROOT, tmp_path / "workspace")
-        scratch.replace_app(copied, "camera", "scanner")
+        scratch.replace_app(copied, "camera", "scanner", ROOT / ADDED_TRACES, "pytorch_1_13")
         scratch.edit_app(copied / "apps/camera/app.yaml", {"optimize": "size"})
         declared = yaml.safe_load((copied / "apps/camera/app.yaml").read_text())
-        assert declared["optimize"] == "size"
+        assert (declared["optimize"], declared["runtime"]) == ("size", "pytorch_1_13")
         assert (copied / "apps/camera" / declared["models"][0]["file"]).is_file()
         assert (copied / "apps/scanner/app.yaml").is_file()
         lock = copied / "apps/camera/traces/pages.yaml"

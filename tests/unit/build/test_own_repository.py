@@ -19,7 +19,7 @@ from test_output_schemas import faults as against_schema
 from orchestrator import cli
 from orchestrator.build.add_app import example_of
 from orchestrator.build.build import Built
-from orchestrator.build.session import Session
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.commands import build as build_command
 from orchestrator.commands.patterns import resolve_patterns, valid_labels
 from orchestrator.errors import OrchestratorError
@@ -576,6 +576,39 @@ def test_a_build_of_another_app(
     assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 0
     assert built == [Label("camera", "linux-x86_64")]
     assert capsys.readouterr().err.startswith(WARNING)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ["export", "bazel", "out"],
+            "error: the model small of //apps/camera has not been traced\n"
+            "  expected: apps/camera/traces/small.yaml\n"
+            "  do:       run: ./orchestrate trace //apps/camera\n",
+        ),
+        (
+            ["verify"],
+            "error: //apps/camera:linux-x86_64 has not been built in this workspace\n"
+            "  seen:     no libcamera_torch.so\n"
+            "  do:       run: ./orchestrate build //apps/camera:linux-x86_64\n",
+        ),
+    ],
+)
+def test_nothing_is_fetched_for_what_cannot_be_done(
+    command: list[str],
+    said: str,
+    two_apps: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Session, "prepare", lambda *_: pytest.fail("it would fetch"))
+    monkeypatch.setattr(
+        RuntimeSession, "runtime", property(lambda _: pytest.fail("it would fetch"))
+    )
+    env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
+    assert cli.main([*command, "//apps/camera"], env=env, cwd=two_apps) == 1
+    assert capsys.readouterr().err.endswith(said)
 
 
 def test_a_build_of_all(
