@@ -86,7 +86,7 @@ def execute_actions(
     )
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
-    costs = {c.unit: c.cost for o, c in graph.compiles.items() if o not in present}
+    costs = {c.unit: c.seconds for o, c in graph.compiles.items() if o not in present}
     with view(costs, allowed.jobs) as sink, _Keeper(session, graph, present) as keeper:
 
         def feed(line: str) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from orchestrator.build.links import library_name
 from orchestrator.build.selected import require_selection
 from orchestrator.build.session import Session
-from orchestrator.build.traced import require_traced
 from orchestrator.canonical.lock import Shipped
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.variant import models_in
@@ -99,7 +98,6 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
             seen=f"//apps/{manifest.app}:{manifest.abi}",
             hint=f"build the variant again: ./orchestrate build {label}",
         )
-    require_traced(session, [label])
     kernels = manifest.kernels
     levels = () if kernels is None else _levels(session, label, kernels.levels)
     traces = read_traces(session, app)

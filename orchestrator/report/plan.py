@@ -166,7 +166,7 @@ def cpu_seconds(compiles: Iterable[Compile], present: Collection[str]) -> float:
     """User CPU seconds to compile what is not present, with the precompiled headers for it."""
     todo = [action for action in compiles if action.object not in present]
     headers = {action.pch.identity: action.pch for action in todo if action.pch is not None}
-    return sum(action.cost for action in todo) + sum(
+    return sum(action.seconds for action in todo) + sum(
         header.cost for header in headers.values() if header.output not in present
     )
 
