@@ -17,6 +17,7 @@ from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_extra
+from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
@@ -146,13 +147,14 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
     """
     variants = plan_variants(session, labels, generate=False)
     compiles = {variant.label: compiles_of(variant) for variant in variants}
+    unselected = dict[int, UnselectedDtypes]()
     return plan_report(
         (
             PlannedVariant(
                 app=variant.label.app,
                 abi=str(variant.label.abi),
                 compiles=compiles[variant.label],
-                estimated_bytes=variant.objects.plan.needed.bytes + variant.objects.library_bytes,
+                estimated_bytes=_estimated(session, variant, unselected),
                 generated=_is_generated(session, variant),
                 budget_bytes=variant.app.config.budgets.get(str(variant.label.abi)),
                 cpu_levels=variant.objects.plan.spec.levels,
@@ -181,6 +183,18 @@ def _is_generated(session: Session, variant: Variant) -> bool:
     return all(
         Path(session.fill(action.source)).is_file() for action in variant.objects.registrations
     )
+
+
+def _estimated(session: Session, variant: Variant, unselected: dict[int, UnselectedDtypes]) -> int:
+    """Bytes of the stripped library: what is needed, without code for dtypes that are not selected.
+
+    unselected  by the identity of the index; grows
+    """
+    index = session.of(variant.label.app).runtime.index
+    plan = variant.objects.plan
+    left_out = unselected.setdefault(id(index), UnselectedDtypes(index))
+    missing = left_out.bytes(plan.needed.switches, plan.selection)
+    return plan.needed.bytes - missing + variant.objects.library_bytes
 
 
 def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:

@@ -18,7 +18,9 @@ from typing import Any, Literal, get_args
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
 
-_Kind = Literal["unit", "generated", "operator", "called", "direct", "tag", "stub", "uncuttable"]
+_Kind = Literal[
+    "unit", "generated", "operator", "called", "direct", "tag", "switch", "stub", "uncuttable"
+]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
 _Label = int | str | tuple[str, str]
 _ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
@@ -34,6 +36,7 @@ class Needed:
     called      operators with a live typed entry point (`at::_ops::X::call`)
     direct      (dispatch key, operator) of kernels that live code calls without the dispatcher
     tags        kernel tags that what is reached asks for; with calls followed, and else none
+    switches    nodes that switch on kernel tags
     stubs       functions of cut units that live code refers to: symbols to be stubbed
     bytes       size of all sections that are reached, as the index has it
     """
@@ -44,6 +47,7 @@ class Needed:
     called: frozenset[str]
     direct: frozenset[tuple[str, str]]
     tags: frozenset[str]
+    switches: frozenset[int]
     stubs: frozenset[str]
     bytes: int
 
@@ -171,6 +175,7 @@ class _Closures:
                 called=frozenset(found["called"]),
                 direct=frozenset(found["direct"]),
                 tags=frozenset(found["tag"]),
+                switches=frozenset(found["switch"]),
                 stubs=frozenset(found["stub"]),
                 bytes=self.bytes_of(outcome),
             ),
@@ -269,8 +274,11 @@ class _Closures:
             bits |= self._bit("called", operator)
             if self.follow_calls:
                 targets.append(self._operator(operator))
+        tags = self.index.kernel_tags.get(node, ())
+        if tags:
+            bits |= self._bit("switch", node)
         if self.follow_calls:
-            for tag in self.index.kernel_tags.get(node, ()):
+            for tag in tags:
                 bits |= self._bit("tag", tag)
         owners, cut = self.index.owners, self.cut
         for target in self.index.targets(node):

@@ -1,10 +1,17 @@
-"""The code size of a kernel tag in a unit, from the runtime's index. Pure."""
+"""The code size of kernel tags, from the runtime's index, which has it for all dtypes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from orchestrator.index.model import RuntimeIndex
+from orchestrator.values.selection import Selection
+
+# The cases of a switch over dtypes, which the index does not tell: 4 (floats) to 12 (all) in
+# ATen/Dispatch.h. With this number plans of the demo apps come closest to their libraries.
+_CASES: Final = 8
+_ALL_DTYPES: Final = "*"
 
 
 def size_of_tag(index: RuntimeIndex, tag: str, unit: int) -> int:
@@ -25,3 +32,49 @@ def _reached_in_unit(index: RuntimeIndex, nodes: Collection[int], unit: int) -> 
                 reached.add(called)
                 left.append(called)
     return reached
+
+
+class UnselectedDtypes:
+    """How much of the index's bytes is code for dtypes that a selection leaves out; results are
+    kept, since most variants have most of their units in common."""
+
+    def __init__(self, index: RuntimeIndex) -> None:
+        self._index = index
+        self._reached: dict[int, set[int]] = {}
+        self._of_unit: dict[frozenset[tuple[int, int]], int] = {}
+
+    def bytes(self, switches: Iterable[int], selection: Selection) -> int:
+        """Bytes of `switches` (nodes that switch on kernel tags), and of what only their unit has
+        behind them, that are not compiled: an estimate."""
+        if selection.everything:
+            return 0
+        cases: dict[int, set[tuple[int, int]]] = {}
+        for node in switches:
+            selected = self._cases(node, selection)
+            if self._index.owners[node] >= 0 and selected < _CASES:
+                cases.setdefault(self._index.owners[node], set()).add((node, selected))
+        return sum(self._left_out(frozenset(of_unit)) for of_unit in cases.values())
+
+    def _cases(self, node: int, selection: Selection) -> int:
+        """How many of a switch's cases are selected."""
+        dtypes = [selection.kernel_dtypes.get(tag, {}) for tag in self._index.kernel_tags[node]]
+        return _CASES if any(_ALL_DTYPES in one for one in dtypes) else max(map(len, dtypes))
+
+    def _left_out(self, cases: frozenset[tuple[int, int]]) -> int:
+        kept = self._of_unit.get(cases)
+        if kept is None:
+            most = dict[int, int]()
+            for node, selected in cases:
+                for reached in self._behind(node):
+                    most[reached] = max(selected, most.get(reached, 0))
+            sizes = self._index.sizes
+            kept = sum(sizes[node] * (_CASES - n) // _CASES for node, n in most.items())
+            self._of_unit[cases] = kept
+        return kept
+
+    def _behind(self, node: int) -> set[int]:
+        found = self._reached.get(node)
+        if found is None:
+            unit = self._index.owners[node]
+            found = self._reached[node] = _reached_in_unit(self._index, [node], unit)
+        return found

@@ -45,6 +45,7 @@ def without_the_way(index: RuntimeIndex, found: Reach, follow_calls: bool = Fals
         called=found.called,
         direct=found.direct,
         tags=frozenset(tags if follow_calls else ()),
+        switches=frozenset(node for node in found.parents if index.kernel_tags.get(node)),
         stubs=found.stubs,
         bytes=sum(index.sizes[node] for node in found.parents),
     )
