@@ -33,9 +33,9 @@ PRECOMPILE_FLAGS: Final = (
     *("-x", "c++-header"),
     *("-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates"),
 )
-# With it a unit takes this share of its cost, which an index has from units that instantiate all
-# templates themselves: measured, decision 0072.
-_WITH_HEADER: Final = 0.5
+# With it a unit of an app takes about this share of its cost: an index has that from units with all
+# dtypes, which instantiate all templates themselves (decision 0072).
+_WITH_HEADER: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Compile:
 
     @property
     def seconds(self) -> float:
-        """Expected user CPU seconds."""
-        return self.cost if self.pch is None else self.cost * _WITH_HEADER
+        """Expected user CPU seconds; a shard's cost is that of what its members share."""
+        return self.cost if self.pch is None or self.members else self.cost * _WITH_HEADER
 
     @property
     def units(self) -> tuple[str, ...]:
