@@ -171,6 +171,7 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_export_for_bazel(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "prepare", lambda *_: None)
+    monkeypatch.setattr(export, "require_traced", lambda *_: None)
     monkeypatch.setattr(export, "export_bazel", lambda *_: None)
     value = told("export", ask("export", "bazel", "out", "--json"))
     assert value == {
