@@ -68,7 +68,7 @@ def library_sizes(
     """A row for each of our libraries and each set of a peer's."""
     rows: list[dict[str, Any]] = []
     for runtime in runtimes:
-        if RUNTIMES[runtime].kernels:
+        if RUNTIMES[runtime].declared:
             for model in models:
                 path = library_of(bench.workspace, runtime, model)
                 rows.append({"runtime": runtime, "model": model, "what": "", **sizes([path])})
@@ -81,7 +81,7 @@ def library_sizes(
 def prepared(bench: Bench, chosen: argparse.Namespace) -> dict[str, str]:
     """Make the models, ours and the conversions; the reasons of conversions that failed. Raises
     CommandFailedError."""
-    ours = [name for name in chosen.runtimes if RUNTIMES[name].kernels]
+    ours = [name for name in chosen.runtimes if RUNTIMES[name].declared]
     log("making the models")
     bench.peers("make", str(bench.folder), *chosen.models).require("making the models")
     log("building ours")

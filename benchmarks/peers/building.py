@@ -1,4 +1,4 @@
-"""Our side: an app for each model and kind of kernels, traced and built by our own command."""
+"""Our side: an app for each model and setting, traced and built by our own command."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ABI: Final = "linux-x86_64"
 
 
 def app_name(runtime: str, model: str) -> str:
-    """The scratch app of one of our runtimes and a model."""
-    return f"{model}_{RUNTIMES[runtime].kernels}"
+    """The scratch app of one of our libraries' settings and a model."""
+    return f"{model}_{runtime.replace('-', '_')}"
 
 
 def library_of(workspace: Path, runtime: str, model: str) -> Path:
@@ -48,7 +48,7 @@ def write_workspace(
             declared = {
                 "models": [{"file": "model.ptl"}],
                 "targets": [_ABI],
-                "kernels": RUNTIMES[runtime].kernels,
+                **(RUNTIMES[runtime].declared or {}),
             }
             (folder / "app.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
 

@@ -22,13 +22,14 @@ class Model:
 class Runtime:
     """A runtime: its name for readers, and the Python distributions that bring or convert for it.
 
-    `kernels` is set for ours: the value of `kernels` in the app's declaration. `level` says which
-    instructions it uses, where that is documented and the runtime itself does not tell.
+    `declared` is set for ours: what the app's declaration says of kernels, CPU levels and threads.
+    `level` says which instructions it uses, where that is documented and the runtime itself does
+    not tell.
     """
 
     title: str
     distributions: tuple[str, ...] = ()
-    kernels: str | None = None
+    declared: Mapping[str, object] | None = None
     level: str | None = None
 
 
@@ -47,10 +48,20 @@ MODELS: Final[Mapping[str, Model]] = {
 RUNTIMES: Final[Mapping[str, Runtime]] = {
     "ours": Runtime(
         "ours, `kernels: auto`",
-        kernels="auto",
+        declared={"kernels": "auto"},
         level="FMA3 and AVX2 where the processor has them, else SSE2 (docs/guide/speed.md)",
     ),
-    "ours-native": Runtime("ours, `kernels: native`", kernels="native", level="SSE2"),
+    "ours-avx512": Runtime(
+        "ours, AVX-512 declared",
+        declared={"kernels": "auto", "cpu": {"x86_64": ["avx2", "avx512"]}},
+        level="AVX-512 where the processor has it, else as above",
+    ),
+    "ours-threads": Runtime(
+        "ours, `threads: 2`",
+        declared={"kernels": "auto", "threads": 2},
+        level="FMA3 and AVX2 where the processor has them, else SSE2",
+    ),
+    "ours-native": Runtime("ours, `kernels: native`", declared={"kernels": "native"}, level="SSE2"),
     "onnxruntime": Runtime("ONNX Runtime", ("onnxruntime", "onnx")),
     "litert": Runtime("LiteRT", ("ai-edge-litert", "litert-torch", "litert-converter")),
     "ncnn": Runtime("ncnn", ("ncnn", "pnnx")),

@@ -57,7 +57,7 @@ class Bench:
             argv += [str(SECONDS), str(LEAST), str(MOST), str(WARM), given["dtype"]]
             return run([*argv, *map(str, given["shape"])], env=os.environ, cwd=self.folder)
         arguments = [key.runtime, str(folder), str(key.threads), str(output)]
-        if RUNTIMES[key.runtime].kernels:
+        if RUNTIMES[key.runtime].declared:
             arguments.append(str(library_of(self.workspace, key.runtime, key.model)))
         return self.peers("worker", *arguments)
 

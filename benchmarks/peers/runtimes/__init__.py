@@ -59,6 +59,8 @@ class RuntimeModule(Protocol):
 
 _MODULES: Final[Mapping[str, str]] = {
     "ours": "ours",
+    "ours-avx512": "ours",
+    "ours-threads": "ours",
     "ours-native": "ours",
     "onnxruntime": "onnx_runtime",
     "litert": "litert",

@@ -159,26 +159,28 @@ def test_ours_are_apps_of_a_workspace(tmp_path: Path) -> None:
     (made / "reader/model.ptl").write_bytes(b"model")
     workspace = tmp_path / "workspace"
     for _ in range(2):  # a second time over the first
-        write_workspace(ROOT, workspace, made, ["ours", "ours-native"], ["reader"])
+        write_workspace(ROOT, workspace, made, ["ours", "ours-avx512"], ["reader"])
     assert sorted(path.name for path in (workspace / "apps").iterdir()) == [
-        "reader_auto",
-        "reader_native",
+        "reader_ours",
+        "reader_ours_avx512",
     ]
-    folder = workspace / "apps/reader_native"
+    folder = workspace / "apps/reader_ours_avx512"
     assert (folder / "model.ptl").read_bytes() == b"model"
     assert yaml.safe_load((folder / "app.yaml").read_text()) == {
         "models": [{"file": "model.ptl"}],
         "targets": ["linux-x86_64"],
-        "kernels": "native",
+        "kernels": "auto",
+        "cpu": {"x86_64": ["avx2", "avx512"]},
     }
     library = library_of(workspace, "ours", "reader").relative_to(workspace)
-    assert str(library) == "dist/reader_auto/linux-x86_64/lib/libreader_auto_torch.so"
+    assert str(library) == "dist/reader_ours/linux-x86_64/lib/libreader_ours_torch.so"
 
 
 def test_every_runtime_has_a_module_a_label_and_a_colour() -> None:
     everyone = catalogue.RUNTIMES.keys()
     assert runtimes._MODULES.keys() == everyone
-    assert LABELS.keys() == COLOURS.keys() == {*everyone} - {"ours-native"}
+    drawn = {name for name in everyone if not name.startswith("ours-")}
+    assert LABELS.keys() == COLOURS.keys() == drawn
     for name in everyone:
         module = runtimes.runtime_module(name)
         assert all(callable(getattr(module, part)) for part in ("convert", "load", "open"))
