@@ -15,11 +15,13 @@ import pytest
 from driving import call, numbers, tensor
 from hand_made import model
 from harness import Campaign
-from real import V1_13, orchestrator, workspace_copy
+from real import V1_13, V2_6, orchestrator, workspace_copy
 from shipped_index import shipped_kernels
 from variants import POLICIES
 
-from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.v1_13.dialect import DIALECT as OLD
+from orchestrator.pytorch.v2_6.dialect import DIALECT as NEW
 from orchestrator.values.config import SelectionPolicy
 
 pytestmark = pytest.mark.real
@@ -37,9 +39,10 @@ def linked(
     *,
     takes: tuple[str, ...] = (SQUARE,),
     policy: SelectionPolicy = "guarded",
+    runtime: str = V1_13,
 ) -> Path:
     """The workspace of an app with this one model, traced and built for the ABI."""
-    root = workspace_copy(folder, runtime=V1_13)
+    root = workspace_copy(folder, runtime=runtime)
     app = root / "apps" / "made"
     (app / "models").mkdir(parents=True)
     (app / "models/made.ptl").write_bytes(data)
@@ -70,15 +73,20 @@ def test_kernels_that_are_registered_twice(tmp_path: Path) -> None:
 
 
 def test_random_selections(campaign: Campaign, tmp_path: Path) -> None:
-    kernels = shipped_kernels(("CPU", "QuantizedCPU")).by_operator
-    # a model that names one of these is refused
-    lapack = {*DIALECT.facts.lapack}
-    every = sorted(name for name in kernels if name.partition(".")[0] not in lapack)
+    every = {runtime: _selectable(dialect) for runtime, dialect in ((V1_13, OLD), (V2_6, NEW))}
     for number, source in campaign.tries(short=0, long=40):
-        names = source.sample(every, source.randint(1, 30))
-        folder, abi = tmp_path / str(number), (X86_64, ARM64)[number % 2]
+        abi, runtime = (X86_64, ARM64)[number % 2], (V1_13, V2_6)[number // 2 % 2]
+        names = source.sample(every[runtime], source.randint(1, 30))
+        folder = tmp_path / str(number)
         folder.mkdir()
-        linked(folder, model(names), abi, policy=policy_of(source))
+        linked(folder, model(names), abi, policy=policy_of(source), runtime=runtime)
+
+
+def _selectable(dialect: Dialect) -> list[str]:
+    """The operators that a model may name: one that names LAPACK's is refused."""
+    kernels = shipped_kernels(("CPU", "QuantizedCPU"), dialect).by_operator
+    refused = {*dialect.facts.lapack}
+    return sorted(name for name in kernels if name.partition(".")[0] not in refused)
 
 
 def policy_of(source: random.Random) -> SelectionPolicy:
