@@ -41,6 +41,7 @@ from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.report.fits import FitRow, FitsReport
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.system.limits import usable_cores
+from orchestrator.system.reading import read_text
 from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST
 from orchestrator.values.config import ModelConfig
@@ -59,6 +60,10 @@ _READERS: Final = 4
 
 class NoPackageError(OrchestratorError):
     """No library was named to compare a model with."""
+
+
+class UnreadableLockError(OrchestratorError):
+    """A trace that was named cannot be read."""
 
 
 class OtherModelError(OrchestratorError):
@@ -176,7 +181,7 @@ def _every_version() -> ModelVersions:
 def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) -> _Known:
     """The model's trace: the one that is named, else that of an app with the same file."""
     if lock is not None:
-        trace = parse_lock(_text(lock), str(lock))
+        trace = parse_lock(_lock_text(lock), str(lock))
         if trace.identity.model != info.sha256:
             raise OtherModelError(
                 "this trace is of another model",
@@ -189,7 +194,7 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
     for app in session.workspace.apps.values():
         for config in app.config.models:
             path = lock_path(app.folder, config.name)
-            if not path.is_file() or info.sha256 not in (text := _text(path)):
+            if not path.is_file() or info.sha256 not in (text := read_text(path, LONGEST)):
                 continue
             try:
                 trace = parse_lock(text, str(path))
@@ -200,9 +205,17 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
     return _Known()
 
 
-def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(4 * LONGEST + 4).decode("utf-8", "replace")
+def _lock_text(path: Path) -> str:
+    try:
+        return read_text(path, LONGEST)
+    except OSError as error:
+        raise UnreadableLockError(
+            "this trace cannot be read",
+            place=Place(str(path)),
+            expected="a lock that `orchestrator trace` wrote",
+            seen=error.strerror or type(error).__name__,
+            hint="check the path, and the file's permissions",
+        ) from None
 
 
 def _current(session: Session, found: _Known, trace: Trace) -> _Known:

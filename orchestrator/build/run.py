@@ -29,6 +29,7 @@ from orchestrator.plan.development import NAME, guess, wide_tags
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.needs import added_bytes
 from orchestrator.select.policy import static_selection
+from orchestrator.system.reading import read_text
 from orchestrator.system.staging import write_if_changed
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import lock_path, parse_lock, read_runs
@@ -432,9 +433,7 @@ def _locks(session: RuntimeSession) -> Iterator[Trace]:
 
 def _lock(path: Path) -> Trace | None:
     try:
-        with path.open("rb") as file:
-            text = file.read(4 * LONGEST + 4).decode("utf-8", "replace")
-        return parse_lock(text, str(path))
+        return parse_lock(read_text(path, LONGEST), str(path))
     except (OSError, OrchestratorError):
         return None
 

@@ -22,7 +22,7 @@ from orchestrator.build.offers import offers
 from orchestrator.build.own_sources import OwnLayer, own_layer
 from orchestrator.build.prepare import NATIVE, Prepared, PreparedRuntime, prepare_runtime
 from orchestrator.cache.pruning import note_workspace
-from orchestrator.canonical.lock import Shipped, shipped_model
+from orchestrator.canonical.lock import Shipped, sha256_of, shipped_model
 from orchestrator.compilers.host import host_abi, required_host, this_machine
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
@@ -471,7 +471,7 @@ class RuntimeSession(Session):
         if shipped.inputs is not None:
             inputs = hashlib.sha256(shipped.inputs).hexdigest()
         return TraceIdentity(
-            model=hashlib.sha256(shipped.path.read_bytes()).hexdigest(),
+            model=sha256_of(shipped.path),
             runtime=self.workspace.config.pins[self.name].tree,
             inputs=inputs,
             backends=self.backends,

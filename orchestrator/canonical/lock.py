@@ -23,7 +23,8 @@ from pydantic import Field
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.validate import validated
-from orchestrator.load.yaml import PlaceIndex, load_located
+from orchestrator.load.yaml import LONGEST, PlaceIndex, load_located
+from orchestrator.system.reading import open_file, read_text
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import NAME, Declared, Line, ModelConfig, Sha256, Tuple
 
@@ -164,7 +165,7 @@ def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
     declared = app.model_path(model)
     if not app.is_canonical(model):
         return Shipped(declared, declared)
-    return _shipped(app, model, root, read_lock(app, model, root), _sha256(declared))
+    return _shipped(app, model, root, read_lock(app, model, root), sha256_of(declared))
 
 
 def is_written(app: App, model: ModelConfig, lock: CanonicalLock, root: Path) -> bool:
@@ -210,7 +211,7 @@ def _shipped(
     path = canonical_path(app, model)
     if not path.is_file():
         raise _missing(app, model, path, root)
-    seen = _sha256(path)
+    seen = sha256_of(path)
     if lock.canonical != seen:
         raise _changed("the canonical model", path, root, lock.canonical, seen, command)
     inputs = None if lock.inputs == DECLARED else _read_inputs(app, model, lock.inputs, root)
@@ -223,9 +224,17 @@ def read_lock(app: App, model: ModelConfig, root: Path) -> CanonicalLock:
     path = lock_path(app, model)
     shown = _shown(path, root)
     try:
-        text = path.read_bytes().decode("utf-8", "replace")
+        text = read_text(path, LONGEST)
     except FileNotFoundError:
         raise _missing(app, model, path, root) from None
+    except OSError as error:
+        raise CanonicalDamagedError(
+            "this canonical model's lock cannot be read",
+            place=Place(shown),
+            expected="what `orchestrator canonical` writes",
+            seen=error.strerror or type(error).__name__,
+            hint=f"run: {_command(app)}",
+        ) from None
     lock, places = parse_lock(text, shown, _command(app))
     for key, seen, wanted in (("app", lock.app, app.name), ("model", lock.model, model.name)):
         if seen != wanted:
@@ -280,7 +289,7 @@ def write_canonical(
 def _read_inputs(app: App, model: ModelConfig, digest: str, root: Path) -> bytes:
     path = inputs_path(app, model)
     try:
-        with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+        with open_file(path) as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
             inputs: bytes = io.BufferedReader(reader).read(LARGEST_INPUTS + 1)
         seen = hashlib.sha256(inputs).hexdigest()
         if len(inputs) > LARGEST_INPUTS:
@@ -289,6 +298,8 @@ def _read_inputs(app: App, model: ModelConfig, digest: str, root: Path) -> bytes
         raise _missing(app, model, path, root) from None
     except zstandard.ZstdError as error:
         seen = str(error)
+    except OSError as error:
+        seen = error.strerror or type(error).__name__
     if seen != digest:
         raise _changed("the recorded inputs", path, root, digest, seen, _command(app))
     return inputs
@@ -322,6 +333,7 @@ def _shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The digest of a model's file, which may be larger than memory. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

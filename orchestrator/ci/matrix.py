@@ -17,7 +17,9 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.load.validate import raise_all
 from orchestrator.load.workspace import FILE, load_workspace
+from orchestrator.system.reading import read_text
 from orchestrator.trace.lock import TraceDamagedError, parse_lock
+from orchestrator.trace.reading import LONGEST
 
 _PACKAGE: Final = Path(__file__).parent.parent
 _PROJECT: Final = "pyproject.toml"
@@ -99,7 +101,7 @@ def _same_locks(
     for path in locks:
         try:
             old = parse_lock(before[files[path]].decode("utf-8", "replace"), path)
-            new = parse_lock((root / path).read_text(encoding="utf-8", errors="replace"), path)
+            new = parse_lock(read_text(root / path, LONGEST), path)
         except (TraceDamagedError, OSError):
             continue
         if old == new:

@@ -10,6 +10,7 @@ from typing import get_args
 
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, Place, visible
+from orchestrator.system.reading import read_text
 from orchestrator.trace.reading import LONGEST
 from orchestrator.trace.selected import Form, read_selected, selected_text, selected_value
 from orchestrator.values.selected import Selected, changes_of, merge_selected
@@ -73,8 +74,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def _read(path: Path) -> Selected:
     try:
-        with path.open("rb") as file:
-            text = file.read(4 * LONGEST + 4).decode("utf-8", "replace")
+        text = read_text(path, LONGEST)
     except OSError as error:
         raise SelectionMissingError(
             "this file cannot be read",

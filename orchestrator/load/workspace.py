@@ -21,7 +21,8 @@ from orchestrator.load.checks import check_apps, check_groups, check_runtimes, c
 from orchestrator.load.declared import App, Group, Toolchain, Workspace
 from orchestrator.load.groups import without_groups
 from orchestrator.load.validate import raise_all, valid_part, validated
-from orchestrator.load.yaml import PlaceIndex, load_located
+from orchestrator.load.yaml import LONGEST, PlaceIndex, load_located
+from orchestrator.system.reading import open_file, read_text
 from orchestrator.values.config import (
     AppConfig,
     ToolchainConfig,
@@ -102,7 +103,7 @@ def load_config(root: Path) -> tuple[WorkspaceConfig, PlaceIndex]:
 def _refuse_other(file: Path) -> None:
     """Raise `NotOurWorkspaceError` for a faulty WORKSPACE that was not meant for us."""
     try:
-        text = file.read_bytes().decode("utf-8-sig", "replace")
+        text = read_text(file, LONGEST)
     except OSError:
         return
     if _BAZEL.search(text):
@@ -294,6 +295,15 @@ def _right_name(file: Path) -> str:
     return file.with_suffix(".yaml").name if file.parent.name == "toolchains" else "app.yaml"
 
 
+def _text(file: Path) -> str:
+    """A declaration's text; of one that is too long, enough for `load_located` to see that. Raises
+    OSError, UnicodeDecodeError."""
+    with open_file(file) as opened:
+        data = opened.read(4 * LONGEST + 4)
+    # the last character of what is too long may be cut
+    return data.decode("utf-8-sig", "strict" if len(data) <= 4 * LONGEST else "replace")
+
+
 def _place(root: Path, file: Path) -> Place:
     if file.is_relative_to(BUILT_IN):
         return Place(f"{file.relative_to(BUILT_IN).as_posix()} (built in)")
@@ -308,7 +318,7 @@ def _load(
     place = _place(root, file)
     none = PlaceIndex(place.file, None)
     try:
-        text = file.read_bytes().decode("utf-8-sig")
+        text = _text(file)
         data, places = load_located(text, place.file)
     except UnicodeDecodeError as error:
         return (

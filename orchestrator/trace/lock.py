@@ -20,6 +20,7 @@ import yaml
 import zstandard
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.reading import read_text
 from orchestrator.system.staging import write_bytes
 from orchestrator.trace.form import MISSED, Vocabulary
 from orchestrator.trace.reading import (
@@ -172,7 +173,7 @@ def read_lock(
     path = lock_path(app_folder, model)
     command = f"run: ./orchestrate trace {label}"
     shown = path.relative_to(root).as_posix()
-    text = _text(path)
+    text = read_text(path, LONGEST)
     with _traced_again(label):
         trace = parse_lock(text, shown)
         check_place(trace, app_folder.name, model, text, shown)
@@ -213,17 +214,11 @@ def _traced_again(label: str) -> Iterator[None]:
         raise
 
 
-def _text(path: Path) -> str:
-    """A lock's text; of a longer one, enough for `parse_lock` to see that it is too long."""
-    with path.open("rb") as file:
-        return file.read(4 * LONGEST + 4).decode("utf-8", "replace")
-
-
 def trace_before(app_folder: Path, model: str) -> Trace | None:
     """The committed trace, stale or not; None where there is none to read."""
     path = lock_path(app_folder, model)
     try:
-        return parse_lock(_text(path), path.name)
+        return parse_lock(read_text(path, LONGEST), path.name)
     except (OSError, TraceDamagedError):
         return None
 

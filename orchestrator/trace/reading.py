@@ -23,6 +23,8 @@ from orchestrator.values.trace import Trace, TraceIdentity
 AGAIN: Final = "trace the model again: ./orchestrate trace"
 # A lock of every operator of PyTorch 1.13.1 is an eighth of this.
 LONGEST: Final = 2**22
+# ... and has a quarter of these: each may be at fault, and is told at length.
+MOST_VALUES: Final = 200_000
 _DEEPEST: Final = 6
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -90,8 +92,11 @@ def plain_yaml(text: str, file: str) -> Any:
     UnreadableYamlError, yaml.YAMLError.
     """
     open_parts: list[list[Any]] = [[]]
-    keys_fit = True
+    keys_fit, left = True, MOST_VALUES
     for event in yaml.parse(text, Loader=_LOADER):
+        left -= isinstance(event, yaml.NodeEvent)
+        if left < 0:
+            raise _damaged(_mark(event, file), f"at most {MOST_VALUES:,} values", "more")
         if isinstance(event, yaml.ScalarEvent):
             # the locks of many apps hold the same names of operators and tags
             open_parts[-1].append(sys.intern(event.value))

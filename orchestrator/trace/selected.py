@@ -94,6 +94,8 @@ def read_selected(text: str, file: str) -> Selected:
     if isinstance(value, dict) and "selected_operators" in value:
         return _of_lock(text, file)
     try:
+        if not isinstance(value, list | dict):
+            raise _unreadable(file, "a mapping, or a list of operators", "another value")
         if isinstance(value, list):
             names = _LIST.validate_python(value)
             return Selected(

@@ -155,6 +155,11 @@ def test_no_trace_is_no_yes(
     assert run(tmp_path, KEYBOARD, *words) == 1
     error = capsys.readouterr().err
     assert "error: this trace is of another model\n" in error
+    lock.unlink()
+    assert run(tmp_path, changed, *words) == 1
+    error = capsys.readouterr().err
+    assert f"{lock}: error: this trace cannot be read\n" in error
+    assert "seen:     No such file or directory\n" in error
 
 
 def _with_another_digest(path: Path) -> Path:

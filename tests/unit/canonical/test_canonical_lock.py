@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,8 @@ def test_a_file_is_hashed_once(
         digests[path.name] += 1
         return sha256(path)
 
-    sha256 = canonical_lock._sha256
-    monkeypatch.setattr(canonical_lock, "_sha256", counted)
+    sha256 = canonical_lock.sha256_of
+    monkeypatch.setattr(canonical_lock, "sha256_of", counted)
     folder = tmp_path / "apps/camera/models"
     if changed:
         (folder / changed).write_bytes(b"changed")
@@ -166,6 +167,28 @@ def test_the_inputs_were_edited(data: bytes, seen: str, app: App, tmp_path: Path
         "apps/camera/models/net.canonical.inputs.zst: error: the recorded inputs"
     )
     assert f"  seen:     {seen}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "seen"),
+    [
+        (Path.mkdir, "Is a directory"),
+        (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("/dev/zero"), "Not a plain file"),
+    ],
+    ids=["folder", "loop", "endless"],
+)
+def test_what_is_no_file(
+    make: Callable[[Path], object], seen: str, app: App, tmp_path: Path
+) -> None:
+    model = app.config.models[0]
+    for path, kind in (
+        (inputs_path(app, model), CanonicalChangedError),
+        (lock_path(app, model), CanonicalDamagedError),
+    ):
+        path.unlink()
+        make(path)
+        assert f"seen:     {seen}\n" in failure(app, tmp_path, kind)
 
 
 def test_inputs_that_are_declared_now(app: App, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ without a WORKSPACE of its own gets a good one, and the same for its toolchain a
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -453,8 +454,10 @@ def test_a_merge_conflict(text: str, line: int) -> None:
         (lambda file: file.mkdir(), "Is a directory"),
         (lambda file: file.symlink_to("nowhere"), "No such file or directory"),
         (lambda file: file.symlink_to(file.name), "Too many levels of symbolic links"),
+        (lambda file: file.symlink_to("/dev/zero"), "Not a plain file"),
+        (os.mkfifo, "Not a plain file"),
     ],
-    ids=["folder", "dangling", "loop"],
+    ids=["folder", "dangling", "loop", "endless", "pipe"],
 )
 def test_a_declaration_that_is_no_file(
     make: Callable[[Path], object], seen: str, root: Path
@@ -466,6 +469,18 @@ def test_a_declaration_that_is_no_file(
         "toolchains/other.yaml: error: the file cannot be read\n"
         "  expected: a text file\n"
         f"  seen:     {seen}"
+    )
+
+
+def test_a_declaration_larger_than_memory(root: Path) -> None:
+    with (root / "WORKSPACE").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(OrchestratorError) as caught:
+        load_config(root)
+    assert caught.value.render() == (
+        "WORKSPACE: error: this text exceeds the limit\n"
+        "  expected: at most 4,194,304 characters\n"
+        "  seen:     16,777,220"
     )
 
 

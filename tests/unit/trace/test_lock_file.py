@@ -47,6 +47,7 @@ from orchestrator.trace.lock import (
     write_lock,
 )
 from orchestrator.trace.reading import check_vocabulary
+from orchestrator.trace.runs import LARGEST
 from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.forms import DTYPES
 from orchestrator.values.trace import Trace, TraceIdentity
@@ -477,6 +478,19 @@ def test_what_is_no_lock_at_all(text: str, place: str, expected: str, seen: str)
     assert told(text) == [place, expected, seen]
 
 
+def test_a_lock_of_too_many_values() -> None:
+    """Each could be at fault: a million took 1.4 GB to tell of one."""
+    text = "hot_tags:\n" + "- .\n" * 10**6
+    assert told(text) == ["lock:199999:3", "at most 200,000 values", "more"]
+
+
+def test_a_trace_before_that_is_a_device(app: Path) -> None:
+    path = lock_path(app, "classifier")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert trace_before(app, "classifier") is None
+
+
 def test_bytes_that_are_no_text(app: Path) -> None:
     lock_path(app, "classifier").write_bytes(b"\xff\xfe")
     assert isinstance(refused(app), TraceDamagedError)
@@ -600,11 +614,14 @@ def test_a_truncated_trace_never_loses_anything_silently(app: Path) -> None:
     assert refused > 150
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "garbage", "another run"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "garbage", "another run", "a pipe"])
 def test_runs_that_are_not_the_locks(app: Path, damage: str) -> None:
     path = runs_path(app, "classifier")
     if damage == "missing":
         path.unlink()
+    elif damage == "a pipe":
+        path.unlink()
+        os.mkfifo(path)
     else:
         other, _ = pack_runs({"runs": []})
         path.write_bytes({"truncated": RUNS[:-4], "garbage": b"no", "another run": other}[damage])
@@ -682,7 +699,7 @@ def test_runs_that_claim_or_unfold_to_too_much(app: Path) -> None:
     assert most < 50 * 2**20
     bomb = zstandard.ZstdCompressor().compress(b"0" * (2**28 + 1))
     said, _, most = of_text(app, b"x", packed=bomb)
-    assert said == "more than 268,435,456 bytes"
+    assert said == "more than 67,108,864 bytes"
     assert most < 50 * 2**20
 
 
@@ -693,13 +710,40 @@ def nested(levels: int) -> dict[str, Any]:
     return {"runs": [{**RUN, "output": value}], "error": None}
 
 
+RUN_OF_A_TEXT = {"method": "f", "index": 0, "output": {"string": "?\U0001f600"}}
+
+
+def test_recorded_text_is_escaped(app: Path) -> None:
+    text = json.dumps({"runs": [RUN_OF_A_TEXT]}, ensure_ascii=False).encode()
+    runs_path(app, "classifier").write_bytes(zstandard.compress(text))
+    trace = replace(TRACE, outputs=hashlib.sha256(text).hexdigest())
+    with pytest.raises(TraceDamagedError) as caught:
+        read_runs(app, trace, app.parents[1])
+    assert caught.value.seen == "invalid JSON: a character that is not escaped"
+
+
+def test_the_largest_runs_take_bounded_memory(app: Path) -> None:
+    start, end = json.dumps({"runs": [RUN_OF_A_TEXT]}).encode().split(b"?")
+    text = start + b"x" * (LARGEST - len(start) - len(end)) + end
+    runs_path(app, "classifier").write_bytes(zstandard.compress(text))
+    trace = replace(TRACE, outputs=hashlib.sha256(text).hexdigest())
+    del text
+    tracemalloc.start()
+    try:
+        assert read_runs(app, trace, app.parents[1])["runs"]
+        # of which 100 MB are reserved for a text that grows, and never touched
+        assert tracemalloc.get_traced_memory()[1] < 580e6
+    finally:
+        tracemalloc.stop()
+
+
 def test_what_could_not_be_read_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     pack_runs(nested(100))
     with pytest.raises(UnfitRecordingError) as caught:
         pack_runs(nested(101))
     assert caught.value.render() == (
         "error: the outputs of the model cannot be recorded\n"
-        "  expected: at most 268,435,456 bytes of JSON with at most a million values\n"
+        "  expected: at most 67,108,864 bytes of JSON with at most a million values\n"
         "  seen:     not a list of runs, or values of more than 100 levels\n"
         "  do:       use smaller or fewer inputs"
     )

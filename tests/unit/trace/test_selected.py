@@ -158,7 +158,7 @@ def test_a_lock_keeps_its_model_as_who_asked() -> None:
 @pytest.mark.parametrize(
     ("text", "expected", "seen"),
     [
-        ("just a text\n", "Input should be", "another value"),
+        ("just a text\n", "a mapping, or a list of operators", "another value"),
         ("operators: {'add': {}}\n", "an operator, such as", "operators.add.[key]: 'add'"),
         ("kernel_metadata: {a: [Flot]}\n", "a dtype: Byte", "kernel_metadata.a.0: 'Flot'"),
         ("surprise: 1\n", "the keys ", "the key surprise"),
@@ -175,6 +175,11 @@ def test_what_is_no_selection(text: str, expected: str, seen: str) -> None:
     assert str(caught.value.place) == "x.yaml"
     assert (caught.value.expected or "").startswith(expected)
     assert (caught.value.seen or "").startswith(seen)
+
+
+def test_a_selection_is_a_plain_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["select", "show", "/dev/zero"], cwd=ROOT) == 1
+    assert "seen:     Not a plain file" in capsys.readouterr().err
 
 
 def test_differences() -> None:
