@@ -12,7 +12,9 @@ library next to it; for a universal file (`binary/macho_universal.py`), each of 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import struct
 import zipfile
 import zlib
@@ -28,13 +30,23 @@ from pydantic import ValidationError
 from orchestrator.binary.macho_universal import split_universal
 from orchestrator.deliver.manifest import MANIFEST, Manifest
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.reading import open_file
 
-# Of a manifest: the largest of ours has a hundredth of this.
-MAX_MANIFEST: Final = 16 * 2**20
+# Of a manifest: the largest of ours has a fiftieth of this.
+MAX_MANIFEST: Final = 8 * 2**20
 # Of all that a package unpacks to, and of one library.
 MAX_UNPACKED: Final = 4 * 2**30
 MAX_LIBRARY: Final = 2**30
 MAX_MEMBERS: Final = 100_000
+# Libraries pack to a third or a tenth. What packs better than this by far is made to do harm ...
+MAX_RATIO: Final = 100
+# ... but a small package costs little.
+LEAST_UNPACKED: Final = 2**26
+# JSON objects and values of a manifest: each takes 2 to 3 KB to refuse.
+MAX_OBJECTS: Final = 50_000
+MAX_VALUES: Final = 150_000
+# Of a zip's table of contents, which the standard library reads in one piece: MAX_MEMBERS of them.
+MAX_TABLE: Final = 16 * 2**20
 _CHUNK: Final = 2**20
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _AR: Final = b"!<arch>\n"
@@ -212,7 +224,9 @@ def take_library(one: Packaged, into: Path) -> None:
 
 def _meet_all(path: Path, members: _Members) -> None:
     """Shows the members of a package to `members`, which takes what it wants."""
-    with path.open("rb") as file, _readable(members.place):
+    with open_file(path) as file, _readable(members.place):
+        most = MAX_RATIO * os.fstat(file.fileno()).st_size
+        members.left = min(members.left, max(most, LEAST_UNPACKED))
         head = file.read(8)
         file.seek(0)
         _reader(head, members.place)(file, members)
@@ -381,11 +395,23 @@ class _Slice:
         return data
 
 
+class _Table(io.FileIO):
+    """A zip file whose table of contents is bounded: nothing else is read in large pieces."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > MAX_TABLE:
+            raise zipfile.BadZipFile(f"a table of contents of more than {MAX_TABLE:,} bytes")
+        return super().read(size) or b""
+
+
 def _zip(file: BinaryIO, members: _Members) -> None:
-    with zipfile.ZipFile(file) as archive:
+    with _Table(file.fileno(), closefd=False) as table, zipfile.ZipFile(table) as archive:
         for entry in archive.infolist():
             members.counted(entry.file_size)
             if not entry.is_dir() and members.wants(entry.filename):
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    # zipfile unpacks 4 KB of other methods in one piece: gigabytes
+                    raise NotImplementedError(f"a file packed by method {entry.compress_type}")
                 with archive.open(entry) as content:
                     members.meet(entry.filename, entry.file_size, content)
 
@@ -417,6 +443,9 @@ def _digests(content: IO[bytes], size: int, path: str, place: Place) -> frozense
 
 def _texts_in(data: bytes, path: str, place: Place) -> Iterator[str]:
     """The manifests in a file: one, or those of an XCFramework by ABI."""
+    if data.count(b"{") > MAX_OBJECTS or data.count(b",") + data.count(b"[") > MAX_VALUES:
+        most = f"at most {MAX_OBJECTS:,} objects and {MAX_VALUES:,} values"
+        raise _damaged(Place(f"{place}!{path}"), most, "more")
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as cause:
@@ -457,7 +486,10 @@ def _damaged(place: Place, expected: str, seen: str) -> DamagedPackageError:
 
 
 def _too_large(place: Place) -> DamagedPackageError:
-    most = f"at most {MAX_MEMBERS:,} files of {MAX_UNPACKED // 2**20:,} MiB in all"
+    most = (
+        f"at most {MAX_MEMBERS:,} files of {MAX_UNPACKED // 2**20:,} MiB in all,"
+        f" and of {MAX_RATIO} times the package's size"
+    )
     return _damaged(place, most, "more")
 
 

@@ -248,4 +248,50 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "bomb").write_bytes(zstandard.compress(out.getvalue()))
     error = refusal(tmp_path / "bomb")
     assert isinstance(error, DamagedPackageError)
-    assert error.expected == "at most 100,000 files of 1 MiB in all"
+    assert error.expected == (
+        "at most 100,000 files of 1 MiB in all, and of 100 times the package's size"
+    )
+
+
+def test_a_small_package_of_much_is_refused(tmp_path: Path) -> None:
+    """Gigabytes of zeros are a few hundred bytes."""
+    packer = zstandard.ZstdCompressor()
+    entry = tarfile.TarInfo("x/lib/libx.so")
+    entry.size = 2**27
+    with (tmp_path / "bomb").open("wb") as file, packer.stream_writer(file) as stream:
+        stream.write(entry.tobuf())
+        for _ in range(2**7):
+            stream.write(bytes(2**20))
+        stream.write(bytes(1024))
+    error = refusal(tmp_path / "bomb")
+    assert (error.expected or "").endswith("100 times the package's size")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_file_is_packed_as_ours_are(method: int, tmp_path: Path) -> None:
+    """zipfile unpacks a piece of other methods at once: 3 KB were 4 GB."""
+    with zipfile.ZipFile(tmp_path / "x.aar", "w", method) as archive:
+        archive.writestr(MANIFEST, bytes(2**20))
+    error = refusal(tmp_path / "x.aar")
+    assert (type(error), error.seen) == (DamagedPackageError, f"a file packed by method {method}")
+
+
+def test_a_table_of_contents_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MAX_TABLE", 10_000)
+    with zipfile.ZipFile(tmp_path / "x.aar", "w") as archive:
+        for number in range(1000):
+            archive.writestr(str(number), "")
+    assert refusal(tmp_path / "x.aar").seen == "a table of contents of more than 10,000 bytes"
+
+
+@pytest.mark.parametrize("one", ["[],", '{"":0},', "0,"])
+def test_a_manifest_of_too_many_values(one: str, tmp_path: Path) -> None:
+    """What pydantic says of a refused one took 3 KB for each of them."""
+    (tmp_path / MANIFEST).write_text(f'{{"format": 1, "x": [{one * 150_001}0]}}')
+    error = refusal(tmp_path)
+    assert error.expected == "at most 50,000 objects and 150,000 values"
+
+
+def test_a_package_is_a_plain_file() -> None:
+    error = refusal(Path("/dev/zero"))
+    assert (type(error), error.seen) == (NotAPackageError, "Not a plain file")
