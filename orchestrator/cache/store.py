@@ -13,6 +13,7 @@ truncated, emptied or changed is removed, and the object is compiled again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -24,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from orchestrator.system.reading import open_file
 from orchestrator.system.staging import part_of, sync_folder
 
 # An entry's name: what of it, the digest of its content, what kind.
@@ -87,8 +89,10 @@ class ObjectStore:
             for parent, wanted in by_folder.items():
                 try:
                     there = sorted(entry.name for entry in os.scandir(store / parent))
-                except (FileNotFoundError, NotADirectoryError):
-                    continue
+                except OSError as error:
+                    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                        continue
+                    raise
                 for entry in there:
                     match = ENTRY.fullmatch(entry)
                     if match and match["stem"] + match["suffix"] in wanted:
@@ -116,12 +120,12 @@ def _restore(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
                     raise
                 continue  # pruned between the two
             return True, damaged
-        if seen is None and not entry.exists():
+        if seen is None and not os.path.lexists(entry):
             continue  # pruned since it was listed
         damaged.append(entry.name)
         with suppress(OSError):
-            entry.unlink()
-    place.unlink(missing_ok=True)
+            _remove(entry)
+    _remove(place)
     return False, damaged
 
 
@@ -136,6 +140,8 @@ def _put(entry: Path, place: Path) -> None:
             shutil.copyfile(entry, part)
             _note_use(entry)
         _put_to_now(part)
+        if place.is_dir():
+            _remove(place)
         part.replace(place)
     finally:
         part.unlink(missing_ok=True)
@@ -182,10 +188,19 @@ def _store(target: Path, path: Path) -> bool:
     return True
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _digest(path: Path, *, sync: bool = False) -> str | None:
-    """sha256 of a file; None where it cannot be read."""
+    """sha256 of a file; None where it cannot be read, or is a link, whose target may change."""
     try:
-        with path.open("rb") as file:
+        if path.is_symlink():
+            return None
+        with open_file(path) as file:
             if sync:
                 os.fsync(file.fileno())
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -71,6 +71,50 @@ def test_a_damaged_entry_is_never_given_out(how: str, store: ObjectStore, tmp_pa
     assert not place.exists()
 
 
+def folder(path: Path) -> None:
+    path.mkdir()
+    (path / "x").touch()
+
+
+def link(path: Path) -> None:
+    """To the right content, which somebody may change after it was checked."""
+    other = path.with_name("other")
+    other.write_bytes(b"code" * 1000)
+    path.symlink_to(other)
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("make", [folder, link, loop, os.mkfifo])
+def test_what_is_no_file_is_replaced(
+    make: Callable[[Path], None], store: ObjectStore, tmp_path: Path
+) -> None:
+    """Beside the store, and in it."""
+    place, kept = tmp_path / "x.o", entry(store)
+    make(place)
+    assert store.restore({NAME: place}).present == {NAME}
+    assert place.samefile(kept)
+    assert not place.is_symlink()
+    made = tmp_path / "made.o"
+    place.rename(made)
+    kept.unlink()
+    make(kept)
+    assert store.restore({NAME: place}) == Restored(frozenset(), (kept.name,))
+    assert not os.path.lexists(kept)
+    assert store.put(NAME, made)
+    make(place)
+    kept.unlink()
+    assert store.restore({NAME: place}) == Restored(frozenset(), ())
+    assert not os.path.lexists(place)
+
+
+def test_a_folder_of_entries_that_is_a_loop_of_links(store: ObjectStore, tmp_path: Path) -> None:
+    (store.folders[0] / "loop").symlink_to("loop")
+    assert store.restore({"loop/abcd.o": tmp_path / "x.o"}) == Restored(frozenset(), ())
+
+
 def test_what_lies_in_the_workspace_is_checked_too(store: ObjectStore, tmp_path: Path) -> None:
     place = tmp_path / "x.o"
     # of a compiler that was killed
