@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.compilers.zig import zig_program
 from orchestrator.errors import Place
+from orchestrator.execute import ninja_file
 from orchestrator.execute.ninja_file import ninja_text, projection_path
 from orchestrator.execute.ninja_run import ninja_binary
 from orchestrator.plan.graph import (
@@ -132,6 +134,12 @@ def test_no_machine_path_below_the_variables_at_the_top() -> None:
     moved = text(toy_graph(), folders=elsewhere, toolchains=tools)
     assert moved.partition("\npool heavy")[2] == rest
     assert moved.partition("\npool heavy")[0] == head.replace("/me/", "/you/")
+
+
+def test_our_programs_import_nothing_from_where_ninja_runs() -> None:
+    """It runs in the cache, which others may write to: `-P` keeps that off `sys.path`."""
+    text = Path(ninja_file.__file__).read_text(encoding="utf-8")
+    assert {*re.findall(r"\$python (\S+)", text)} == {"-P"}
 
 
 def test_what_the_cache_holds_has_no_edge() -> None:
