@@ -22,6 +22,7 @@ class ReadModel:
     """An app's model, and the operators that it names, or why they cannot be read.
 
     version, declared  of the app: its runtime's version, and its app.yaml
+    own_sources        whether the app has sources of its own operators
     """
 
     app: str
@@ -29,12 +30,23 @@ class ReadModel:
     version: str
     declared: str
     operators: frozenset[OperatorName] = frozenset()
+    own_sources: bool = False
     fault: OrchestratorError | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """The model's name among all apps: `camera/classifier`."""
         return f"{self.app}/{self.model}"
+
+    def asks(self, offers: Iterable[Offer]) -> frozenset[OperatorName]:
+        """Its operators that PyTorch must have.
+
+        Those that no version has are left to the app's own sources, if it has some: whether they
+        define them is known once they are compiled.
+        """
+        if not self.own_sources:
+            return self.operators
+        return self.operators & frozenset().union(*(offer.operators for offer in offers))
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,8 @@ def read_models(
             except OrchestratorError as fault:
                 yield ReadModel(*at, fault=fault)
             else:
-                yield ReadModel(*at, frozenset(info.root_operators))
+                operators = frozenset(info.root_operators)
+                yield ReadModel(*at, operators, own_sources=app.config.sources is not None)
 
 
 def uses(models: Iterable[ReadModel], offers: Sequence[Offer]) -> tuple[VersionUse, ...]:
@@ -91,7 +104,7 @@ def uses(models: Iterable[ReadModel], offers: Sequence[Offer]) -> tuple[VersionU
     and of the former those that another version lacks operators of. Models that could not be read
     do not count. Pure."""
     read = [model for model in models if model.fault is None]
-    able = {model.name: offering(model.operators, offers) for model in read}
+    able = {model.name: offering(model.asks(offers), offers) for model in read}
     return tuple(
         VersionUse(
             offer.version,
@@ -112,7 +125,8 @@ def unfit(models: Iterable[ReadModel], offers: Sequence[Offer]) -> tuple[Unfit, 
     known = {offer.version: offer.operators for offer in offers}
     found = []
     for model in models:
-        missing = model.operators - known.get(model.version, model.operators)
+        asked = model.asks(offers)
+        missing = asked - known.get(model.version, asked)
         if missing:
             do = advice(missing, offers, model.declared)
             found.append(Unfit(model, tuple(sorted(map(str, missing))), do))

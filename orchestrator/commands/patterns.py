@@ -46,7 +46,8 @@ def valid_labels(
     left = [text for text, pattern in parsed.items() if pattern.app not in named]
     offered = {*workspace.toolchains, *workspace.groups}
     try:
-        return resolve(left, workspace.targets, workspace.groups, offered), faults
+        targets, groups = workspace.targets, workspace.groups
+        return resolve(left, targets, groups, offered, workspace.broken), faults
     except OrchestratorError:
         # the pattern may name a broken app
         raise_all(faults)

@@ -21,9 +21,10 @@ from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
-from orchestrator.load.declared import App
+from orchestrator.load.declared import App, Workspace
 from orchestrator.report.run import MadeShard, RunReport
 from orchestrator.system.workspace_lock import cache_in_use
+from orchestrator.values.labels import LabelSyntaxError, meant_app
 
 NAME = "run"
 HELP = """\
@@ -110,9 +111,21 @@ def _subjects(
 ) -> tuple[RuntimeSession, tuple[Subject, ...]]:
     if not arguments.what.startswith("//"):
         on = chosen_runtime(session, arguments)
-        return on, (file_subject(on, Path(arguments.what), inputs),)
+        return on, (file_subject(on, model_path(session.workspace, arguments.what), inputs),)
     app = chosen_app(session, arguments)
     return session.of(app.name), app_subjects(session, app, inputs)
+
+
+def model_path(workspace: Workspace, what: str) -> Path:
+    """The path that a text is. Raises LabelSyntaxError where it means an app: `vad`, `apps/vad`."""
+    path, app = Path(what), meant_app(what)
+    if not path.is_file() and (app in workspace.apps or app in workspace.broken):
+        raise LabelSyntaxError(
+            f"`{what}` is neither a model file nor a label",
+            expected="the path of a .ptl file, or //apps/<app>",
+            hint=f"write //apps/{app}",
+        )
+    return path
 
 
 def chosen_runtime(session: Session, arguments: argparse.Namespace) -> RuntimeSession:

@@ -14,7 +14,7 @@ from orchestrator.build.run import RanModel, Subject, run_in_development
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.watch import Round, app_round, file_round, is_whole, watched_files
 from orchestrator.commands.jobs import add_jobs
-from orchestrator.commands.run import add_subject, chosen_app, chosen_runtime, report_of
+from orchestrator.commands.run import add_subject, chosen_app, chosen_runtime, model_path, report_of
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
@@ -90,7 +90,7 @@ class _Watch:
         what = self.arguments.what
         if what.startswith("//"):
             return chosen_app(session, self.arguments), None
-        return None, Path(what).absolute()
+        return None, model_path(session.workspace, what).absolute()
 
     def _round(
         self,

@@ -29,7 +29,7 @@ def dialect_of(version: str, dialects: Mapping[str, Dialect] = DIALECTS) -> Dial
             f"PyTorch {version} is not a supported runtime",
             expected="one of " + ", ".join(sorted(dialects)),
             seen=version,
-            hint="change `runtime: pytorch:` in WORKSPACE",
+            hint="change its `pytorch:` in WORKSPACE",
         )
     return dialects[version]
 

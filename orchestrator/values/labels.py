@@ -22,6 +22,8 @@ _FORM: Final = re.compile(
 )
 # What other tools have for every one; no ABI of ours.
 _ALL: Final = ("all", "any", "every")
+# Folders that have all apps.
+_FOLDER_OF_ALL: Final = re.compile(r"[./]+|[./@]*(?i:apps)[./:]*")
 _FORMS: Final = "//apps/<app>:<abi>, //apps/<app>, //apps/... or //..."
 
 
@@ -84,17 +86,21 @@ def resolve(
     targets: Mapping[str, Sequence[str]],
     groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
     offered: Collection[str] = (),
+    broken: Collection[str] = (),
 ) -> tuple[Label, ...]:
     """The variants that patterns name, sorted, each once.
 
     `targets` maps every app to its ABIs, `groups` a name to the ABIs that it stands for; `offered`
-    are ABIs that an app may be built for. Raises
+    are ABIs that an app may be built for, `broken` further apps, which messages may name. Raises
     `LabelSyntaxError`, `UnknownAppError`, `UnknownAbiError`; a pattern that names nothing is an
     error too.
     """
     found: set[Label] = set()
     for text in patterns:
-        found.update(_expand(Pattern.parse(text), text, targets, groups, offered))
+        pattern = Pattern.parse(text)
+        if pattern.app is not None and pattern.app not in targets:
+            raise _unknown_app(pattern.app, text, {*targets, *broken})
+        found.update(_expand(pattern, text, targets, groups, offered))
     return tuple(sorted(found))
 
 
@@ -107,14 +113,22 @@ def _match(text: str) -> re.Match[str]:
 
 def _written(text: str) -> str | None:
     """How a text that is no label may have been meant."""
-    if text in _ALL or "*" in text:
+    if text in _ALL or "*" in text or _FOLDER_OF_ALL.fullmatch(text):
         return "write //..., which is every app"
-    bare = re.sub("^[.@/]*(?i:apps/)?|[/:]*$", "", text)
-    app, below, rest = bare.partition("/")
+    _, below, rest = _bare(text).partition("/")
     if below and text.startswith("//"):
         return f"apps are folders directly under apps/: move it to apps/{rest.split('/')[-1]}"
-    likely = f"//apps/{app}"
+    likely = f"//apps/{meant_app(text)}"
     return f"write {likely}" if _FORM.fullmatch(likely) else None
+
+
+def meant_app(text: str) -> str:
+    """The app that a text may mean which is no label: `vad`, `apps/vad/`, `./apps/vad/app.yaml`."""
+    return _bare(text).partition("/")[0]
+
+
+def _bare(text: str) -> str:
+    return re.sub("^[.@/]*(?i:apps/)?|[/:]*$", "", text)
 
 
 def _expand(
@@ -124,8 +138,6 @@ def _expand(
     groups: Mapping[str, Sequence[str]],
     offered: Collection[str],
 ) -> Iterable[Label]:
-    if pattern.app is not None and pattern.app not in targets:
-        raise _unknown_app(pattern.app, text, targets)
     apps = targets if pattern.app is None else [pattern.app]
     wanted = None if pattern.abi is None else set(groups.get(pattern.abi, (pattern.abi,)))
     found = [Label(app, abi) for app in apps for abi in targets[app] if not wanted or abi in wanted]
@@ -139,11 +151,11 @@ def _expand(
     return found
 
 
-def _unknown_app(app: str, text: str, targets: Mapping[str, Sequence[str]]) -> UnknownAppError:
-    like = nearest(app.rstrip("."), targets)
+def _unknown_app(app: str, text: str, known: Collection[str]) -> UnknownAppError:
+    like = nearest(app.rstrip("."), known)
     return UnknownAppError(
         f"`{text}` names an app that the workspace does not have",
-        expected=", ".join(sorted(targets)) or "an app; the workspace has none",
+        expected=", ".join(sorted(known)) or "an app; the workspace has none",
         seen=app,
         hint=f"did you mean //apps/{like}?" if like else f"declare it in apps/{app}/app.yaml",
     )

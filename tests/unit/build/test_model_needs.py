@@ -75,6 +75,16 @@ def test_models_that_their_own_runtime_does_not_run() -> None:
     )
 
 
+def test_operators_of_an_app_s_own_sources_are_not_asked_of_pytorch() -> None:
+    own = replace(model("d/own", "1.13.1", "aten::both", "toy::mine"), own_sources=True)
+    assert unfit([own], [OLD, NEW]) == ()
+    assert [one.able for one in uses([own], [OLD, NEW])] == [("d/own",), ("d/own",)]
+    newer = replace(model("d/own", "1.13.1", "aten::new", "toy::mine"), own_sources=True)
+    assert unfit([newer], [OLD, NEW]) == (
+        Unfit(newer, ("aten::new",), "next has it: `runtime: next` in apps/d/app.yaml"),
+    )
+
+
 def test_of_a_version_without_an_index_nothing_is_known() -> None:
     assert unfit([NOWHERE, LATER], [OLD]) == (Unfit(LATER, ("aten::new",), None),)
 
@@ -91,6 +101,7 @@ def test_models_are_read_as_their_runtime_reads_them(tmp_path: Path) -> None:
         f"apps/{app}/app.yaml",
     )
     assert "aten::relu" in {str(operator) for operator in read.operators}
+    assert not read.own_sources
     file.write_bytes(b"no model")
     (read,) = read_models(load_workspace(root, {}))
     assert read.operators == frozenset()

@@ -185,7 +185,7 @@ def test_a_version_without_data() -> None:
         "error: PyTorch 2.5.0 is not a supported runtime\n"
         "  expected: one of 1.13.1, 2.6.0\n"
         "  seen:     2.5.0\n"
-        "  do:       change `runtime: pytorch:` in WORKSPACE"
+        "  do:       change its `pytorch:` in WORKSPACE"
     )
 
 

@@ -13,6 +13,7 @@ from orchestrator.values.labels import (
     Pattern,
     UnknownAbiError,
     UnknownAppError,
+    meant_app,
     resolve,
 )
 from orchestrator.values.names import nearest_abi
@@ -171,6 +172,35 @@ def test_bad_patterns(pattern: str, kind: type[OrchestratorError], text: str) ->
     with pytest.raises(kind) as caught:
         resolve([pattern], TARGETS, offered=("ios-arm64", "linux-armv7"))
     assert caught.value.render() == text
+
+
+def test_an_app_that_cannot_be_loaded_may_be_meant() -> None:
+    with pytest.raises(UnknownAppError) as caught:
+        resolve(["//apps/vadd"], {}, broken=("vad",))
+    assert caught.value.render() == (
+        "error: `//apps/vadd` names an app that the workspace does not have\n"
+        "  expected: vad\n"
+        "  seen:     vadd\n"
+        "  do:       did you mean //apps/vad?"
+    )
+
+
+@pytest.mark.parametrize("text", [".", "./", "..", "...", "/", "//", "apps", "./apps/", "//apps/"])
+def test_a_folder_of_all_apps(text: str) -> None:
+    with pytest.raises(LabelSyntaxError) as caught:
+        Pattern.parse(text)
+    assert caught.value.hint == "write //..., which is every app"
+
+
+def test_an_empty_text_means_nothing() -> None:
+    with pytest.raises(LabelSyntaxError) as caught:
+        Pattern.parse("")
+    assert caught.value.hint is None
+
+
+@pytest.mark.parametrize("text", ["vad", "vad/", "./vad", "apps/vad", "./apps/vad/app.yaml"])
+def test_the_app_that_is_meant(text: str) -> None:
+    assert meant_app(text) == "vad"
 
 
 def test_a_workspace_without_apps() -> None:
