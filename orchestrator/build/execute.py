@@ -163,6 +163,7 @@ class _Keeper:
     def __init__(self, session: Session, graph: ActionGraph, present: Collection[str]) -> None:
         self._store = object_store(session)
         self._missing: dict[str, list[tuple[str, Path]]] = {}
+        self._finished = 0
         units = {o: c.unit for o, c in graph.compiles.items()}
         for output in sorted(_outputs(graph) - set(present)):
             item = (stored_name(session, output), Path(session.fill(output)))
@@ -178,10 +179,12 @@ class _Keeper:
     def finished(self, line: str) -> None:
         """Put an action's output into the store once its status line says that it has finished.
 
-        Lines in another form are output of commands: they are ignored.
+        One on its start counts no more finished actions than the line before. Lines in another form
+        are output of commands: they are ignored.
         """
         status = parse_status(line)
-        if status is not None:
+        if status is not None and status.finished > self._finished:
+            self._finished = status.finished
             self._keep(status.description)
 
     def _keep(self, unit: str) -> None:

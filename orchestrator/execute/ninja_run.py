@@ -12,7 +12,9 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_progress import STATUS_FORMAT, NinjaStream, parse_status
 from orchestrator.system.process import LOCAL, Command, CommandRunner
 
-_FAILED = re.compile(r"^(?:\x1b\[\d+m)*FAILED:(?:\x1b\[\d+m)* (?:\[code=(\d+)\] )?(.*)$")
+_FAILED = re.compile(r"^FAILED: (?:\[code=(\d+)\] )?(.*)$")
+# ninja's and the commands' colours, which it passes on to a terminal.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 _ERROR = re.compile(r"\b(?:fatal )?error: |undefined symbol|undefined reference")
 _MOST_ERRORS = 8
 # In place of an output's path: ninja's own errors, a full disk for example.
@@ -62,14 +64,16 @@ def run_ninja(
         nonlocal actions
         for line in stream.feed(chunk):
             lines.append(line)
-            if parse_status(line) is not None:
-                actions += 1
+            status = parse_status(line)
+            if status is not None:
+                actions = status.finished
                 feed(line)
 
-    code = runner.stream(
-        Command([*argv, *targets], {**env, "NINJA_STATUS": STATUS_FORMAT}, folder), take
-    )
-    lines += stream.end()
+    # On a terminal alone it says what it starts.
+    status_env = {"NINJA_STATUS": STATUS_FORMAT, "TERM": "xterm"}
+    command = Command([*argv, *targets], {**env, **status_env}, folder, terminal=True)
+    code = runner.stream(command, take)
+    lines = [_COLOUR.sub("", line) for line in [*lines, *stream.end()]]
     failures = _failures(lines)
     if code and not failures:
         said = [line for line in lines if parse_status(line) is None]

@@ -158,5 +158,7 @@ def _count(finished: int, total: int) -> str:
 
 
 def _short(name: str) -> str:
-    """The end of a description: `CXX aten/src/ATen/native/Add.cpp` -> `Add.cpp`."""
-    return name.rsplit("/", 1)[-1]
+    """A description without folders: `aten/src/ATen/native/Add.cpp` -> `Add.cpp`, `link a/b.so` ->
+    `link b.so`."""
+    phase, blank, path = name.rpartition(" ")
+    return f"{phase}{blank}{path.rsplit('/', 1)[-1]}"

@@ -6,6 +6,7 @@ this machine.  No other module starts a process (`tests/unit/repository/test_pro
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -45,6 +46,8 @@ class Command:
     limits   for a program that is not trusted
     tail     of one that may print without end: its stdout is thrown away, and at most so many
              bytes of the end of its stderr are kept
+    terminal for a program that tells more on a terminal: it is streamed through a pseudo terminal,
+             which has no width; where the system has none to give, through a pipe
     """
 
     argv: Sequence[str]
@@ -54,6 +57,7 @@ class Command:
     input: bytes = b""
     limits: Limits | None = None
     tail: int | None = None
+    terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,26 +151,31 @@ class LocalRunner:
 
     def stream(self, command: Command, feed: Callable[[bytes], None]) -> int:
         """See `CommandRunner`."""
-        with (
-            kept_interrupts() as let_through,
-            subprocess.Popen(
-                command.argv,
-                env=_environment(command),
-                cwd=command.cwd,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            ) as process,
-        ):
-            assert process.stdout is not None
+        with kept_interrupts() as let_through, ExitStack() as opened:
+            ours, theirs = _channel(command.terminal)
+            opened.callback(os.close, ours)
+            try:
+                process = opened.enter_context(
+                    subprocess.Popen(
+                        command.argv,
+                        env=_environment(command),
+                        cwd=command.cwd,
+                        stdout=theirs,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+            finally:
+                os.close(theirs)
             try:
                 let_through()
-                while chunk := os.read(process.stdout.fileno(), 65536):
+                while chunk := _read(ours):
                     feed(chunk)
                 return process.wait()
             except BaseException:
                 # A terminal's Ctrl-C reaches it too; a signal to this process alone does not.
                 process.send_signal(signal.SIGINT)
-                process.communicate()
+                while _read(ours):
+                    pass
                 raise
 
 
@@ -186,6 +195,27 @@ def _start(command: Command, stderr: IO[bytes] | None) -> subprocess.Popen[bytes
         # unsafe beside threads: nothing of ours runs in threads while programs have limits
         preexec_fn=None if limits is None else lambda: _limit(limits),
     )
+
+
+def _channel(terminal: bool) -> tuple[int, int]:
+    """The two ends of what a program writes: ours to read, and its own."""
+    if terminal:
+        try:
+            return os.openpty()
+        except OSError:
+            pass
+    return os.pipe()
+
+
+def _read(channel: int) -> bytes:
+    """What comes next; nothing at the end, which Linux tells of a terminal as an input/output
+    error."""
+    try:
+        return os.read(channel, 65536)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""
 
 
 def _environment(command: Command) -> dict[str, str] | None:

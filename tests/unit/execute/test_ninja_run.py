@@ -65,7 +65,39 @@ def run(
 
 
 def described(fed: list[str]) -> list[str]:
-    return [status.description.strip() for line in fed if (status := parse_status(line))]
+    """What finished, in order."""
+    found = [status for line in fed if (status := parse_status(line))]
+    before = [0, *(status.finished for status in found)]
+    return [
+        status.description.strip()
+        for status, count in zip(found, before, strict=False)
+        if status.finished > count
+    ]
+
+
+def test_starts_are_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, fed = run(workspace(tmp_path, {"a.c": "a\n"}), monkeypatch)
+    found = [status for line in fed if (status := parse_status(line))]
+    assert [(one.description, one.started, one.finished) for one in found] == [
+        ("src/a.c", 1, 0),
+        ("src/a.c", 1, 1),
+        ("link all", 2, 1),
+        ("link all", 2, 2),
+    ]
+
+
+def test_where_there_is_no_pseudo_terminal_ends_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise OSError("out of pty devices")
+
+    monkeypatch.setattr("os.openpty", none)
+    file = workspace(tmp_path, {"a.c": "a\n", "b.c": "!b.c:1:1: error: no\n"})
+    result, fed = run(file, monkeypatch, keep_going=True)
+    assert result == NinjaResult(2, {"b.c.o": "./cc b.c b.c.o\nb.c:1:1: error: no"})
+    assert described(fed) == ["src/a.c", "src/b.c"]
+    assert len(fed) == 2
 
 
 def test_what_was_done_and_then_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +141,12 @@ def test_what_did_not_fail_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "b.c.o").exists()
     (tmp_path / "b.c").write_text("b\n")
     assert described(run(file, monkeypatch)[1]) == ["src/b.c", "link all"]
+
+
+def test_colours_are_left_out_of_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = workspace(tmp_path, {"a.c": "!a.c:1: \x1b[1;31merror:\x1b[0m no\x1b[K\n"})
+    result, _ = run(file, monkeypatch)
+    assert result.failures == {"a.c.o": "./cc a.c a.c.o\na.c:1: error: no"}
 
 
 def test_without_keep_going_the_first_failure_ends_it(

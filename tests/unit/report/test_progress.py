@@ -272,8 +272,10 @@ def test_an_interrupted_build_says_how_far_it_came() -> None:
 
 
 def test_line_on_a_terminal() -> None:
-    state = Snapshot(34, 173, ("CXX aten/src/ATen/native/Add.cpp", "link x"), 60.0, 130.0)
-    assert live_line(state).plain == ("━━━───────────────── 34/173, about 2 min  Add.cpp, link x")
+    state = Snapshot(34, 173, ("aten/src/ATen/native/Add.cpp", "link lib/x.so"), 60.0, 130.0)
+    assert live_line(state).plain == (
+        "━━━───────────────── 34/173, about 2 min  Add.cpp, link x.so"
+    )
     assert live_line(Snapshot(0, 0, (), 0.0, None)).plain == "checking for changes"
 
 
@@ -300,10 +302,10 @@ def test_where_there_is_no_terminal_it_is_told_that_work_goes_on() -> None:
             return super().write(text)
 
     target, clock = Target(), Clock()
-    progress = Progress({"CXX a/Add.cpp": 60.0, "link x": 60.0}, 2, clock)
+    progress = Progress({"a/Add.cpp": 60.0, "link x": 60.0}, 2, clock)
     with ProgressView(progress, Console(file=target), beat=0.01) as view:
-        view.feed("@@0 2 1 1 0.0@@CXX a/Add.cpp")
-        view.feed("@@1 2 1 1 0.0@@CXX a/Add.cpp")
+        view.feed("@@0 2 1 1 0.0@@a/Add.cpp")
+        view.feed("@@1 2 1 1 0.0@@a/Add.cpp")
         view.feed("@@1 2 1 2 0.0@@link x")
         clock.now += 30
         assert told.wait(10)

@@ -44,6 +44,14 @@ def test_a_stream_comes_as_it_is_written() -> None:
     assert b"".join(got) == b"a\nb\n"
 
 
+def test_a_stream_of_a_program_that_wants_a_terminal() -> None:
+    got = list[bytes]()
+    script = "test -t 1 && test -t 2 && stty size <&1; sleep 0.1; echo end"
+    command = Command(["sh", "-c", script], {"PATH": os.environ["PATH"]}, terminal=True)
+    assert LOCAL.stream(command, got.append) == 0
+    assert b"".join(got) == b"0 0\r\nend\r\n"
+
+
 def test_a_stream_that_is_given_up_ends_by_itself(tmp_path: Path) -> None:
     """It gets a SIGINT, and the time to clean up."""
     script = "trap 'echo > cleaned; exit 130' INT; echo $$; while :; do sleep 0.05; done"
