@@ -111,7 +111,7 @@ def _able(toolchain: Toolchain, context: Context) -> str | None:
         can = asdict(resolved.capabilities)
     listed = ", ".join(name for name, able in can.items() if able) or "nothing"
     cannot = ", ".join(name for name, able in can.items() if not able)
-    return f"{resolved.version}: {listed}{f'; not: {cannot}' if cannot else ''}"
+    return f"{resolved.compiler}: {listed}{f'; not: {cannot}' if cannot else ''}"
 
 
 def _quiet(text: str) -> None:

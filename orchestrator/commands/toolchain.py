@@ -82,7 +82,7 @@ def _abis(workspace: Workspace) -> list[str]:
 
 def _facts(toolchain: ResolvedToolchain) -> dict[str, object]:
     return {
-        "compiler": toolchain.version,
+        "compiler": toolchain.compiler,
         "target": toolchain.driver.target,
         "identity": toolchain.identity,
         "wrappers": str(toolchain.cc.parent),

@@ -82,6 +82,12 @@ class ResolvedToolchain:
         return self.driver.version
 
     @property
+    def compiler(self) -> str:
+        """The compiler, for people: `zig 0.17.0`; a command's own first line names it."""
+        kind = self.driver.kind
+        return self.version if kind == "command" else f"{kind} {self.version}"
+
+    @property
     def compile_flags(self) -> tuple[str, ...]:
         return self.config.compile_flags
 

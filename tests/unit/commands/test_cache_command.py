@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from test_clean import WORKSPACE
 
 from orchestrator import cli
 from orchestrator.cache.pruning import (
+    WORKSPACES,
     Entry,
     entries,
     note_workspace,
@@ -21,6 +23,7 @@ from orchestrator.cache.pruning import (
     workspaces,
 )
 from orchestrator.cache.store import ObjectStore
+from orchestrator.commands import cache as cache_command
 from orchestrator.system.folders import ensure_folder
 from orchestrator.system.staging import write_text
 
@@ -113,6 +116,13 @@ def test_the_verb_tells_it(root: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.endswith(
         f"used just now by {root}\nused by 1 workspace that no longer exists\n"
     )
+
+
+def test_every_part_of_a_cache_is_described() -> None:
+    """Those that are named in the code as `cache / "part"` or `$cache/part`."""
+    code = "".join(path.read_text() for path in (ROOT / "orchestrator").rglob("*.py"))
+    named = {*re.findall(r'cache / "([\w-]+)"', code), *re.findall(r"\$cache/([\w-]+)", code)}
+    assert named - {"store"} <= cache_command._WHAT.keys() | {WORKSPACES}
 
 
 def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

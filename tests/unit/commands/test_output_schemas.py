@@ -190,7 +190,7 @@ def test_what_toolchain_show_prints(
 ) -> None:
     able = Capabilities(*([True, False] * 5))
     tool = SimpleNamespace(
-        version="zig 1",
+        compiler="zig 1",
         driver=SimpleNamespace(target="x"),
         identity="ab",
         cc=Path("/c/cc"),
@@ -207,6 +207,9 @@ def test_what_toolchain_show_prints(
     out = capsys.readouterr().out
     assert faults("toolchain", out) == []
     assert [one["abi"] for one in json.loads(out)["toolchains"]] == ["a", "b"]
+    assert run(workspace, "toolchain", "show") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == ["a", "  compiler          zig 1", "  target            x"]
 
 
 def test_what_trace_prints(

@@ -217,7 +217,7 @@ def test_what_wrappers_make_of_flags_is_part_of_the_identity(
 
 def test_a_compiler_of_this_machine(path: Path, tmp_path: Path) -> None:
     resolved = resolve(command(), tmp_path, path)
-    assert resolved.version == "toy 12.1"
+    assert resolved.version == resolved.compiler == "toy 12.1"
     assert run(resolved.cxx, "-c", "a b.cpp") == ["g++-toy", "-c", "a b.cpp"]
     assert run(resolved.cc, "x.c") == ["gcc-toy", "x.c"]
     assert run(resolved.ar, "rcs", "x.a") == ["ar", "rcs", "x.a"]
