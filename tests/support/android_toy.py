@@ -78,8 +78,11 @@ def bare_environment() -> dict[str, str]:
 
 
 def record_ndk(folder: Path) -> Path:
-    """Write the recorded NDK r26d into `<folder>/ndk`, its log at `<folder>/log`."""
-    ndk, cache = folder / "ndk", folder / "stand-in"
+    """Write the recorded NDK r26d into `<folder>/ndk`, its log at `<folder>/log`.
+
+    The stand-in's libraries are in the user's cache, where zig finds again what it made for them.
+    """
+    ndk, cache = folder / "ndk", load_workspace(ROOT, os.environ).cache
     (ndk / "meta").mkdir(parents=True)
     (ndk / "source.properties").write_text(
         "Pkg.Desc = Android NDK\nPkg.Revision = 26.3.11579264\nPkg.ReleaseName = r26d\n"
@@ -118,6 +121,16 @@ def with_ndk(
     """A toolchain of the recorded NDK."""
     env = {**bare_environment(), "ANDROID_NDK_HOME": str(ndk)}
     return resolve_toolchain(config(abi, **more), Place(f"toolchains/{abi}.yaml", 6, 3), cache, env)
+
+
+def with_users_zig(cache: Path) -> Path:
+    """A cache folder of a test's own, with zig's part of the user's: what zig makes for each target
+    takes 30 CPU seconds."""
+    users = load_workspace(ROOT, os.environ).cache / "zig"
+    users.mkdir(parents=True, exist_ok=True)
+    cache.mkdir()
+    (cache / "zig").symlink_to(users)
+    return cache
 
 
 def shown(argv: Sequence[str], places: Mapping[str, Path]) -> str:

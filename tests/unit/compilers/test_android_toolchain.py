@@ -180,7 +180,7 @@ def test_android_has_no_posix_shared_memory() -> None:
 @pytest.mark.parametrize("abi", toy.ABIS)
 def test_a_package_by_the_recorded_ndk(abi: str, ndk: Path, tmp_path: Path, golden: Golden) -> None:
     """Compiled, linked as variants are, delivered, held to Android's rules, packed as an AAR."""
-    tools = toy.with_ndk(ndk, tmp_path / "cache", abi)
+    tools = toy.with_ndk(ndk, toy.with_users_zig(tmp_path / "cache"), abi)
     library = build(tmp_path, tools)
     golden(toy.GOLDEN / f"build-{abi}.txt", called(ndk, tmp_path))
     with library.open("rb") as file:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from android_toy import with_users_zig
 from core_toy import GOLDEN, ROOT
 from golden_files import Golden
 
@@ -82,7 +83,7 @@ def test_systems_with_a_file_of_their_own(system: str, tmp_path: Path) -> None:
 
 def test_cmake_compiles_archives_and_runs_with_it(tmp_path: Path) -> None:
     """A project without a C library, since zig would build one: an archive and an emulator."""
-    toolchain = resolved(tmp_path / "cache")
+    toolchain = resolved(with_users_zig(tmp_path / "cache"))
     emulator = tmp_path / "my emulator"
     emulator.write_text('#!/bin/sh\necho "ran $1 ${2##*/}"\n')
     emulator.chmod(0o755)
