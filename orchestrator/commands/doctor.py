@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     warn_of_broken(workspace, stderr_logger(arguments.quiet))
     found = (*findings(workspace, _machine(context)), *_runtimes(workspace))
     if arguments.json:
-        print(json.dumps([asdict(finding) for finding in found], indent=2))
+        print(json.dumps({"format": 1, "findings": list(map(asdict, found))}, indent=2))
     else:
         _print_table(found, arguments.verbose)
     missing = [finding for finding in found if finding.state == "missing"]

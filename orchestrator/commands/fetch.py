@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             progress(f"damaged, removed: {path}")
         trees = _trees(zip(pins, runtimes, strict=True))
     if arguments.json:
-        print(json.dumps({"pytorch": pins[0].pytorch, "trees": trees}, indent=2))
+        print(json.dumps({"format": 1, "pytorch": pins[0].pytorch, "trees": trees}, indent=2))
     else:
         for tree in trees:
             print(f"{tree['name']:<16}{tree['folder']}")

@@ -215,14 +215,14 @@ def _doctor(root: Path, *words: str, **env: str) -> int:
     return cli.main(["doctor", *words], env=env, cwd=root)
 
 
-def test_the_verb_prints_a_list_for_machines(
+def test_the_verb_answers_machines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "WORKSPACE").write_text(WORKSPACE)
     env = {"PYTORCH_SOURCE": "source", "ORCHESTRATOR_CACHE": "cache/of/mine"}
     code = _doctor(tmp_path, "--json", **env)
-    listed: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    listed: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
     assert code == (1 if any(each["state"] == "missing" for each in listed) else 0)
     assert [each for each in listed if each["name"] in ("source of pytorch", "cache folder")] == [
         {

@@ -111,7 +111,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--json"], env={"PATH": "", "HOME": str(root)}, cwd=root) == 1
     out = capsys.readouterr().out
     assert faults("doctor", out) == []
-    told = {one["name"]: one for one in json.loads(out)}
+    told = {one["name"]: one for one in json.loads(out)["findings"]}
     assert told["runtime"]["state"] == "missing", "its pinned tree is not the index's"
     assert "from another source tree" in told["runtime"]["get"]
     assert "model camera/small" not in told
