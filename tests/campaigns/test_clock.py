@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pytest
 from real import ROOT, orchestrator, workspace_copy
-from test_real_builds import delivered
-
-from orchestrator.load.workspace import load_workspace
+from test_real_builds import cache_copy, delivered
 
 pytestmark = pytest.mark.real
 
@@ -25,19 +23,18 @@ LABEL = "//apps/camera:linux-x86_64"
 TOMORROW = time.time() + 24 * 3600
 
 
-def cache_copy(place: Path) -> Path:
-    """The user's cache: objects are copied, since their times change, the rest are hard links."""
-
-    def copy(source: str, target: str) -> None:
-        (shutil.copy2 if "/objects/" in source else os.link)(source, target)
-
+def own_cache(folder: Path) -> Path:
+    """A copy of the user's cache: objects are copied, since their times change, the rest are hard
+    links."""
     # on a new machine there is no cache yet
-    ran = orchestrator("build", LABEL, "--quiet", cwd=ROOT)
+    ran = orchestrator("build", LABEL, "--quiet", cwd=workspace_copy(folder, "camera"))
     assert ran.code == 0, ran.err
-    shutil.copytree(
-        load_workspace(ROOT, os.environ).cache, place, symlinks=True, copy_function=copy
-    )
-    return place
+    cache = cache_copy(folder / "cache")
+    for path in (path for path in (cache / "objects").rglob("*") if path.is_file()):
+        aside = path.with_name("copy")
+        shutil.copy2(path, aside)
+        aside.replace(path)
+    return cache
 
 
 def put_ahead(*folders: Path) -> None:
@@ -67,7 +64,8 @@ def take_scanners_model(root: Path) -> None:
 
 
 def test_builds_after_a_clock_went_back(tmp_path: Path) -> None:
-    cache = cache_copy(tmp_path / "cache")
+    (tmp_path / "users").mkdir()
+    cache = own_cache(tmp_path / "users")
     root = workspace_copy(tmp_path, "camera")
     built(root, cache)
     before = delivered(root)

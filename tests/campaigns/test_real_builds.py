@@ -49,7 +49,7 @@ def cache_copy(place: Path) -> Path:
     """The user's cache by hard links: what is removed or replaced in it stays in the other."""
     users = load_workspace(ROOT, os.environ).cache
     # zig's own, of this installation, is found by the same path in both
-    not_finished = shutil.ignore_patterns("staging")
+    not_finished = shutil.ignore_patterns("staging", "tmp")
     shutil.copytree(users, place, symlinks=True, copy_function=_link, ignore=not_finished)
     (place / "staging").mkdir()
     return place
