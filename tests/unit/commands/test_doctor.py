@@ -215,9 +215,7 @@ def _doctor(root: Path, *words: str, **env: str) -> int:
     return cli.main(["doctor", *words], env=env, cwd=root)
 
 
-def test_the_verb_answers_machines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verb_answers_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "WORKSPACE").write_text(WORKSPACE)
     env = {"PYTORCH_SOURCE": "source", "ORCHESTRATOR_CACHE": "cache/of/mine"}
