@@ -531,7 +531,6 @@ class _Making:
                 hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
             )
         argv = [*running.prefix, str(runner)]
-        env = {**session.context.env, "LD_LIBRARY_PATH": str(base.path.parent)}
         runs: list[tuple[App, ModelConfig, Trace]] = []
         held = self.held
         assert held.app is not None
@@ -549,7 +548,8 @@ class _Making:
                 argv,
                 file.path,
                 model,
-                env,
+                session.context.env,
+                libraries=base.path.parent,
                 recorded=file.inputs,
                 threads=1,
                 addon=addon,

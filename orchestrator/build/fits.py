@@ -443,9 +443,10 @@ class _Fitting:
     def _result(self, argv: Sequence[str], libraries: Path, one: Packaged) -> VerifyResult:
         session, config = self.session, self.known.config
         config = config or ModelConfig(file=self.path.name)
-        env = {**session.context.env, "LD_LIBRARY_PATH": str(libraries)}
-        runner = session.context.runner
-        seen = run_model(argv, self.path, config, env, threads=1, runner=runner)
+        env, runner = session.context.env, session.context.runner
+        seen = run_model(
+            argv, self.path, config, env, libraries=libraries, threads=1, runner=runner
+        )
         require_selection(one.manifest.selection_digest, seen, Place(str(one.path)))
         return verify(self.path.stem, self._expected or seen.result or {"runs": []}, seen)
 

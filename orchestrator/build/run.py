@@ -275,7 +275,6 @@ def _run(
     repeat: int | None,
     with_arguments: bool,
 ) -> RunnerResult:
-    library = base.extended.path
     argv = [str(base.runner)]
     if repeat is not None:
         argv += ["--time", "--repeat", str(repeat)]
@@ -283,7 +282,8 @@ def _run(
         argv,
         subject.path,
         subject.config,
-        {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)},
+        session.context.env,
+        libraries=base.extended.path.parent,
         recorded=subject.recorded,
         addon=shard.path,
         with_arguments=with_arguments,

@@ -10,13 +10,13 @@ from orchestrator.build.links import library_name
 from orchestrator.build.selected import require_selection
 from orchestrator.build.session import Session
 from orchestrator.canonical.lock import Shipped
+from orchestrator.context import Context
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.variant import models_in
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.levels import processor_has
 from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
-from orchestrator.system.process import CommandRunner
 from orchestrator.system.processor import processor_instructions
 from orchestrator.trace.lock import read_lock, read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
@@ -151,10 +151,9 @@ def verify_library(
             results.append(not_run(model.name, running.why_not))
             continue
         expected = read_runs(app.folder, trace, session.context.root)
-        env = {**session.context.env, "LD_LIBRARY_PATH": str(library.parent)}
         argv = [*running.prefix, str(program)]
         shipped = session.shipped(app, model)
-        runner = _Runner(argv, shipped, model, env, session.context.runner)
+        runner = _Runner(argv, library.parent, shipped, model, session.context)
         ran = runner.run(threads=1)
         require_selection(selection, ran, Place(str(library)))
         one = verify(model.name, expected, ran)
@@ -197,21 +196,22 @@ class _Runner:
     """The model runner with one model."""
 
     argv: Sequence[str]
+    libraries: Path
     shipped: Shipped
     model: ModelConfig
-    env: Mapping[str, str]
-    runner: CommandRunner
+    context: Context
 
     def run(self, *, level: str | None = None, threads: int | None = None) -> RunnerResult:
         return run_model(
             self.argv,
             self.shipped.path,
             self.model,
-            self.env,
+            self.context.env,
+            libraries=self.libraries,
             recorded=self.shipped.inputs,
             level=level,
             threads=threads,
-            runner=self.runner,
+            runner=self.context.runner,
         )
 
 

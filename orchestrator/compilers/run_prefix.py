@@ -101,8 +101,10 @@ def _prefix(
 ) -> tuple[str, ...] | None:
     """The argument list, where its program and its libraries are in PATH or below the roots."""
     name, *arguments = emulator.emulator
-    path = os.pathsep.join([env.get("PATH", ""), *(str(root / "usr/bin") for root in roots[1:])])
-    program = shutil.which(name, path=path)
+    # one by one: the path of a root may have a colon
+    unpacked = (str(root / "usr/bin" / name) for root in roots[1:])
+    there = (path for path in unpacked if os.access(path, os.X_OK))
+    program = shutil.which(name, path=env.get("PATH", "")) or next(there, None)
     if program is None:
         return None
     if emulator.sysroot is None:

@@ -33,6 +33,8 @@ _SAID = 2**16
 
 # What a program needs to start; other variables may hold secrets.
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+# What splits LD_LIBRARY_PATH, ld.so(8).
+_SEPARATORS: Final = frozenset(":;")
 _KEPT_FOR_EMULATORS: Final = "QEMU_"
 
 
@@ -42,6 +44,7 @@ def run_model(
     model: ModelConfig,
     env: Mapping[str, str],
     *,
+    libraries: Path | None = None,
     recorded: bytes | None = None,
     fill: int | None = None,
     level: str | None = None,
@@ -52,6 +55,7 @@ def run_model(
 ) -> RunnerResult:
     """Run `argv` on a model's inputs.
 
+    libraries: the folder of the shared library that the program is linked against.
     recorded: the inputs as the runner's JSON, where they are neither declared nor in the file.
     fill: a byte that all fresh memory is filled with, where the C library can do that.
     level: the CPU level to assume (native/libraries/cpuinfo.h); None: that of the processor.
@@ -74,10 +78,13 @@ def run_model(
         elif recorded is not None:
             inputs.write_bytes(recorded)
             arguments += ["--inputs", str(inputs)]
+        own = {**_filling(fill), **_level(level), **_threads(threads)}
+        if libraries is not None:
+            own["LD_LIBRARY_PATH"] = _searched(libraries, Path(folder) / "libraries")
         done = runner.run(
             Command(
                 [*argv, *arguments],
-                {**_reduced(env), **_filling(fill), **_level(level), **_threads(threads)},
+                {**_reduced(env), **own},
                 timeout=TIME_LIMIT,
                 limits=Limits(MEMORY_LIMIT, OUTPUT_LIMIT),
                 tail=_SAID,
@@ -100,6 +107,14 @@ def _reduced(env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if name in _KEPT or name.startswith(_KEPT_FOR_EMULATORS)
     }
+
+
+def _searched(folder: Path, link: Path) -> str:
+    """A folder as LD_LIBRARY_PATH takes it: through a link where its own path would be split."""
+    if _SEPARATORS.isdisjoint(str(folder)):
+        return str(folder)
+    link.symlink_to(folder)
+    return str(link)
 
 
 def _filling(byte: int | None) -> dict[str, str]:

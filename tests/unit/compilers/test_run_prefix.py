@@ -45,7 +45,7 @@ def toys(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def resolved(toys: Path, run: object) -> ResolvedToolchain:
+def resolved(toys: Path, run: object, cache: str = "cache") -> ResolvedToolchain:
     values = {
         "abi": "linux-arm64",
         "system": "linux",
@@ -56,11 +56,11 @@ def resolved(toys: Path, run: object) -> ResolvedToolchain:
     }
     config = ToolchainConfig.model_validate(values)
     env = os.environ | {"PATH": f"{toys / 'bin'}:{os.environ['PATH']}"}
-    return resolve_toolchain(config, Place("toolchains/linux-arm64.yaml"), toys / "cache", env)
+    return resolve_toolchain(config, Place("toolchains/linux-arm64.yaml"), toys / cache, env)
 
 
-def running(toys: Path, run: object) -> Running:
-    return resolved(toys, run).running(toys / "cache", lambda line: None)
+def running(toys: Path, run: object, cache: str = "cache") -> Running:
+    return resolved(toys, run, cache).running(toys / cache, lambda line: None)
 
 
 def test_nothing_runs_where_nothing_is_declared(toys: Path) -> None:
@@ -113,7 +113,8 @@ def test_the_machines_emulator(toys: Path) -> None:
     assert running(toys, run).prefix is None
 
 
-def test_an_emulator_from_packages(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cache", ["cache", "a:b"])
+def test_an_emulator_from_packages(cache: str, toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
 
     def unpack(
@@ -136,8 +137,8 @@ def test_an_emulator_from_packages(toys: Path, monkeypatch: pytest.MonkeyPatch) 
         "sysroot": "/usr/toy",
         "debian": ["libc6-toy", "qemu:arm64", "never-asked"],
     }
-    packages = toys / "cache/debian"
-    assert running(toys, run) == Running(
+    packages = toys / cache / "debian"
+    assert running(toys, run, cache) == Running(
         (str(packages / "qemu_arm64/usr/bin/toy-qemu"), str(packages / "libc6-toy/usr/toy"))
     )
     assert asked == [("libc6-toy",), ("qemu:arm64",)]

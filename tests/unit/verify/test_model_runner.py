@@ -147,6 +147,22 @@ def test_of_the_environment_only_what_a_program_needs_is_handed_over() -> None:
     assert seen == kept
 
 
+@pytest.mark.parametrize("name", ["plain", "a:b", "a;b", "a b"])
+def test_a_loader_finds_libraries_in_a_folder_of_any_name(name: str, tmp_path: Path) -> None:
+    """Colons and semicolons split the path that it searches."""
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "here").touch()
+    script = (
+        "import os, re, sys\n"
+        "places = re.split('[:;]', os.environ['LD_LIBRARY_PATH'])\n"
+        "print([os.path.exists(f'{place}/here') for place in places], file=sys.stderr)"
+    )
+    argv = [sys.executable, "-c", script]
+    ran = run_model(argv, Path("/m.ptl"), BUNDLED, os.environ, libraries=folder)
+    assert ran.stderr == "[True]\n"
+
+
 def test_the_limits_are_the_childs_alone() -> None:
     script = """
 import resource, sys
