@@ -28,6 +28,7 @@ from orchestrator.build.session import Session
 from orchestrator.build.variants import VariantRequest, spec_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.context import Context
+from orchestrator.execute.ninja_progress import parse_status
 from orchestrator.index.model import UnitFacts
 from orchestrator.load.workspace import cache_folder, load_config
 from orchestrator.plan.graph import projection_files
@@ -69,8 +70,12 @@ class Watch:
     ) -> None: ...
 
     def feed(self, line: str) -> None:
-        self.actions += 1
-        self.on_action(self.actions)
+        status = parse_status(line)
+        assert status is not None
+        # a line on the start of an action counts no more than the one before
+        if status.finished > self.actions:
+            self.actions = status.finished
+            self.on_action(self.actions)
 
 
 class Workspace:
