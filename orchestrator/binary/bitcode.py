@@ -106,8 +106,7 @@ def main(arguments: Sequence[str]) -> int:
         for source in map(Path, shlex.split(listed.read_text(encoding="utf-8"))):
             member = folder / source.name
             member.write_bytes(without_bitcode(source.read_bytes(), source))
-            # a backslash is an escape within quotes too, where ar reads its list
-            members.append(shlex.quote(str(member)).replace("\\", r"\\") + "\n")
+            members.append(shlex.quote(str(member)) + "\n")
     except OrchestratorError as error:
         print(error.render(), file=sys.stderr)
         return 1

@@ -82,7 +82,7 @@ def ninja_text(
     writer.pool("heavy", heavy_jobs)
     for abi in sorted(toolchains):
         always = quote(toolchains[abi]["link"])
-        _rules(writer, abi, always, launched=abi in (launchers or {}), folders=folders)
+        _rules(writer, abi, always, launched=abi in (launchers or {}))
         kinds = {link.kind for link in graph.links if link.abi == abi}
         if "relocatable" in kinds:
             _static_rules(writer, abi)
@@ -102,7 +102,7 @@ def ninja_text(
     return stream.getvalue()
 
 
-def _rules(writer: Any, abi: str, link: str, launched: bool, folders: Mapping[str, str]) -> None:
+def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
     # Next to the output, and renamed at the end: outputs are complete even if a run is killed. The
     # run's own name comes from the environment, so that the command is the same in every run:
     # compilers of a run that was killed may still be at work in the next one.
@@ -139,14 +139,10 @@ def _rules(writer: Any, abi: str, link: str, launched: bool, folders: Mapping[st
         command=f"${{cxx_{abi}}} $flags $in {link} -o {part} && mv {part} $out",
         description="link $out",
     )
-    # ninja quotes for the shell; a response file's backslashes are escapes within quotes too
-    # (llvm/Support/CommandLine.h, TokenizeGNUCommandLine)
-    doubled = r"sed 's/\\/&&/g' $out.rsp > $out.list && mv $out.list $out.rsp && "
-    escaped = doubled if any("\\" in folder for folder in folders.values()) else ""
     writer.rule(
         f"archive_{abi}",
         # `D`: no times and no owners, so that equal objects make equal archives
-        command=f"rm -f $out && {escaped}${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
+        command=f"rm -f $out && ${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
         rspfile="$out.rsp",
         rspfile_content="$in_newline",
         description="archive $out",
