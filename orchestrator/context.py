@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.system.process import LOCAL, CommandRunner
@@ -36,15 +37,20 @@ class Context:
     signing_password: str | None = field(default=None, repr=False)
 
 
+_MISREAD: Final = frozenset("\\%")
+
+
 def usable(folder: Path, what: str, hint: str) -> Path:
-    """The folder, if generated files can name it: ninja files cannot express a newline.
+    """The folder, if generated files can name it: ninja files cannot express a newline, its reader
+    of depfiles and the archivers' response files take backslashes for escapes, and LLVM's archiver
+    replaces percent signs in the name of its temporary file.
 
     Raises UnusableFolderError.
     """
-    if visible(str(folder)) != str(folder):
+    if visible(str(folder)) != str(folder) or not _MISREAD.isdisjoint(str(folder)):
         raise UnusableFolderError(
             f"the {what}'s path contains a character that generated files cannot hold",
-            expected="a path in UTF-8 without control characters",
+            expected="a path in UTF-8 without control characters, `\\` or `%`",
             seen=str(folder),
             hint=hint,
         )

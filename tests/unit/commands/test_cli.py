@@ -239,7 +239,7 @@ def test_a_cache_with_an_unset_variable(
             "",
             {"ORCHESTRATOR_CACHE": "/a\nb"},
             "error: the cache folder's path contains a character that generated files cannot hold\n"
-            "  expected: a path in UTF-8 without control characters\n"
+            "  expected: a path in UTF-8 without control characters, `\\` or `%`\n"
             "  seen:     /a\\nb\n"
             "  do:       set ORCHESTRATOR_CACHE to another one\n",
         ),
@@ -280,7 +280,10 @@ def test_a_cache_of_a_relative_name_that_begins_oddly(workspace: Path) -> None:
     assert context.cache == workspace / "~/x"
 
 
-@pytest.mark.parametrize(("name", "shown"), [("a\nb", "a\\nb"), ("\udcff", "\\udcff")])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("a\nb", "a\\nb"), ("\udcff", "\\udcff"), ("a\\b", "a\\b"), ("100%", "100%")],
+)
 def test_a_workspace_that_generated_files_cannot_name(
     name: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,7 +293,7 @@ def test_a_workspace_that_generated_files_cannot_name(
     assert cli.main(["build", "//..."], env={"HOME": "/home/me"}, cwd=folder) == 1
     assert capsys.readouterr().err == (
         "error: the workspace's path contains a character that generated files cannot hold\n"
-        "  expected: a path in UTF-8 without control characters\n"
+        "  expected: a path in UTF-8 without control characters, `\\` or `%`\n"
         f"  seen:     {tmp_path}/{shown}\n"
         "  do:       rename or move its folder\n"
     )
