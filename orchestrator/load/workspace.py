@@ -103,7 +103,7 @@ def load_config(root: Path) -> tuple[WorkspaceConfig, PlaceIndex]:
 def _refuse_other(file: Path) -> None:
     """Raise `NotOurWorkspaceError` for a faulty WORKSPACE that was not meant for us."""
     try:
-        text = read_text(file, LONGEST)
+        text = read_text(file, LONGEST).removeprefix("\ufeff")
     except OSError:
         return
     if _BAZEL.search(text):
