@@ -43,7 +43,7 @@ from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, jud
 from orchestrator.system.limits import usable_cores
 from orchestrator.system.reading import read_text
 from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
-from orchestrator.trace.reading import LONGEST
+from orchestrator.trace.reading import LONGEST, named_text
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.fits import Judgement, Lack
 from orchestrator.values.trace import Trace
@@ -181,7 +181,9 @@ def _every_version() -> ModelVersions:
 def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) -> _Known:
     """The model's trace: the one that is named, else that of an app with the same file."""
     if lock is not None:
-        trace = parse_lock(_lock_text(lock), str(lock))
+        expected = "a lock that `orchestrator trace` wrote"
+        text = named_text(lock, UnreadableLockError, "trace", expected)
+        trace = parse_lock(text, str(lock))
         if trace.identity.model != info.sha256:
             raise OtherModelError(
                 "this trace is of another model",
@@ -203,19 +205,6 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
             if trace.identity.model == info.sha256:
                 return _current(session, _Known(app, config, lock=path), trace)
     return _Known()
-
-
-def _lock_text(path: Path) -> str:
-    try:
-        return read_text(path, LONGEST)
-    except OSError as error:
-        raise UnreadableLockError(
-            "this trace cannot be read",
-            place=Place(str(path)),
-            expected="a lock that `orchestrator trace` wrote",
-            seen=error.strerror or type(error).__name__,
-            hint="check the path, and the file's permissions",
-        ) from None
 
 
 def _current(session: Session, found: _Known, trace: Trace) -> _Known:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import get_args
 
 from orchestrator.context import Context
-from orchestrator.errors import ExitCode, OrchestratorError, Place, visible
-from orchestrator.system.reading import read_text
-from orchestrator.trace.reading import LONGEST
+from orchestrator.errors import ExitCode, OrchestratorError, visible
+from orchestrator.trace.reading import named_text
 from orchestrator.trace.selected import Form, read_selected, selected_text, selected_value
 from orchestrator.values.selected import Selected, changes_of, merge_selected
 
@@ -73,14 +72,5 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _read(path: Path) -> Selected:
-    try:
-        text = read_text(path, LONGEST)
-    except OSError as error:
-        raise SelectionMissingError(
-            "this file cannot be read",
-            place=Place(str(path)),
-            expected="a file of selected operators",
-            seen=error.strerror or type(error).__name__,
-            hint="check the path, and the file's permissions",
-        ) from None
+    text = named_text(path, SelectionMissingError, "file", "a file of selected operators")
     return read_selected(text, str(path))

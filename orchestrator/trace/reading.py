@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_error
+from orchestrator.system.reading import read_text
 from orchestrator.trace.form import CoveragePart, Lock, Vocabulary
 from orchestrator.values.coverage import FunctionCoverage, parse_ranges
 from orchestrator.values.trace import Trace, TraceIdentity
@@ -43,6 +45,20 @@ class TraceMisplacedError(OrchestratorError):
 
 class TraceUnknownError(OrchestratorError):
     """A lock names operators or kernel tags that the runtime does not have."""
+
+
+def named_text(path: Path, fault: type[OrchestratorError], what: str, expected: str) -> str:
+    """The text of a lock, or of a file of operators, that somebody named. Raises `fault`."""
+    try:
+        return read_text(path, LONGEST)
+    except OSError as error:
+        raise fault(
+            f"this {what} cannot be read",
+            place=Place(str(path)),
+            expected=expected,
+            seen=error.strerror or type(error).__name__,
+            hint="check the path, and the file's permissions",
+        ) from None
 
 
 def parse_lock(text: str, file: str) -> Trace:
