@@ -335,5 +335,5 @@ def _shown(path: Path, root: Path) -> str:
 
 def sha256_of(path: Path) -> str:
     """The digest of a model's file, which may be larger than memory. Raises OSError."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

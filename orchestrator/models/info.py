@@ -23,6 +23,7 @@ from orchestrator.models.instructions import handles_fit
 from orchestrator.models.methods import bundled_call, methods_of
 from orchestrator.models.pickles import MAX_STEPS, Pickle, Steps, read_pickle
 from orchestrator.models.tensors import Tensors, constants_folder
+from orchestrator.system.reading import open_file
 from orchestrator.values.methods import Call as MethodCall
 from orchestrator.values.methods import Method
 from orchestrator.values.operators import OperatorName
@@ -134,7 +135,7 @@ def read_model(
     """What the `.ptl` at `path` names and holds; messages call it `name`, else its path."""
     place = Place(name or str(path))
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return _read(file, place, versions)
     except OSError as error:
         raise UnreadableModelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -168,3 +169,11 @@ def test_other_compression_is_refused(tmp_path: Path) -> None:
     with pytest.raises(archive.DamagedModelError) as caught:
         read_model(model, DIALECT.models)
     assert caught.value.seen == "compression method 14"
+
+
+def test_a_model_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "m.ptl"
+    os.mkfifo(path)
+    with pytest.raises(UnreadableModelError) as caught:
+        read_model(path, DIALECT.models)
+    assert caught.value.seen == "Not a plain file"
