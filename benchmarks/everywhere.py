@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import scratch
+from benchmarks.processes import CommandFailedError
+from orchestrator.cache.store import ObjectStore
 from orchestrator.values.labels import Label
 
 if TYPE_CHECKING:
@@ -42,7 +45,27 @@ def checkout_step(bench: Bench) -> dict[str, Any]:
     in a first workspace makes before, which is not counted."""
     cache = bench.user.context.cache
     _build(bench, bench.new_workspace("checkout-first"), cache, "//...")
-    return _build(bench, bench.new_workspace("checkout-second"), cache, "//...")
+    second = bench.new_workspace("checkout-second")
+    return {
+        **_build(bench, second, cache, "//..."),
+        "checking": _checking(second / ".orchestrator", cache),
+    }
+
+
+def _checking(state: Path, cache: Path) -> dict[str, Any]:
+    """What it costs a build to compare every object and precompiled header that it uses with its
+    digest: the same call again, with all of them in the workspace already."""
+    store = ObjectStore((cache,))
+    files = [path for kind in ("objects", "pch") for path in (state / kind).rglob("*")]
+    there = {path.relative_to(state).as_posix(): path for path in files if path.is_file()}
+    kept = {name: there[name] for name in store.listed(there)}
+    begun = time.process_time()
+    restored = store.restore(kept)
+    seconds = time.process_time() - begun
+    if restored.present != frozenset(kept):
+        raise CommandFailedError("objects of the workspace are damaged", seen=str(restored.damaged))
+    total = sum(path.stat().st_size for path in kept.values())
+    return {"objects": len(kept), "bytes": total, "cpu_seconds": seconds}
 
 
 def _workspace(bench: Bench, name: str) -> Path:

@@ -44,37 +44,45 @@ def read_timing(result: Mapping[str, Any]) -> Timing:
 
 
 def in_turn(
-    ours: Timed, upstream: Timed, env: Mapping[str, str], folder: Path, rounds: int, repeat: int
+    ours: Timed,
+    other: Timed,
+    env: Mapping[str, str],
+    folder: Path,
+    rounds: int,
+    repeat: int,
+    *,
+    name: str = "upstream",
 ) -> dict[str, Any]:
-    """Measure both in each round, in alternating order.
+    """Measure ours (`default`) and the other (`name`) in each round, in alternating order.
 
     Both processes run on one core of those that this process may use.
     """
     allowed = os.sched_getaffinity(0)
-    times: dict[str, list[Timing]] = {"default": [], "upstream": []}
+    times: dict[str, list[Timing]] = {"default": [], name: []}
     os.sched_setaffinity(0, {max(allowed)})
     try:
         for number in range(rounds):
-            order = [("default", ours), ("upstream", upstream)]
-            for name, timed in order if number % 2 == 0 else reversed(order):
-                times[name].append(timed.measure(env, folder / f"{name}.json", repeat))
+            order = [("default", ours), (name, other)]
+            for side, timed in order if number % 2 == 0 else reversed(order):
+                times[side].append(timed.measure(env, folder / f"{side}.json", repeat))
     finally:
         os.sched_setaffinity(0, allowed)
-    return {"repeat": repeat, **summary(times["default"], times["upstream"])}
+    return {"repeat": repeat, **summary(times["default"], times[name], name)}
 
 
-def summary(ours: Sequence[Timing], upstream: Sequence[Timing]) -> dict[str, Any]:
+def summary(
+    ours: Sequence[Timing], other: Sequence[Timing], name: str = "upstream"
+) -> dict[str, Any]:
     """Microseconds of both sides, and both ratios: of the medians and of the least times."""
-    sides = {"default": ours, "upstream": upstream}
+    sides = {"default": ours, name: other}
     medians = {name: median(t.median for t in times) for name, times in sides.items()}
     least = {name: min(t.least for t in times) for name, times in sides.items()}
     return {
         "rounds": [
-            {"default": asdict(a), "upstream": asdict(b)}
-            for a, b in zip(ours, upstream, strict=True)
+            {"default": asdict(a), name: asdict(b)} for a, b in zip(ours, other, strict=True)
         ],
         "median": medians,
         "least": least,
-        "ratio_of_medians": medians["default"] / medians["upstream"],
-        "ratio_of_least": least["default"] / least["upstream"],
+        "ratio_of_medians": medians["default"] / medians[name],
+        "ratio_of_least": least["default"] / least[name],
     }

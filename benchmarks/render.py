@@ -31,6 +31,8 @@ PEAK_BYTES: Final = 300_000_000
 EVERYWHERE_SHARE: Final = 25
 EVERYWHERE_NOTHING_SECONDS: Final = 1.0
 CHECKOUT_SECONDS: Final = 60
+CHECKING_SHARE: Final = 3
+HARDENING_SHARE: Final = 1.5
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ def rows(results: Values) -> list[Row]:
              f"at most {DEFAULT_BYTES:,} bytes", _default, results),
         _row(f"latency of `{first}`, default, against upstream's optimisation",
              f"at most {LATENCY_RATIO} times", _latency, results),
+        _row(f"`{first}`: what stack protectors and checked calls cost",
+             f"at most {HARDENING_SHARE} % of its bytes", _hardening, results),
         *_everywhere(results),
         _row("peak memory of the orchestrator process",
              f"at most {PEAK_BYTES // 10**6} MB", _peak, results),
@@ -239,6 +243,8 @@ def _everywhere(results: Values) -> list[Row]:
              f"at most {EVERYWHERE_NOTHING_SECONDS} s wall", _nothing_everywhere, results),
         _row("a second checkout on the cache of a first: every app for its ABIs",
              f"at most {CHECKOUT_SECONDS} CPU s, nothing compiled", _checkout, results),
+        _row("comparing the objects of that build with their digests",
+             f"at most {CHECKING_SHARE} % of its CPU", _checking, results),
     ]  # fmt: skip
 
 
@@ -271,6 +277,26 @@ def _checkout(results: Values) -> tuple[str, bool]:
     seconds, compiled = done["user_seconds"], done["units_compiled"]
     told = f"{done['variants']} variants: {_seconds(seconds)}; {compiled} units compiled"
     return told, seconds <= CHECKOUT_SECONDS and compiled == 0
+
+
+def _checking(results: Values) -> tuple[str, bool]:
+    done = _step(results, "checkout")
+    checking = done.get("checking")
+    if checking is None:
+        raise _Missing(NOT_MEASURED)
+    share = 100 * checking["cpu_seconds"] / done["user_seconds"]
+    files = f"{checking['objects']:,} files of {checking['bytes'] / 1e6:.0f} MB"
+    told = f"{share:.1f} %: {checking['cpu_seconds']:.2f} s, user and system, for {files}"
+    return told, share <= CHECKING_SHARE
+
+
+def _hardening(results: Values) -> tuple[str, bool]:
+    without = _step(results, "hardening")
+    size, bare = _step(results, "first")["stripped_bytes"], without["stripped_bytes"]
+    share = 100 * (size - bare) / bare
+    medians, least = without["ratio_of_medians"], without["ratio_of_least"]
+    told = f"{size - bare:,} bytes ({share:.2f} %); latency: medians {medians:.3f}, least times"
+    return f"{told} {least:.3f}", share <= HARDENING_SHARE
 
 
 def _peak(results: Values) -> tuple[str, bool]:

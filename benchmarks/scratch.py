@@ -50,6 +50,13 @@ def edit_app(declaration: Path, changes: Mapping[str, Any]) -> None:
     declaration.write_text(yaml.safe_dump(kept, sort_keys=False))
 
 
+def add_compile_flags(toolchain: Path, flags: Iterable[str]) -> None:
+    """Append to the compile flags that a toolchain file declares."""
+    value = yaml.safe_load(toolchain.read_text())
+    value["compile_flags"] = [*value.get("compile_flags", ()), *flags]
+    toolchain.write_text(yaml.safe_dump(value, sort_keys=False))
+
+
 def replace_app(workspace: Path, app: str, other: str, traces: Path, runtime: str) -> None:
     """Give `app` the declaration and models of `other`, cut from `runtime`; `traces`: of these
     models, with that runtime."""

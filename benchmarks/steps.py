@@ -33,6 +33,8 @@ ADDED: Final = "scanner"
 ADDED_TRACES: Final = Path("tests/golden/traces/v1_13/scanner")
 ABI: Final = "linux-x86_64"
 _NOTHING_RUNS: Final = 5
+# What turns off the hardening that a unit's own flags ask for (docs/decisions/0031-hardening.md).
+_NOT_HARDENED: Final = ("-fno-stack-protector", "-U_FORTIFY_SOURCE")
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,25 @@ def latency_step(bench: Bench) -> dict[str, Any]:
     return {**measured, "upstream_stripped_bytes": built["stripped_bytes"]}
 
 
+def hardening_step(bench: Bench) -> dict[str, Any]:
+    """The first app with and without stack protectors and checked calls: bytes and latency."""
+    workspace = bench.new_workspace("not-hardened-workspace")
+    scratch.add_compile_flags(workspace / "toolchains" / f"{ABI}.yaml", _NOT_HARDENED)
+    known = scratch.made_files(bench.cache)
+    built = bench.build(workspace, bench.cache, FIRST)
+    scratch.forget(bench.cache, known)
+    measured = in_turn(
+        _timed(bench.workspace),
+        _timed(workspace),
+        bench.user.context.env,
+        bench.folder,
+        bench.options.rounds,
+        bench.options.repeat,
+        name="not_hardened",
+    )
+    return {**measured, "stripped_bytes": built["stripped_bytes"]}
+
+
 def _timed(workspace: Path) -> Timed:
     library = workspace / "dist" / FIRST / ABI / "lib"
     if not (library / f"lib{library_name(FIRST)}.so").is_file():
@@ -303,6 +324,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "further": Step(further_step, "first"),
     "size": Step(size_step, "first"),
     "latency": Step(latency_step, "first"),
+    "hardening": Step(hardening_step, "first"),
     "tracer": Step(tracer_step),
     "everywhere": Step(lambda bench: everywhere_step(bench, FIRST)),
     "checkout": Step(checkout_step),
