@@ -36,6 +36,7 @@ from orchestrator.source.places import SourceFetcher, source_name
 from orchestrator.source.tree import TreeRules, digest_files, tree_files
 from orchestrator.system.locks import file_lock
 from orchestrator.system.process import SourceUnavailableError
+from orchestrator.system.reading import read_json
 from orchestrator.system.staging import remove_leftovers, sync_tree
 from orchestrator.values.config import LibraryPin, RuntimePin, Source, ThirdPartyPin
 
@@ -204,7 +205,7 @@ def _fetch_runtime(
 def read_marker(tree: Path) -> Marker | None:
     """The contents of the tree's marker; None if the tree is missing or incomplete."""
     try:
-        return Marker(**json.loads((tree / MARKER).read_text(encoding="utf-8")))
+        return Marker(**read_json(tree / MARKER))
     except (OSError, ValueError, TypeError):
         return None
 

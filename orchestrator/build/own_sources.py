@@ -43,6 +43,7 @@ from orchestrator.index.own_classes import own_classes_of
 from orchestrator.plan.graph import projection_files
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
 from orchestrator.system.process import Command
+from orchestrator.system.reading import parse_json
 from orchestrator.system.staging import write_bytes, write_if_changed
 from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.own_sources import OwnClass, OwnSources
@@ -177,7 +178,7 @@ class _Work:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             digest, _, text = self.path.read_bytes().partition(b"\n")
             if digest.decode() == hashlib.sha256(text).hexdigest():
-                return tuple(map(from_json, json.loads(text)))
+                return tuple(map(from_json, parse_json(text)))
         return None
 
     def keep(self, units: Iterable[LayerUnit]) -> None:

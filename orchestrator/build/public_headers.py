@@ -13,6 +13,7 @@ from orchestrator.deliver.headers import HeaderFile, headers_from_depfile
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.flags import own_folders, unit_flags
 from orchestrator.system.process import Command
+from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
 from orchestrator.values.fingerprint import fingerprint
 
@@ -62,7 +63,7 @@ def delivered_headers(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ..
 def _read(stored: Path) -> tuple[HeaderFile, ...] | None:
     """The stored list; None where there is none, or one that is damaged."""
     try:
-        digest, listed = json.loads(stored.read_bytes())
+        digest, listed = read_json(stored)
         if digest != _digest(listed):
             return None
         return tuple(HeaderFile(source, destination) for source, destination in listed)

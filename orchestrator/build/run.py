@@ -29,7 +29,7 @@ from orchestrator.plan.development import NAME, guess, wide_tags
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.needs import added_bytes
 from orchestrator.select.policy import static_selection
-from orchestrator.system.reading import read_text
+from orchestrator.system.reading import read_json, read_text
 from orchestrator.system.staging import write_if_changed
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import lock_path, parse_lock, read_runs
@@ -446,8 +446,7 @@ def _notes(session: RuntimeSession, subject: Subject) -> Path:
 def _remembered(session: RuntimeSession, subject: Subject, what: str) -> frozenset[str]:
     """What the model had when it last ran; nothing where that cannot be read."""
     try:
-        with _notes(session, subject).open("rb") as file:
-            names = json.loads(file.read(2**20))[what]
+        names = read_json(_notes(session, subject))[what]
         return frozenset(map(str, names))
     except (OSError, ValueError, TypeError, KeyError):
         return frozenset()

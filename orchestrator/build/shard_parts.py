@@ -18,6 +18,7 @@ from orchestrator.build.addon_link import AddonPart
 from orchestrator.build.session import RuntimeSession
 from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.select.closure import Registry
+from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_if_changed
 
 # How many groups of operators are remembered, the newest first.
@@ -87,8 +88,7 @@ def known_groups(file: Path, kernels: Registry) -> tuple[frozenset[str], ...]:
     """The groups of earlier runs, of operators that there are; none where they cannot be read: then
     everything is one group."""
     try:
-        with file.open("rb") as opened:
-            rows = json.loads(opened.read(_LONGEST))
+        rows = read_json(file, _LONGEST)
         groups = [frozenset(map(str, row)) for row in rows["groups"]]
     except (OSError, ValueError, TypeError, KeyError):
         return ()

@@ -16,6 +16,7 @@ from typing import Any, Final
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import Command, CommandRunner, Finished, Limits
+from orchestrator.system.reading import read_json
 
 EXPORT: Final = Path(__file__).parents[1] / "export"
 WORKER: Final = EXPORT / "worker.py"
@@ -113,7 +114,7 @@ def _answer(folder: Path, done: Finished, work: Work) -> dict[str, Any]:
     file = folder / "result.json"
     if done.code == 0 and file.is_file() and file.stat().st_size <= _LONGEST_RESULT:
         try:
-            result = json.loads(file.read_bytes())
+            result = read_json(file, _LONGEST_RESULT)
         except ValueError:
             result = None
         if isinstance(result, dict):

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.system.environment import Environment
 from orchestrator.system.process import LOCAL, Command
+from orchestrator.system.reading import read_json
 
 if TYPE_CHECKING:
     from orchestrator.build.inputs_read import InputsRead
@@ -60,7 +61,7 @@ def replay_last_build(argv: Sequence[str], env: Mapping[str, str], cwd: Path) ->
     if root is None:
         return False
     try:
-        kept = json.loads(_kept(root).read_text(encoding="utf-8"))
+        kept = read_json(_kept(root))
         if difference(kept, root, argv, env, cwd) is not None or not _no_work(root, kept):
             return False
         report = str(kept["report"])

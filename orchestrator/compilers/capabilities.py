@@ -21,6 +21,7 @@ from orchestrator.compilers.driver import Driver, Tools
 from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import CommandRunner, Finished
+from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
 from orchestrator.values.config import ToolchainConfig
 
@@ -168,7 +169,7 @@ def _key(config: ToolchainConfig, driver: Driver, links_shared: bool) -> str:
 
 def _read(kept: Path, key: str) -> Capabilities | None:
     try:
-        value = json.loads(kept.read_text(encoding="utf-8"))
+        value = read_json(kept)
         return Capabilities(**value["abilities"]) if value["of"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

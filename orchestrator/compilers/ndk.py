@@ -8,7 +8,6 @@ the compilers. The flags that affect objects are those of its own
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from orchestrator.compilers.module import Declared, Machine, Requirement
 from orchestrator.compilers.stub_sysroot import PAGES, find_shim
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import CommandRunner
+from orchestrator.system.reading import read_json
 from orchestrator.values.config import NdkCompiler, Processor, ToolchainConfig
 
 VARIABLES: Final = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT")
@@ -299,7 +299,7 @@ def _check_api(ndk: _Ndk, api: int, abi: str, place: Place) -> None:
     """Raises ApiLevelError, NdkUnusableError."""
     path = ndk.folder / "meta/platforms.json"
     try:
-        levels = json.loads(path.read_text())
+        levels = read_json(path)
         least, most = int(levels["min"]), int(levels["max"])
     except (OSError, ValueError, KeyError, TypeError) as cause:
         raise _incomplete(ndk, path, place, " with the API levels `min` and `max`") from cause

@@ -21,6 +21,7 @@ from orchestrator.compilers.driver import Tools, names_folder
 from orchestrator.errors import OrchestratorError
 from orchestrator.source.debian import binary_packages
 from orchestrator.system.process import Command, CommandRunner
+from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
 from orchestrator.values.config import Emulator, ToolchainConfig
 
@@ -150,7 +151,7 @@ def _try(
 def remembered(config: ToolchainConfig, tools: Tools) -> tuple[str, ...] | None:
     """The prefix that worked before, if its emulator is still there; nothing is tried."""
     try:
-        value = json.loads(_kept(tools).read_text(encoding="utf-8"))
+        value = read_json(_kept(tools))
         prefix = tuple(value["prefix"])
         same = value["declared"] == _declared(config)
     except (OSError, ValueError, KeyError, TypeError):

@@ -6,7 +6,6 @@ Both make Mach-O objects of the platform's public ABI: the same triples, the sam
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -22,6 +21,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import StaticLibrary
 from orchestrator.system.process import Command, CommandRunner
+from orchestrator.system.reading import read_json
 from orchestrator.values.config import ToolchainConfig
 
 # libc++'s availability.h tells releases apart from iOS 15 on, so 14 is the last that it was made
@@ -193,7 +193,7 @@ class _Xcrun:
 def _least_of_sdk(folder: Path, sdk: str) -> str | None:
     """The least deployment target, as the SDK's SDKSettings.json says; None where it does not."""
     try:
-        settings = json.loads((folder / "SDKSettings.json").read_text(encoding="utf-8"))
+        settings = read_json(folder / "SDKSettings.json")
         least = settings["SupportedTargets"][sdk]["MinimumDeploymentTarget"]
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.installation import pip
+from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
 
 _PACKAGE = "ziglang"
@@ -138,7 +139,7 @@ def _sha256(path: Path, *_state: int) -> str:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -24,6 +24,7 @@ from typing import BinaryIO, Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.exchange import exchange
 from orchestrator.system.folders import MARKER, is_ours, remove_folder
+from orchestrator.system.reading import read_json
 
 RECORD: Final = ".packages.json"
 # 2023-01-01: after 1980 (zip's first year), and in nobody's future.
@@ -286,7 +287,7 @@ def folder_digest(folder: Path) -> str:
 def read_record(record: Path) -> dict[str, dict[str, str]]:
     """What a `RECORD` says: file name -> made_of, sha256, before, slot; nothing where damaged."""
     try:
-        seen = json.loads(record.read_text(encoding="utf-8"))
+        seen = read_json(record)
     except (OSError, ValueError):
         return {}
     if not isinstance(seen, dict):

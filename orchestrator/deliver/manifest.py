@@ -19,11 +19,11 @@ from pydantic import (
     ConfigDict,
     Field,
     Strict,
-    ValidationError,
     model_validator,
 )
 
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.system.reading import read_text
 from orchestrator.values.config import (
     ABI,
     GROUP,
@@ -40,6 +40,8 @@ from orchestrator.values.methods import Call, Method
 from orchestrator.values.selection import ALL_DTYPES
 
 MANIFEST: Final = "manifest.json"
+# The longest that is read: fifty times the largest of ours.
+MAX_MANIFEST: Final = 8 * 2**20
 
 
 class UnreadableManifestError(OrchestratorError):
@@ -278,8 +280,11 @@ def read_manifest(folder: Path) -> Manifest:
     none, or one of another format."""
     path = folder / MANIFEST
     try:
-        return Manifest.parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError, UnicodeDecodeError) as cause:
+        text = read_text(path, MAX_MANIFEST)
+        if len(text) > MAX_MANIFEST:
+            raise ValueError(f"more than {MAX_MANIFEST:,} characters")
+        return Manifest.parse(text)
+    except (OSError, ValueError) as cause:
         raise UnreadableManifestError(
             "this folder has no readable manifest",
             place=Place(str(path)),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from orchestrator.system.reading import open_file, parse_json
 from orchestrator.system.staging import write_bytes
 
 Value = str | tuple[str, ...]
@@ -97,18 +98,21 @@ def write_logs(path: Path, logs: BuildLogs) -> None:
 def read_logs(path: Path) -> BuildLogs | Literal["damaged"] | None:
     """The logs of a variant; None where there are none, or those of another release of ours."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             data = file.read(_MOST_BYTES + 1)
     except OSError:
         return None
     head, _, body = data.partition(b"\n")
     if len(data) > _MOST_BYTES or _sum(body) != head + b"\n":
         return "damaged"
-    document = json.loads(body)
-    if document["format"] != _FORMAT:
-        return None
-    values = [tuple(one) if isinstance(one, list) else one for one in document["values"]]
-    return BuildLogs(_of_json(document["last"], values), _of_json(document["before"], values))
+    try:
+        document = parse_json(body)
+        if document["format"] != _FORMAT:
+            return None
+        values = [tuple(one) if isinstance(one, list) else one for one in document["values"]]
+        return BuildLogs(_of_json(document["last"], values), _of_json(document["before"], values))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return "damaged"
 
 
 def _sum(body: bytes) -> bytes:

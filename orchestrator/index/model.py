@@ -23,6 +23,7 @@ from typing import Any
 import zstandard
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.system.reading import parse_json
 
 FORMAT = 2
 _COLUMNS = ("owners", "sizes", "edge_starts", "edges")
@@ -227,7 +228,7 @@ def load_index(path: Path) -> RuntimeIndex:
     try:
         raw = zstandard.ZstdDecompressor().decompress(path.read_bytes())
         head, rest = raw.split(b"\n", 1)
-        header = json.loads(head)
+        header = parse_json(head)
         if header["format"] != FORMAT:
             raise ValueError(f"format {header['format']}")
         return _parse(header, rest)

@@ -28,12 +28,10 @@ import zstandard
 from pydantic import ValidationError
 
 from orchestrator.binary.macho_universal import split_universal
-from orchestrator.deliver.manifest import MANIFEST, Manifest
+from orchestrator.deliver.manifest import MANIFEST, MAX_MANIFEST, Manifest
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.system.reading import open_file
+from orchestrator.system.reading import open_file, parse_json
 
-# Of a manifest: the largest of ours has a fiftieth of this.
-MAX_MANIFEST: Final = 8 * 2**20
 # Of all that a package unpacks to, and of one library.
 MAX_UNPACKED: Final = 4 * 2**30
 MAX_LIBRARY: Final = 2**30
@@ -447,8 +445,8 @@ def _texts_in(data: bytes, path: str, place: Place) -> Iterator[str]:
         most = f"at most {MAX_OBJECTS:,} objects and {MAX_VALUES:,} values"
         raise _damaged(Place(f"{place}!{path}"), most, "more")
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as cause:
+        value = parse_json(data)
+    except ValueError as cause:
         raise _damaged(Place(f"{place}!{path}"), "JSON", str(cause)) from None
     match value:
         case {"format": 1, "variants": dict(variants)} if "app" not in value:

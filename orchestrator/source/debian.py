@@ -23,6 +23,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.source.apt import DOWNLOAD_SECONDS, PrivateApt, update_fault
 from orchestrator.system.locks import file_lock
 from orchestrator.system.process import LOCAL, Command, CommandRunner, SourceUnavailableError
+from orchestrator.system.reading import read_json
 
 MARKER: Final = ".packages.json"
 UNPACK_SECONDS: Final = 300
@@ -138,7 +139,7 @@ def _unpack(archive: Path, root: Path, env: Mapping[str, str], runner: CommandRu
 def _unpacked(folder: Path) -> list[str] | None:
     """The packages that the folder holds; None where it is not there, or not ours."""
     try:
-        packages = json.loads((folder / MARKER).read_text(encoding="utf-8"))["packages"]
+        packages = read_json(folder / MARKER)["packages"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return packages if isinstance(packages, list) else None

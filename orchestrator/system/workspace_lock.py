@@ -23,6 +23,7 @@ from pathlib import Path
 from orchestrator.errors import OrchestratorError
 from orchestrator.system.folders import MARKER, Kind, ensure_folder, refuse_foreign
 from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders
+from orchestrator.system.reading import parse_json
 
 # So much of a command line tells which it is.
 _COMMAND = 200
@@ -112,7 +113,7 @@ def _made(folder: Path, kind: Kind) -> Callable[[], object]:
 def _holder(descriptor: int) -> str:
     """Who wrote the lock file; a process may hold the lock and not have written it yet."""
     try:
-        holder = json.loads(os.pread(descriptor, 65536, 0))
+        holder = parse_json(os.pread(descriptor, 65536, 0))
         return f"process {holder['pid']}, since {holder['since']}: {holder['command']}"
     except (ValueError, KeyError, TypeError):
         return "a process that has just begun"

@@ -8,14 +8,13 @@ can be compared (`orchestrator.verify.compare`; the format is native/driver/valu
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import zstandard
 
-from orchestrator.system.reading import open_file
+from orchestrator.system.reading import open_file, parse_json
 
 # One escaped character makes four bytes of each in its text.
 LARGEST: Final = 2**26
@@ -67,8 +66,8 @@ def parse_runs(text: bytes) -> dict[str, Any]:
     if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         raise RunsUnreadableError(f"more than {_MOST_VALUES:,} values")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise RunsUnreadableError(f"invalid JSON: {error}") from None
     if not _is_result(value):
         raise RunsUnreadableError(f"not a list of runs, or values of more than {_DEEPEST} levels")
