@@ -140,7 +140,7 @@ def add_apps(session: RuntimeSession, workspace: Path, targets: Sequence[str], c
         name, model = f"app{number:04}", f"model {number}".encode()
         identity = TraceIdentity(
             model=hashlib.sha256(model).hexdigest(),
-            runtime=session.workspace.config.pins["default"].tree,
+            runtime=session.runtime.index.tree,
             inputs="bundled",
             backends=session.backends,
             tracer=tracer,

@@ -25,7 +25,7 @@ from typing import Final
 from orchestrator.errors import OrchestratorError
 
 _SCHEMA: Final = re.compile(rb"(?:aten::)?([A-Za-z_][\w:.]*\([ -~]*\) -> [ -~]+)\0")
-_WRAPPER: Final = re.compile(r"(\d+)(wrapper_\w+)")
+_WRAPPER: Final = re.compile(r"(?:_GLOBAL__N_1)?(\d+)(wrapper_\w+)")
 _STUB: Final = "EE7DEFAULTE"
 _INITIALISER: Final = re.compile(r"^_+GLOBAL__sub_I_(.+)$")
 _SHOWN: Final = 8
@@ -91,13 +91,14 @@ def wrappers_of(operator: str, key: str) -> Iterator[str]:
 
 
 def _kernels(symbol: str) -> Iterator[str]:
-    """The kernels that a symbol names. A mangled name has its length before it, after other
-    numbers as it may be (`_GLOBAL__N_123wrapper_CPU__as_strided`: 23)."""
+    """The kernels that a symbol names. A mangled name has its length before it, in an anonymous
+    namespace after that one's number (`_GLOBAL__N_123wrapper_CPU__as_strided`: 23, not 123)."""
     match = _WRAPPER.search(symbol)
     if match:
         digits, rest = match.groups()
-        lengths = (int(digits[at:]) for at in range(len(digits)))
-        yield from (rest[:n] for n in lengths if len(rest) > n and rest[n] == "E")
+        length = int(digits)
+        if rest[length : length + 1] == "E":
+            yield rest[:length]
     if symbol.endswith(_STUB) and "12DispatchStubI" in symbol:
         head = symbol.removesuffix(_STUB)
         names = (head[-n:] for n in range(2, len(head)) if head[:-n].endswith(str(n)))

@@ -348,7 +348,17 @@ RESULTS: dict[str, Any] = {
                 "nothing": [0.9, 1.2],
             }
         },
-        "checkout": {"measured": {"variants": 16, "user_seconds": 60.0, "units_compiled": 0}},
+        "hardening": {
+            "measured": {"stripped_bytes": 1_280_000, "ratio_of_medians": 1.01, "ratio_of_least": 1}
+        },
+        "checkout": {
+            "measured": {
+                "variants": 16,
+                "user_seconds": 60.0,
+                "units_compiled": 0,
+                "checking": {"objects": 1_800, "bytes": 180_000_000, "cpu_seconds": 1.9},
+            }
+        },
         "latency": {"failed": "error: it broke\n  seen: x"},
     },
 }
@@ -384,10 +394,12 @@ class TestRender:
             ("95.0 % of 20,000,000 bytes", True),
             ("1,300,001 bytes", False),
             ("failed: error: it broke", None),
+            ("20,001 bytes (1.56 %); latency: medians 1.010, least times 1.000", False),
             ("20 variants: 2,000.0 s: 1/25.0 of 50,000.0 s", True),
             ("linux-x86_64 11.0 s, ios-arm64 12.5 s", False),
             ("0.90 s (least of 2), 20 variants", True),
             ("16 variants: 60.0 s; 0 units compiled", True),
+            ("3.2 %: 1.90 s, user and system, for 1,800 files of 180 MB", False),
             ("310 MB (step `further`)", False),
         ]
 

@@ -1,4 +1,4 @@
-"""Files that anyone may have written, read with limits; and what our own readers make of bad ones."""
+"""Files that anyone may have written are read with limits; bad ones of ours are as missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BAD = {
 
 
 def test_json_nested_too_deeply_is_no_json() -> None:
-    with pytest.raises(ValueError, match="^nested too deeply$"):
+    with pytest.raises(ValueError, match=r"^nested too deeply$"):
         parse_json(DEEP)
 
 
@@ -41,7 +41,7 @@ def test_a_long_file_is_not_parsed(tmp_path: Path) -> None:
     file = tmp_path / "long.json"
     file.write_bytes(b"[1,2]")
     assert read_json(file, 5) == [1, 2]
-    with pytest.raises(ValueError, match="^more than 4 bytes$"):
+    with pytest.raises(ValueError, match=r"^more than 4 bytes$"):
         read_json(file, 4)
 
 

@@ -62,6 +62,15 @@ def test_it_is_the_same_for_every_abi(symbols: tuple[str, ...]) -> None:
     require_same("//apps/toy:other", "//apps/toy:linux-x86_64", made(), made(symbols))
 
 
+def test_the_number_of_the_namespace_is_no_part_of_a_length() -> None:
+    # 49 characters; the 150th is an E by chance
+    kernel = "wrapper_CompositeExplicitAutograd__arange_of_ones"
+    rest = kernel + "E" + "x" * 99 + "E" + "RKN3c106ScalarE"
+    symbol = f"_ZN2at12_GLOBAL__N_112_GLOBAL__N_1{len(kernel)}{rest}"
+    assert rest[149] == "E"
+    assert made(symbols=(symbol,)).kernels == {kernel}
+
+
 def test_a_text_that_the_linker_merged_into_a_longer_one_is_the_same() -> None:
     without_namespace = TEXT.replace(b"aten::", b"")
     assert made(data=without_namespace).schemas == made().schemas
