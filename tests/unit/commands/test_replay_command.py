@@ -326,5 +326,6 @@ def test_the_fast_path_imports_little() -> None:
         "orchestrator.system.environment",
         "orchestrator.system.interrupts",
         "orchestrator.system.process",
+        "orchestrator.system.reading",
         "orchestrator.system.terminal",
     ]
