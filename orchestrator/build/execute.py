@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
 from orchestrator.plan.unity import shard_files
 from orchestrator.system.limits import limits, this_machine
 from orchestrator.system.staging import write_if_changed
-from orchestrator.values.action import ActionGraph
+from orchestrator.values.action import ActionGraph, Compile, precompiled_headers
 
 
 class ProgressSink(Protocol):
@@ -133,12 +133,18 @@ def stored_name(session: Session, output: str) -> str:
 
 
 def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
-    """The objects and precompiled headers that are in the workspace now, checked.
+    """The objects, and the precompiled headers of the others, in the workspace now, checked.
 
-    Any other file with one of their names, for example a half-written one, is removed.
+    Any other file with one of their names, for example a half-written one, is removed. A header
+    that nothing is compiled with is left alone: one has hundreds of megabytes to check.
     """
-    outputs = {stored_name(session, output): output for output in _outputs(graph)}
-    wanted = {name: Path(session.fill(output)) for name, output in outputs.items()}
+    objects = _restored(session, graph.compiles)
+    return objects | _restored(session, precompiled_headers(_todo(graph, objects)))
+
+
+def _restored(session: Session, outputs: Iterable[str]) -> frozenset[str]:
+    names = {stored_name(session, output): output for output in outputs}
+    wanted = {name: Path(session.fill(output)) for name, output in names.items()}
     restored = object_store(session).restore(wanted)
     if restored.damaged:
         count = len(restored.damaged)
@@ -146,12 +152,11 @@ def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
             f"{count} damaged object{'s' if count > 1 else ''} in the cache: "
             f"removed, to be compiled again ({restored.damaged[0][:12]}...)"
         )
-    return frozenset(outputs[name] for name in restored.present)
+    return frozenset(names[name] for name in restored.present)
 
 
-def _outputs(graph: ActionGraph) -> set[str]:
-    headers = {c.pch.output for c in graph.compiles.values() if c.pch is not None}
-    return {*graph.compiles, *headers}
+def _todo(graph: ActionGraph, present: Collection[str]) -> list[Compile]:
+    return [action for output, action in graph.compiles.items() if output not in present]
 
 
 class _Keeper:
@@ -164,8 +169,9 @@ class _Keeper:
         self._store = object_store(session)
         self._missing: dict[str, list[tuple[str, Path]]] = {}
         self._finished = 0
-        units = {o: c.unit for o, c in graph.compiles.items()}
-        for output in sorted(_outputs(graph) - set(present)):
+        todo = _todo(graph, present)
+        units = {action.object: action.unit for action in todo}
+        for output in sorted((units.keys() | precompiled_headers(todo).keys()) - set(present)):
             item = (stored_name(session, output), Path(session.fill(output)))
             self._missing.setdefault(units.get(output, ""), []).append(item)
 
@@ -226,6 +232,6 @@ def names_of(session: Session, graph: ActionGraph) -> dict[str, str]:
     """Output path as ninja prints it -> the name for error messages: a unit's path in PyTorch, a
     header's or a link's base name."""
     names = {session.fill(o): c.unit for o, c in graph.compiles.items()}
-    headers = {c.pch for c in graph.compiles.values() if c.pch is not None}
-    names |= {session.fill(header.output): Path(header.source).name for header in headers}
+    headers = precompiled_headers(graph.compiles.values())
+    names |= {session.fill(o): Path(header.source).name for o, header in headers.items()}
     return names | {session.fill(link.output): Path(link.output).name for link in graph.links}

@@ -14,7 +14,7 @@ from orchestrator.build.verify import read_traces
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import NINJA, failure_error
 from orchestrator.report.table import VariantReport
-from orchestrator.values.action import ActionGraph, Compile, Link, count_units
+from orchestrator.values.action import ActionGraph, Compile, Link, count_units, precompiled_headers
 from orchestrator.values.labels import Label
 
 
@@ -81,8 +81,9 @@ class Failures:
                     )
 
     def _outputs(self, compiles: Iterable[Compile], links: Iterable[Link]) -> set[str]:
-        made = {path for c in compiles for path in (c.object, *([c.pch.output] if c.pch else []))}
-        return {self._session.fill(path) for path in (*made, *(link.output for link in links))}
+        compiles = tuple(compiles)
+        objects = (*(one.object for one in compiles), *precompiled_headers(compiles))
+        return {self._session.fill(path) for path in (*objects, *(link.output for link in links))}
 
 
 def failed_row(

@@ -18,7 +18,7 @@ from orchestrator.plan.static_links import StaticLinks
 from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
-from orchestrator.values.action import Compile
+from orchestrator.values.action import Compile, precompiled_headers
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
@@ -200,7 +200,6 @@ def _estimated(session: Session, variant: Variant, unselected: dict[int, Unselec
 def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:
     """Which of the objects and precompiled headers the cache holds, by their names alone."""
     unique = {action.object: action for action in compiles}
-    headers = {action.pch.identity: action.pch for action in unique.values() if action.pch}
-    inputs = (*unique, *(header.output for header in headers.values()))
+    inputs = (*unique, *precompiled_headers(unique.values()))
     outputs = {stored_name(session, output): output for output in inputs}
     return frozenset(outputs[name] for name in object_store(session).listed(outputs))

@@ -18,7 +18,14 @@ from typing import Any, Literal, TypedDict
 
 from ninja import ninja_syntax
 
-from orchestrator.values.action import PRECOMPILE_FLAGS, ActionGraph, Compile, Link, Precompile
+from orchestrator.values.action import (
+    PRECOMPILE_FLAGS,
+    ActionGraph,
+    Compile,
+    Link,
+    Precompile,
+    precompiled_headers,
+)
 
 
 class Tools(TypedDict):
@@ -89,8 +96,8 @@ def ninja_text(
         if "code_archive" in kinds:
             _code_archive_rule(writer, abi)
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
-    for header in sorted({c.pch for c in todo if c.pch}, key=lambda pch: pch.output):
-        if header.output not in present:
+    for output, header in sorted(precompiled_headers(todo).items()):
+        if output not in present:
             _precompile(writer, header, quote)
     for action in todo:
         _compile(writer, action, quote, heavy=action.cost >= heavy_cost)

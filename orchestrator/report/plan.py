@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from orchestrator.report.table import UNKNOWN, Column, Row, human_bytes, new_table, plain_text
-from orchestrator.values.action import Compile, count_units
+from orchestrator.values.action import Compile, count_units, precompiled_headers
 from orchestrator.values.config import BASELINE
 
 # Of the variants that share objects with one, those that share most are named.
@@ -165,9 +165,9 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
 def cpu_seconds(compiles: Iterable[Compile], present: Collection[str]) -> float:
     """User CPU seconds to compile what is not present, with the precompiled headers for it."""
     todo = [action for action in compiles if action.object not in present]
-    headers = {action.pch.identity: action.pch for action in todo if action.pch is not None}
+    headers = precompiled_headers(todo)
     return sum(action.seconds for action in todo) + sum(
-        header.cost for header in headers.values() if header.output not in present
+        header.cost for output, header in headers.items() if output not in present
     )
 
 

@@ -130,6 +130,11 @@ def count_units(actions: Iterable[Compile]) -> int:
     return sum(len(action.members) or 1 for action in actions)
 
 
+def precompiled_headers(actions: Iterable[Compile]) -> dict[str, Precompile]:
+    """The precompiled headers that units are compiled with, by output."""
+    return {action.pch.output: action.pch for action in actions if action.pch is not None}
+
+
 @dataclass(frozen=True)
 class Link:
     """Objects to one file.

@@ -21,7 +21,7 @@ from orchestrator.cli import make_context
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
 from orchestrator.trace.lock import lock_path, lock_text, parse_lock
-from orchestrator.values.action import ActionGraph
+from orchestrator.values.action import ActionGraph, precompiled_headers
 from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
@@ -68,7 +68,7 @@ class Planned:
 
     def edges(self, present: Mapping[str, object] | None = None) -> dict[str, Edge]:
         """What ninja is told to do where `present` exists already, precompiled headers included."""
-        headers = {c.pch.output for c in self.graph.compiles.values() if c.pch is not None}
+        headers = precompiled_headers(self.graph.compiles.values())
         return edges(
             ninja_text(
                 self.graph,

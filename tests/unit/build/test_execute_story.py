@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.process import LOCAL
 from orchestrator.system.staging import write_if_changed
-from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.action import ActionGraph, Compile, Precompile
 
 
 def written(path: Path) -> tuple[int, int]:
@@ -190,7 +191,10 @@ class Workshop(Fake):
         )
 
     def carry(self, *names: str) -> Execution:
-        graph = ActionGraph({(one := self.action(name)).object: one for name in names})
+        return self.carry_out(map(self.action, names))
+
+    def carry_out(self, actions: Iterable[Compile]) -> Execution:
+        graph = ActionGraph({one.object: one for one in actions})
         view = NoView()
         return execute_actions(
             self,  # type: ignore[arg-type]
@@ -218,6 +222,34 @@ def test_what_the_cache_holds_is_not_compiled_even_as_a_target(tmp_path: Path) -
     assert both.result == NinjaResult(1, {})
     none = shop.carry("a", "b")
     assert (none.compiled, none.result) == (frozenset(), NinjaResult(0, {}))
+
+
+def test_a_precompiled_header_is_restored_only_where_a_unit_is_compiled_with_it(
+    tmp_path: Path,
+) -> None:
+    shop = Workshop(tmp_path)
+    shop.folders["pch"] = str(tmp_path / "state/pch")
+    header = Precompile("$tree/torch.h", "linux-x86_64", (), "header", 9.0)
+    (tmp_path / "tree/torch.h").touch()
+    first, second, third = (replace(shop.action(name), pch=header) for name in "abc")
+    assert shop.carry_out([first, second]).result.actions == 3
+    # another workspace, on the same cache
+    state = shop.context.state = tmp_path / "another"
+    shop.folders |= {"state": str(state), "pch": str(state / "pch")}
+    assert shop.carry_out([first, second]).result.actions == 0
+    assert not (state / "pch").exists()
+    # one that is there already, and that nothing needs: not read, and not kept either
+    (state / "pch").mkdir()
+    damaged = state / "pch/header.pch"
+    damaged.write_text("half of")
+    stored = sorted((tmp_path / "cache").rglob("*.pch"))
+    assert len(stored) == 1
+    assert shop.carry_out([first, second]).result.actions == 0
+    assert (damaged.read_text(), sorted((tmp_path / "cache").rglob("*.pch"))) == ("half of", stored)
+    # it is checked for the first unit that is compiled with it
+    assert shop.carry_out([first, third]).result.actions == 1
+    assert damaged.read_text() == "done\n"
+    assert (damaged.stat().st_ino, shop.said) == (stored[0].stat().st_ino, [])
 
 
 def test_a_launcher_stands_before_the_compiler_with_its_environment(tmp_path: Path) -> None:
