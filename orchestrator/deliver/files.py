@@ -2,7 +2,8 @@
 
 Contract: a folder that we write carries the marker of `execute.folders`; a package file that we
 write is listed with its sha256 in the `RECORD` next to it. Only a folder with the marker or a
-listed file is replaced. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask
+listed file is replaced, or one with the same content: a copy of `dist` may lack the record, whose
+name begins with a dot. Files get mode 0644 or 0755 and the fixed time `EPOCH`, whatever the umask
 and the clock say, so that the content does not depend on when or by whom it was made.
 """
 
@@ -24,7 +25,7 @@ from typing import BinaryIO, Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.exchange import exchange
 from orchestrator.system.folders import MARKER, is_ours, remove_folder
-from orchestrator.system.reading import read_json
+from orchestrator.system.reading import open_file, read_json
 
 RECORD: Final = ".packages.json"
 # 2023-01-01: after 1980 (zip's first year), and in nobody's future.
@@ -41,7 +42,7 @@ class ForeignFolderError(OrchestratorError):
 
 
 class ForeignFileError(OrchestratorError):
-    """The package file to write exists and was not written by us, or was changed since."""
+    """The package to write exists with other content, and not as we wrote it before."""
 
 
 class UnwritableError(OrchestratorError):
@@ -79,7 +80,7 @@ class File:
         """Digest of the content; raises `OSError` where the file to copy cannot be read."""
         if isinstance(self.content, bytes):
             return hashlib.sha256(self.content).hexdigest()
-        with self.content.open("rb", buffering=0) as file:
+        with open_file(self.content) as file:
             if os.fstat(file.fileno()).st_size <= _SMALL:
                 return hashlib.sha256(file.read()).hexdigest()
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -204,14 +205,6 @@ def write_package(
     seen = None
     if target.exists() or target.is_symlink():
         seen = "a link" if target.is_symlink() else sha256_of(target)
-        if seen not in (entry.get("sha256"), entry.get("before")):
-            raise ForeignFileError(
-                "this file was not written by the orchestrator, so it is not replaced",
-                place=Place(str(target)),
-                expected="no file, or the package that was written before",
-                seen=seen if target.is_symlink() else f"a file with sha256 {seen}",
-                hint=hint,
-            )
         if entry.get("made_of") == made_of and entry.get("sha256") == seen:
             return False
     with writing(target):
@@ -219,7 +212,16 @@ def write_package(
         with _replacing(target) as stage:
             with stage.open("wb") as file:
                 write(file)
-            _own(record, known, target.name, made_of, sha256_of(stage), seen)
+            made = sha256_of(stage)
+            if seen not in (None, made, entry.get("sha256"), entry.get("before")):
+                raise ForeignFileError(
+                    "this file was not written by the orchestrator, so it is not replaced",
+                    place=Place(str(target)),
+                    expected="no file, or the package that was written before",
+                    seen=seen if target.is_symlink() else f"a file with sha256 {seen}",
+                    hint=hint,
+                )
+            _own(record, known, target.name, made_of, made, seen)
     return True
 
 
@@ -240,19 +242,20 @@ def write_package_folder(
     seen = None
     plain = target.is_dir() and not target.is_symlink()
     if os.path.lexists(target) and not (plain and not any(target.iterdir())):
-        seen = folder_digest(target) if plain and is_ours(target) else None
-        if seen is None or seen not in (entry.get("sha256"), entry.get("before")):
+        seen = folder_digest(target) if plain and is_ours(target) else ""
+        if entry.get("made_of") == made_of and entry.get("sha256") == seen:
+            return False
+    with replacing_folder(target, files()) as stage, writing(target):
+        made = folder_digest(stage)
+        if seen not in (None, made, entry.get("sha256"), entry.get("before")):
             raise ForeignFileError(
                 "this folder was not written by the orchestrator, so it is not replaced",
                 place=Place(str(target)),
                 expected="no folder, or the package that was written before",
-                seen="other files, or a modified file" if plain else "no folder",
+                seen="other files, or a modified file",
                 hint=hint,
             )
-        if entry.get("made_of") == made_of and entry.get("sha256") == seen:
-            return False
-    with replacing_folder(target, files()) as stage, writing(target):
-        _own(record, known, target.name, made_of, folder_digest(stage), seen)
+        _own(record, known, target.name, made_of, made, seen)
     return True
 
 

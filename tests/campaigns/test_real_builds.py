@@ -173,6 +173,79 @@ def _damage(entry: Path, kind: int, rng: random.Random) -> None:
     entry.write_bytes(data)
 
 
+# Contents that a record may have after a crash, a full disk or somebody's hand; a folder or pipe is
+# made in its place.
+DEEP, HUGE = b"[" * 200_000, b" " * (2**24 + 1) + b"{}"
+CONTENTS = (b"", b"{", b"null", b"[]", b"{}", b'{"format":99}', b"\xff\x00", DEEP, HUGE)
+OTHERS = ("folder", "pipe", "half", "link")
+
+
+def test_damaged_records_are_made_again_or_refused_by_name(
+    campaign: Campaign, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    """What is in the cache, in `.orchestrator` and in `dist` beside objects and sources."""
+    root, cache = workspace_copy(tmp_path, "camera"), cache_copy(tmp_path / "cache")
+    camera = {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+    built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache))
+    assert delivered(root) == camera
+    for number, rng in campaign.tries(short=3, long=80):
+        damaged = rng.sample(_records(root, cache), rng.choice([1, 2, 8]))
+        told = f"try {number}: {[str(path.relative_to(tmp_path)) for path in damaged]}"
+        for path in damaged:
+            _spoil(path, rng)
+        for verb in ("build", "verify"):
+            ran = subprocess.run(
+                [sys.executable, "-P", "-m", "orchestrator", verb, LABELS[0], "--quiet"],
+                cwd=root,
+                env={**os.environ, "ORCHESTRATOR_CACHE": str(cache)},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+            if ran.returncode == 0:
+                continue
+            assert ran.returncode in {1, 2}, f"{told}\n{ran.stderr}"
+            assert any(path.name in ran.stderr for path in damaged), f"{told}\n{ran.stderr}"
+            for path in damaged:
+                _remove(path)
+            built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache))
+        assert delivered(root) == camera, told
+
+
+def _records(root: Path, cache: Path) -> list[Path]:
+    """Every file of the cache, the state and `dist` but objects and what is fetched."""
+    state = root / ".orchestrator"
+    big = {cache / "objects", cache / "pch", cache / "runtime", state / "objects", state / "pch"}
+    found = []
+    for top in (cache, state, root / "dist"):
+        for folder, folders, files in os.walk(top):
+            folders[:] = sorted(name for name in folders if Path(folder) / name not in big)
+            found += [Path(folder) / name for name in sorted(files)]
+    return [path for path in found if path.suffix == ".json" and not path.is_symlink()]
+
+
+def _spoil(path: Path, rng: random.Random) -> None:
+    kind = rng.choice([*CONTENTS, *OTHERS])
+    whole = path.read_bytes()
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("/nowhere/at/all")
+    else:
+        path.write_bytes(kind if isinstance(kind, bytes) else whole[: len(whole) // 2])
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("checkout", ["this", "another"])
 def test_a_complete_cache_that_is_read_only_builds(
     checkout: str, tmp_path: Path, expected: dict[str, str]

@@ -302,9 +302,21 @@ def test_a_crash_between_record_and_package_does_not_disown_the_old_one(
     assert target.read_bytes() == b"two"
 
 
-def test_a_damaged_record_owns_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("record", ["{", None])
+def test_without_its_record_a_package_is_replaced_only_by_the_same(
+    record: str | None, tmp_path: Path
+) -> None:
     target = tmp_path / "p.tar"
     write_package(target, "digest 1", lambda file: file.write(b"one"))
-    (tmp_path / RECORD).write_text("{")
+    written = (tmp_path / RECORD).read_text()
+    (tmp_path / RECORD).unlink()
+    if record is not None:
+        (tmp_path / RECORD).write_text(record)
     with pytest.raises(ForeignFileError):
-        write_package(target, "digest 1", lambda file: file.write(b"one"))
+        write_package(target, "digest 1", lambda file: file.write(b"two"))
+    assert target.read_bytes() == b"one"
+    assert write_package(target, "digest 1", lambda file: file.write(b"one"))
+    assert json.loads((tmp_path / RECORD).read_text())["p.tar"].items() >= (
+        json.loads(written)["p.tar"].items()
+    )
+    assert not write_package(target, "digest 1", lambda file: pytest.fail("made again"))
