@@ -32,6 +32,12 @@ PROGRAM: Final = "orchestrator"
 COMMAND: Final = "./orchestrate"
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS: Final = (errno.EACCES, errno.EPERM)
+_WRONG_KIND: Final = {
+    errno.EISDIR: "a folder is where a file should be",
+    errno.ENOTDIR: "a file is where a folder should be",
+    errno.EEXIST: "something else is where a folder should be",
+    errno.ELOOP: "links lead to each other",
+}
 _SHOWN: Final = 200
 # Options and verbs of other tools, and their counterparts here.
 _ELSEWHERE: Final = {
@@ -91,6 +97,10 @@ class NoAccessError(OrchestratorError):
 
 class NameTooLongError(OrchestratorError):
     """A file system takes no name of this length."""
+
+
+class WrongKindError(OrchestratorError):
+    """A folder is where a file should be, or the other way round."""
 
 
 class NoSuchFolderError(OrchestratorError):
@@ -386,6 +396,14 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
             "a file's name or path is too long for the file system",
             seen=path if len(path) <= _SHOWN else f"{path[:_SHOWN]}...",
             hint="shorten it, or move the workspace or ORCHESTRATOR_CACHE to a shorter path",
+        )
+    if error.errno in _WRONG_KIND:
+        # of rename(2) and link(2), the second name is the one that is in the way
+        path = path if error.filename2 is None else str(error.filename2)
+        return WrongKindError(
+            f"{path} cannot be used: {_WRONG_KIND[error.errno]}",
+            seen=seen,
+            hint="remove what is there, then run the same command again",
         )
     if error.errno in _NO_ACCESS:
         return NoAccessError(

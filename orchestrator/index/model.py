@@ -14,6 +14,7 @@ import json
 import re
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -112,6 +113,16 @@ class RuntimeIndex:
         """The units that register operators of the interpreter, which bytecode calls by name."""
         keys = {"jit", "promoted"}
         return frozenset(r.unit for r in self.registrations if r.key in keys)
+
+    @cached_property
+    def referred_to_once(self) -> frozenset[int]:
+        """The nodes to which one node, registration or unit's initialiser refers, and no other."""
+        counts = Counter(self.edges)
+        for registration in self.registrations:
+            counts.update(registration.targets)
+        for unit in self.units:
+            counts.update(unit.init)
+        return frozenset(node for node, count in counts.items() if count == 1)
 
     @cached_property
     def _registered(self) -> Mapping[tuple[int, int], tuple[str, str]]:

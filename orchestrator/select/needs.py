@@ -9,7 +9,6 @@ nodes themselves: `closure.reach` finds how something was reached.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import compress
@@ -110,16 +109,6 @@ def _closures(
     return kept
 
 
-def _single(index: RuntimeIndex) -> frozenset[int]:
-    """The nodes that only one other vertex leads to."""
-    counts = Counter(index.edges)
-    for registration in index.registrations:
-        counts.update(registration.targets)
-    for unit in index.units:
-        counts.update(unit.init)
-    return frozenset(node for node, count in counts.items() if count == 1)
-
-
 class _Closures:
     """Outcomes of roots, for one set of entry nodes and one of cut units.
 
@@ -155,10 +144,6 @@ class _Closures:
         self._operators: dict[str, int] = {}
         self._names: list[str] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
-        single = kernels.kept.get(("single", id(index)))
-        if not isinstance(single, frozenset):
-            single = kernels.kept["single", id(index)] = _single(index)
-        self._single = single - entry
 
     def of(self, operators: Iterable[str], units: Iterable[int]) -> tuple[Needed, frozenset[int]]:
         """What the roots need, and the cut units that they need after all."""
@@ -229,7 +214,7 @@ class _Closures:
                     members = _cut_off(open_parts, vertex)
                     alone = len(members) == 1
                     size = sizes[vertex] if alone else sum(map(sizes.__getitem__, members))
-                    if alone and vertex in self._single and work:
+                    if alone and work and self._has_one_parent(vertex):
                         # reached whenever its parent is, and never without: no bit of its own
                         sizes[work[-1][0]] += size
                     elif size:
@@ -241,6 +226,9 @@ class _Closures:
                     least[parent] = min(least[parent], least[vertex])
                     outcome[parent] |= outcome[vertex]
         return done[root]
+
+    def _has_one_parent(self, vertex: int) -> bool:
+        return vertex in self.index.referred_to_once and vertex not in self.entry
 
     def _edges(self, vertex: int) -> tuple[int, list[int]]:
         """A vertex's own bits, and the vertices that it leads to: `closure._Walk`, step by step."""

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from orchestrator.system.reading import open_file
+
 # Random names begin with a dot and end so: what a killed process left is known by it.
 SUFFIX = ".part"
 # Nothing of ours works at one file or folder for so long without a change to it.
@@ -66,8 +68,9 @@ def write_if_changed(path: Path, text: str) -> bool:
     """
     data = text.encode()
     try:
-        if path.read_bytes() == data:
-            return False
+        with open_file(path) as file:
+            if file.read(len(data) + 1) == data:
+                return False
     except OSError:
         pass
     write_bytes(path, data)

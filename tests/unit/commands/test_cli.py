@@ -361,6 +361,20 @@ def _interrupted_in_a_class_body() -> BaseException:
             "  seen:     Permission denied\n"
             "  do:       correct its owner or mode\n",
         ),
+        (
+            OSError(errno.EISDIR, "Is a directory", "/some/.part", None, "/some/file"),
+            1,
+            "error: /some/file cannot be used: a folder is where a file should be\n"
+            "  seen:     Is a directory\n"
+            "  do:       remove what is there, then run the same command again\n",
+        ),
+        (
+            _os_error(errno.ENOTDIR),
+            1,
+            "error: /some/file cannot be used: a file is where a folder should be\n"
+            "  seen:     Not a directory\n"
+            "  do:       remove what is there, then run the same command again\n",
+        ),
     ],
 )
 def test_failures(
