@@ -60,10 +60,8 @@ class _Object:
 
 def linked_bytes(path: Path) -> int:
     """Bytes of code and data that an app which calls all of the C API gets (`-dead_strip`)."""
-    objects = [_parse(content) for _, content in archive_members(path.read_bytes(), path)]
-    for one in objects:
-        _cut(one)
-    return _Walk(objects).size()
+    members = archive_members(path.read_bytes(), path)
+    return _Walk([_cut(_parse(content)) for _, content in members]).size()
 
 
 class _Walk:
@@ -156,8 +154,8 @@ def _atom_in(section: _Section, address: int) -> int:
     return section.first + max(bisect_right(section.starts, address) - 1, 0)
 
 
-def _cut(one: _Object) -> None:
-    """Cut sections at their symbols, and find what each atom refers to."""
+def _cut(one: _Object) -> _Object:
+    """The same object, its sections cut at their symbols, with what each atom refers to."""
     starts: dict[int, set[int]] = {}
     for kind, number, _, value in one.symbols:
         if kind & _N_TYPE == _N_SECT and number:
@@ -179,6 +177,9 @@ def _cut(one: _Object) -> None:
             one.edges.setdefault(atom, []).append(
                 _target(one, section, offset, target, extern, length)
             )
+    for section in one.sections:  # nobody reads it again, and a library has tens of megabytes
+        section.relocations, section.data = [], b""
+    return one
 
 
 def _unwinding_edges(one: _Object, section: _Section) -> None:

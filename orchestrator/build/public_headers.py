@@ -35,8 +35,15 @@ class ProbeFailedError(OrchestratorError):
 def delivered_headers(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
     """PyTorch's headers for the C++ API; found once for a runtime and toolchain, then cached.
 
-    Raises ProbeFailedError.
+    The variants of one invocation share the value: it has thousands of paths. Raises
+    ProbeFailedError.
     """
+    if abi not in session.public_headers:
+        session.public_headers[abi] = _find(session, abi)
+    return session.public_headers[abi]
+
+
+def _find(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
     toolchain = session.toolchain(abi)
     flags = _flags(session, abi)
     key = fingerprint(

@@ -27,6 +27,7 @@ from orchestrator.compilers.host import host_abi, required_host, this_machine
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
 from orchestrator.context import Context
+from orchestrator.deliver.headers import HeaderFile
 from orchestrator.errors import OrchestratorError
 from orchestrator.export.lowering_table import lowered_for
 from orchestrator.index.model import RuntimeIndex
@@ -263,6 +264,8 @@ class RuntimeSession(Session):
     ) -> None:
         super().__init__(context, log, found)
         self.name = name
+        # ABI -> what `build.public_headers` has found
+        self.public_headers: dict[str, tuple[HeaderFile, ...]] = {}
         self._kernels: dict[tuple[str, ...], Registry] = {}
         self._models: dict[Path, ModelInfo] = {}
 

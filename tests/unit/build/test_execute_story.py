@@ -81,6 +81,7 @@ class Fake:
         compiler.write_text(script.replace("{root}", str(root)))
         compiler.chmod(0o755)
         self.said: list[str] = []
+        self.public_headers: dict[str, tuple[HeaderFile, ...]] = {}
         self.folders = {"tree": f"{root}/tree"}
         self.context = SimpleNamespace(
             cache=root / "cache", state=root / "state", env=os.environ, runner=LOCAL
@@ -123,9 +124,11 @@ def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -
         HeaderFile(f"{tmp_path}/tree/ATen/ATen.h", "ATen/ATen.h"),
         HeaderFile(f"{tmp_path}/tree/c10/x.h", "c10/x.h"),
     )
-    (tmp_path / "cxx").write_text("#!/bin/sh\nexit 1\n")
-    assert delivered_headers(session, "linux-x86_64") == found  # type: ignore[arg-type]
+    assert delivered_headers(session, "linux-x86_64") is found  # type: ignore[arg-type]
     assert session.said == ["finding the headers of the C++ API for linux-x86_64"]
+    another = Fake(tmp_path, "#!/bin/sh\nexit 1\n")
+    assert delivered_headers(another, "linux-x86_64") == found  # type: ignore[arg-type]
+    assert another.said == []
 
 
 def test_a_probe_that_does_not_compile(tmp_path: Path) -> None:
