@@ -13,6 +13,7 @@ from orchestrator.errors import visible
 from orchestrator.execute.ninja_progress import Progress
 from orchestrator.report.progress_view import ProgressView
 from orchestrator.system.load import Load, present_load
+from orchestrator.system.speed import core_speed
 
 
 class QuietView:
@@ -43,7 +44,8 @@ def progress_view(quiet: bool, verbose: bool = False) -> View:
         if sum(costs.values()) < _FORECAST_SECONDS:
             return ProgressView(Progress(costs, jobs, time.monotonic), console, verbose=verbose)
         load = present_load()
-        progress = Progress(costs, jobs, time.monotonic, load.cores_for(jobs))
+        cores = load.cores_for(jobs) * core_speed()
+        progress = Progress(costs, jobs, time.monotonic, cores)
         return ProgressView(progress, console, verbose=verbose, assumed=assumption(jobs, load))
 
     return view

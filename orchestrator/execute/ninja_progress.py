@@ -105,9 +105,9 @@ class Progress:
     """Follows ninja. `costs` are expected CPU seconds by the actions' descriptions.
 
     They may name actions that ninja finds up to date, and may lack some that it runs. `jobs` is how
-    many run at once, and `cores` how many cores' time they are expected to get (default: one
-    each); what is measured corrects it. Descriptions must tell the actions apart. `snapshot` may be
-    called by another thread than `feed`: it works on copies.
+    many run at once, and `cores` how many of the costs' CPU seconds they are expected to do in a
+    second (default: one each); what is measured corrects it. Descriptions must tell the actions
+    apart. `snapshot` may be called by another thread than `feed`: it works on copies.
     """
 
     def __init__(
@@ -200,11 +200,14 @@ class Progress:
 
 
 def human_seconds(seconds: float) -> str:
-    """Rounded as honestly as an estimate is: `8 s`, `50 s`, `3 min`, `1 h 20 min`."""
+    """Rounded as an estimate is: `8 s`, `50 s`, `1 min 30 s`, `6 min`, `1 h 20 min`."""
     if seconds < 10:
         return f"{max(round(seconds), 1)} s"
     if seconds < 55:
         return f"{round(seconds / 5) * 5} s"
+    if seconds < 285:
+        minutes, rest = divmod(max(round(seconds / 15), 4) * 15, 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{max(minutes, 1)} min"

@@ -214,7 +214,10 @@ def test_real_ninja_is_understood(terminal: bool, tmp_path: Path) -> None:
         (12, "10 s"),
         (53, "55 s"),
         (56, "1 min"),
-        (170, "3 min"),
+        (68, "1 min 15 s"),
+        (170, "2 min 45 s"),
+        (284, "4 min 45 s"),
+        (285, "5 min"),
         (3599, "1 h"),
         (4800, "1 h 20 min"),
     ],
@@ -274,7 +277,7 @@ def test_an_interrupted_build_says_how_far_it_came() -> None:
 def test_line_on_a_terminal() -> None:
     state = Snapshot(34, 173, ("aten/src/ATen/native/Add.cpp", "link lib/x.so"), 60.0, 130.0)
     assert live_line(state).plain == (
-        "━━━───────────────── 34/173, about 2 min  Add.cpp, link x.so"
+        "━━━───────────────── 34/173, about 2 min 15 s  Add.cpp, link x.so"
     )
     assert live_line(Snapshot(0, 0, (), 0.0, None)).plain == "checking for changes"
 

@@ -85,7 +85,7 @@ def test_the_forecast_of_a_busy_machine(terminal: bool) -> None:
         first = progress.snapshot().remaining
         assert first == pytest.approx(250)
         assert (
-            "100 to run, about 4 min with 2 jobs on 2 cores, beside 8 other processes\n"
+            "100 to run, about 4 min 15 s with 2 jobs on 2 cores, beside 8 other processes\n"
             in target.getvalue()
         )
         # the others end: what is measured corrects it
@@ -101,9 +101,10 @@ def test_the_forecast_of_a_busy_machine(terminal: bool) -> None:
 def test_little_work_is_begun_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without looking at the load, which takes a moment."""
+    """Without looking at load and speed, which takes a moment."""
     loads = iter([Load(2, 2, 0.0)])
     monkeypatch.setattr("orchestrator.commands.views.present_load", lambda: next(loads))
+    monkeypatch.setattr("orchestrator.commands.views.core_speed", lambda: 2.0)
     for cost in (3.0, 30.0):
         with progress_view(quiet=False)({"a": cost, "b": cost}, 2) as view:
             view.feed("@@0 2 1 1 0.0@@a")
@@ -112,5 +113,5 @@ def test_little_work_is_begun_at_once(
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "to run" in line] == [
         "2 to run, about 3 s",
-        "2 to run, about 30 s with 2 jobs on 2 cores",
+        "2 to run, about 15 s with 2 jobs on 2 cores",
     ]
