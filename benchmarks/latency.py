@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
-from benchmarks.processes import run
+from benchmarks.processes import Finished, run
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,23 @@ class Timed:
 
     def measure(self, env: Mapping[str, str], output: Path, repeat: int) -> Timing:
         """Time one process on one core. Raises CommandFailedError."""
-        argv = [str(self.runner), "--model", str(self.model), "--output", str(output)]
-        argv += ["--no-args", "--time", "--warmup", "10", "--repeat", str(repeat)]
-        run(argv, env={**env, "LD_LIBRARY_PATH": str(self.library)}).require("the driver")
+        self._run(env, output, "--time", "--warmup", "10", "--repeat", str(repeat))
         return read_timing(json.loads(output.read_text()))
+
+    def wall_seconds(self, env: Mapping[str, str], output: Path) -> float:
+        """What a process takes that runs the model once. Raises CommandFailedError."""
+        return self._run(env, output).wall_seconds
+
+    def _run(self, env: Mapping[str, str], output: Path, *arguments: str) -> Finished:
+        argv = [str(self.runner), "--model", str(self.model), "--output", str(output), "--no-args"]
+        env = {**env, "LD_LIBRARY_PATH": str(self.library)}
+        return run([*argv, *arguments], env=env).require("the driver")
+
+
+class Timer(Protocol):
+    """Something that times one process: its environment, a file for its result, its calls."""
+
+    def measure(self, env: Mapping[str, str], output: Path, repeat: int) -> Timing: ...
 
 
 def read_timing(result: Mapping[str, Any]) -> Timing:
@@ -44,8 +57,8 @@ def read_timing(result: Mapping[str, Any]) -> Timing:
 
 
 def in_turn(
-    ours: Timed,
-    other: Timed,
+    ours: Timer,
+    other: Timer,
     env: Mapping[str, str],
     folder: Path,
     rounds: int,

@@ -33,6 +33,12 @@ EVERYWHERE_NOTHING_SECONDS: Final = 1.0
 CHECKOUT_SECONDS: Final = 60
 CHECKING_SHARE: Final = 3
 HARDENING_SHARE: Final = 1.5
+RUN_SECONDS: Final = 120
+RUN_AGAIN_MS: Final = 50
+RUN_OPERATOR_SECONDS: Final = 5
+RUN_LATENCY_RATIO: Final = 1.1
+EXTENSIBLE_SHARE: Final = 6
+ADDON_BYTES: Final = 40_000
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ def rows(results: Values) -> list[Row]:
              f"at most {LATENCY_RATIO} times", _latency, results),
         _row(f"`{first}`: what stack protectors and checked calls cost",
              f"at most {HARDENING_SHARE} % of its bytes", _hardening, results),
+        *_development(results),
         *_everywhere(results),
         _row("peak memory of the orchestrator process",
              f"at most {PEAK_BYTES // 10**6} MB", _peak, results),
@@ -230,6 +237,66 @@ def _latency(results: Values) -> tuple[str, bool]:
         f" ({timed['least']['default']:,.0f} us against {timed['least']['upstream']:,.0f} us)"
     )
     return told, max(medians, least) <= LATENCY_RATIO
+
+
+def _development(results: Values) -> list[Row]:
+    first = results["first"]
+    return [
+        _row(f"first `run` of `{first}`, from an empty object cache",
+             f"at most {RUN_SECONDS} CPU s, less than half of the tracer's units", _run, results),
+        _row("`run` again: the model's process, against one with the delivered library",
+             f"at most {RUN_AGAIN_MS} ms more", _run_again, results),
+        _row("`run` with one operator added to the model",
+             f"at most {RUN_OPERATOR_SECONDS} s wall", _run_operator, results),
+        _row(f"latency of `{first}` in the development library, against the delivered one",
+             f"at most {RUN_LATENCY_RATIO} times", _run_latency, results),
+        _row(f"`extensible: true`, `{first}`'s stripped shared library",
+             f"at most {EXTENSIBLE_SHARE} % larger", _extensible, results),
+        _row("an add-on for one elementwise operator",
+             f"at most {ADDON_BYTES:,} bytes", _addon, results),
+    ]  # fmt: skip
+
+
+def _run(results: Values) -> tuple[str, bool | None]:
+    done = _step(results, "development")
+    units, seconds = done["base_units"] + done["shard_units"], done["user_seconds"]
+    told = f"{_seconds(seconds)}; {done['base_units']} units of the base, {done['shard_units']} of"
+    tracer = _step(results, "tracer")["units"]
+    met = seconds <= RUN_SECONDS and 2 * units < tracer
+    return f"{told} the shard; the tracer has {tracer}", met
+
+
+def _run_again(results: Values) -> tuple[str, bool]:
+    again = _step(results, "development")["again"]
+    took, alone = again["process_seconds"], again["delivered_process_seconds"]
+    told = f"{1000 * took:.0f} ms against {1000 * alone:.0f} ms (least times); all of `run` takes"
+    return f"{told} {_seconds(again['user_seconds'])}", 1000 * (took - alone) <= RUN_AGAIN_MS
+
+
+def _run_operator(results: Values) -> tuple[str, bool]:
+    seconds = _step(results, "development")["operator"]["wall_seconds"]
+    return _seconds(seconds), seconds <= RUN_OPERATOR_SECONDS
+
+
+def _run_latency(results: Values) -> tuple[str, bool]:
+    timed = _step(results, "development")["latency"]
+    medians, least = timed["ratio_of_medians"], timed["ratio_of_least"]
+    told = f"medians {medians:.3f}, least times {least:.3f}"
+    return told, max(medians, least) <= RUN_LATENCY_RATIO
+
+
+def _extensible(results: Values) -> tuple[str, bool]:
+    size = _step(results, "addon")["stripped_bytes"]
+    plain = _step(results, "first")["stripped_bytes"]
+    share = 100 * (size - plain) / plain
+    return f"{share:.1f} %: {size:,} bytes", share <= EXTENSIBLE_SHARE
+
+
+def _addon(results: Values) -> tuple[str, bool]:
+    done = _step(results, "addon")
+    operators = ", ".join(f"`{name}`" for name in done["operators"])
+    told = f"{done['addon_bytes']:,} bytes: {operators}"
+    return told, done["addon_bytes"] <= ADDON_BYTES
 
 
 def _everywhere(results: Values) -> list[Row]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from benchmarks import run_orchestrator, scratch, upstream
 from benchmarks.all_operators import measure_all_operators
+from benchmarks.development import addon_step, development_step
 from benchmarks.everywhere import checkout_step, everywhere_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.processes import CommandFailedError, Finished, run
@@ -326,6 +327,10 @@ STEPS: Final[Mapping[str, Step]] = {
     "latency": Step(latency_step, "first"),
     "hardening": Step(hardening_step, "first"),
     "tracer": Step(tracer_step),
+    "development": Step(
+        lambda bench: development_step(bench, FIRST, _timed(bench.workspace)), "first"
+    ),
+    "addon": Step(lambda bench: addon_step(bench, FIRST, ABI, ADDED, ADDED_TRACES), "first"),
     "everywhere": Step(lambda bench: everywhere_step(bench, FIRST)),
     "checkout": Step(checkout_step),
     "all-operators": Step(all_operators_step),

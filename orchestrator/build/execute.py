@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from orchestrator.build.launch import launching, with_headers
+from orchestrator.build.linked import note_linked, remove_unknown
 from orchestrator.build.session import Session
 from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
@@ -62,8 +63,9 @@ def execute_actions(
     """Write `<state>/<name>.ninja` and run it.
 
     texts: file (`$cache/...`) -> text, for the files that the plan needs first. Cached objects are
-    checked and linked into the workspace first. ninja's outputs are stored in the cache as soon as
-    each is finished, so that an interrupted run keeps them too.
+    checked and linked into the workspace first, and linked files are checked (`build.linked`).
+    ninja's outputs are stored in the cache as soon as each is finished, so that an interrupted run
+    keeps them too.
     """
     cache = session.context.cache
     write_texts(session, {**texts, **shards_of(session, graph)})
@@ -74,6 +76,12 @@ def execute_actions(
     unit = max(one.unit_mb for one in memory) * 10**6
     heavy = max(one.heavy_unit_mb for one in memory) * 10**6
     allowed = limits(this_machine(), jobs, unit, heavy)
+    note = session.context.state / f"{name}.linked.json"
+    linked = [Path(session.fill(link.output)) for link in graph.links]
+    before = remove_unknown(note, linked)
+    if before.changed:
+        others = f" and {len(before.changed) - 1} more" if len(before.changed) > 1 else ""
+        session.log(f"{before.changed[0]}{others} changed since the link: linked again")
     text = ninja_text(
         with_headers(graph) if launched.texts else graph,
         folders={**session.folders, **launched.folders},
@@ -108,6 +116,7 @@ def execute_actions(
             feed=feed,
             runner=session.context.runner,
         )
+    note_linked(note, linked, before)
     return Execution(frozenset(graph.compiles) - present, result)
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from orchestrator.system.reading import open_file
-from orchestrator.system.staging import part_of, sync_folder
+from orchestrator.system.staging import part_of, remove, sync_folder
 
 # An entry's name: what of it, the digest of its content, what kind.
 ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)")
@@ -124,8 +124,8 @@ def _restore(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
             continue  # pruned since it was listed
         damaged.append(entry.name)
         with suppress(OSError):
-            _remove(entry)
-    _remove(place)
+            remove(entry)
+    remove(place)
     return False, damaged
 
 
@@ -141,7 +141,7 @@ def _put(entry: Path, place: Path) -> None:
             _note_use(entry)
         _put_to_now(part)
         if place.is_dir():
-            _remove(place)
+            remove(place)
         part.replace(place)
     finally:
         part.unlink(missing_ok=True)
@@ -186,13 +186,6 @@ def _store(target: Path, path: Path) -> bool:
             part.unlink(missing_ok=True)
         return False
     return True
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _digest(path: Path, *, sync: bool = False) -> str | None:

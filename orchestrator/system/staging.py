@@ -77,6 +77,14 @@ def write_if_changed(path: Path, text: str) -> bool:
     return True
 
 
+def remove(path: Path) -> None:
+    """Remove what is there: a file, a link, or a folder with all that is in it. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def staged_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
     """A new folder to fill, which becomes `path` at the end, synced, if nothing was raised.

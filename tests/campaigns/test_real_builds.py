@@ -159,6 +159,25 @@ def test_each_damaged_object_is_found(
         assert seen
 
 
+def test_each_damaged_linked_file_is_found(
+    campaign: Campaign, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    """Archives and programs too, in which no model of the verification runs."""
+    root = workspace_copy(tmp_path, "camera")
+    built(root, LABELS[0])
+    camera = {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+    linked = sorted(p for p in (root / ".orchestrator/variants").rglob("*") if p.is_file())
+    files = [path for path in linked if path.suffix in {".so", ".a", ""}]
+    assert {path.suffix for path in files} == {".so", ".a", ""}
+    for number, rng in campaign.tries(short=2, long=3 * len(files)):
+        damaged = files[number // 3] if campaign.long else rng.choice(files)
+        _damage(damaged, number % 3, rng)
+        ran = orchestrator("build", LABELS[0], cwd=root)
+        assert ran.code == 0, ran.err
+        assert f"{damaged} changed since the link: linked again" in ran.err
+        assert delivered(root) == camera, f"try {number}: {damaged.name}"
+
+
 def _damage(entry: Path, kind: int, rng: random.Random) -> None:
     """Empty a file (0), cut it short (1), or flip one bit (2); hard links of it stay whole."""
     data = entry.read_bytes()
