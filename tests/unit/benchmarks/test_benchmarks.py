@@ -336,6 +336,28 @@ RESULTS: dict[str, Any] = {
         "tracer": {"measured": {"user_seconds": 450.0, "units": 250, "units_of_runtime": 520}},
         "nothing": {"measured": {"wall_seconds": [0.6, 0.09], "actions_run": 0}},
         "size": {"measured": {"stripped_bytes": 1_000_000}},
+        "development": {
+            "measured": {
+                "user_seconds": 119.0,
+                "peak_bytes": 100_000_000,
+                "base_units": 80,
+                "shard_units": 45,
+                "again": {
+                    "user_seconds": 2.0,
+                    "process_seconds": 0.081,
+                    "delivered_process_seconds": 0.03,
+                },
+                "operator": {"user_seconds": 9.0, "wall_seconds": 5.0},
+                "latency": {"ratio_of_medians": 1.1, "ratio_of_least": 1.05},
+            }
+        },
+        "addon": {
+            "measured": {
+                "stripped_bytes": 1_365_001,
+                "addon_bytes": 40_000,
+                "operators": ["aten::hardswish"],
+            }
+        },
         "everywhere": {
             "measured": {
                 "variants": 20,
@@ -395,6 +417,12 @@ class TestRender:
             ("1,300,001 bytes", False),
             ("failed: error: it broke", None),
             ("20,001 bytes (1.56 %); latency: medians 1.010, least times 1.000", False),
+            ("119.0 s; 80 units of the base, 45 of the shard; the tracer has 250", False),
+            ("81 ms against 30 ms (least times); all of `run` takes 2.0 s", False),
+            ("5.0 s", True),
+            ("medians 1.100, least times 1.050", True),
+            ("5.0 %: 1,365,001 bytes", True),
+            ("40,000 bytes: `aten::hardswish`", True),
             ("20 variants: 2,000.0 s: 1/25.0 of 50,000.0 s", True),
             ("linux-x86_64 11.0 s, ios-arm64 12.5 s", False),
             ("0.90 s (least of 2), 20 variants", True),
