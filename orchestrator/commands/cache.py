@@ -29,6 +29,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.report.table import human_bytes
 from orchestrator.system.folders import MARKER, FolderNotOursError, is_ours
+from orchestrator.system.staging import remove_leftovers
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.config import parse_size
 
@@ -149,6 +150,7 @@ def _prune(arguments: argparse.Namespace, context: Context, total: int) -> _Prun
     gone = to_prune(entries(context.cache), total=total, most=arguments.max, before=before)
     if not arguments.dry_run:
         forget_gone(context.cache)
+        remove_leftovers(context.cache, context.cache / "staging")
     freed = sum(one.bytes for one in gone) if arguments.dry_run else remove(gone)
     return _Pruned(len(gone), freed)
 

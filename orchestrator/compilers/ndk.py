@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -159,7 +159,8 @@ def _folder(machine: Machine) -> str | None:
 
 
 def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
-    """The file with the NDK's release; the stub sysroot's files are zig's."""
+    """The file with the NDK's release, and what is linked of it; the stub sysroot's files are
+    zig's."""
     if driver.zig is not None:
         yield from zig.release_files(driver, runner)
         return
@@ -168,6 +169,7 @@ def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
     ndk = programs.parents[4]
     yield from (ndk / "source.properties", ndk / "meta/platforms.json")
     yield from called_by(driver, str(programs), runner)
+    yield from _archives(driver.linked)
 
 
 def searched(
@@ -195,6 +197,7 @@ def _driver(
         # older systems' unwinders want code and unwinding tables in one segment (NDK issue 1589)
         flags = (*flags, "-Wl,--no-rosegment")
     static = ("-static-libstdc++",) if declared.stl == "c++_static" else ()
+    linked = _linked(ndk, config.processor, static=bool(static))
     return Driver(
         kind="ndk",
         version=ndk.revision,
@@ -208,6 +211,7 @@ def _driver(
                 programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin"), runner
             ),
             "flags": [*flags, *static],
+            "linked": {path.name: file_digest(str(path)) for path in _archives(linked)},
         },
         commands={
             "cxx": (programs["cxx"], *flags, *static),
@@ -219,7 +223,7 @@ def _driver(
         links_cxx_library=bool(static),
         beside=() if static else (_shared_library(ndk, config.processor, place),),
         android=AndroidFacts(declared.api, ndk.release, declared.stl),
-        linked=_linked(ndk, config.processor, static=bool(static)),
+        linked=linked,
         # _FLAGS, as all that is compiled with an NDK
         hardens=HARDENING,
     )
@@ -331,6 +335,13 @@ def _shared_library(ndk: _Ndk, processor: Processor, place: Place) -> Path:
 
 def _libraries(processor: Processor) -> str:
     return _LIBRARIES.get(processor, _TRIPLES[processor])
+
+
+def _archives(linked: Iterable[LinkedPart]) -> tuple[Path, ...]:
+    """The files of which the linker puts parts into binaries."""
+    return tuple(
+        path for part in linked for glob in part.sources for path in sorted(part.folder.glob(glob))
+    )
 
 
 def _linked(ndk: _Ndk, processor: Processor, *, static: bool) -> tuple[LinkedPart, ...]:

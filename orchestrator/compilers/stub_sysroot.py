@@ -24,6 +24,7 @@ from orchestrator.compilers.zig_cxx import LINK_FLAGS, NO_CXX_LIBRARY, cxx_sourc
 from orchestrator.compilers.zig_parts import zig_parts
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.process import Command, CommandRunner
+from orchestrator.system.sums import is_whole, publish
 from orchestrator.values.config import NdkCompiler, Processor
 
 HEADERS: Final = Path(__file__).parent / "android"
@@ -184,8 +185,9 @@ def _headers_digest() -> str:
 def _make_sysroot(
     folder: Path, library: Path, machine: _Machine, target: str, run_in: Callable[..., None]
 ) -> None:
-    """Write empty libraries with bionic's names into `folder`, where they are not there already."""
-    if (folder / "libc.txt").is_file():
+    """Write empty libraries with bionic's names into `folder`, where they are not there already,
+    undamaged."""
+    if is_whole(folder):
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-") as name:
@@ -219,12 +221,7 @@ def _make_sysroot(
         }
         text = "".join(f"{key}={value}\n" for key, value in described.items())
         (staged / "libc.txt").write_text(text)
-        try:
-            staged.rename(folder)
-        except OSError:
-            # another process was quicker
-            if not (folder / "libc.txt").is_file():
-                raise
+        publish(staged, folder)
 
 
 def _assembly(functions: tuple[str, ...], hidden: tuple[str, ...]) -> str:

@@ -20,7 +20,7 @@ from orchestrator.errors import Place
 from orchestrator.platforms.linux import c_library_of
 from orchestrator.system.installation import install_again
 from orchestrator.system.process import CommandRunner
-from orchestrator.system.staging import write_bytes
+from orchestrator.system.staging import write_bytes, write_text
 from orchestrator.values.config import ToolchainConfig
 
 # Always said, whatever zig's defaults become: objects carry no debug information (1.95 MB against
@@ -166,8 +166,7 @@ def claim_zig_cache(cache_folder: Path) -> None:
     note = folder / _INSTALLATION
     if not note.is_file() and _writable(folder):
         _remove_left(folder.parent)
-        folder.mkdir(parents=True, exist_ok=True)
-        note.write_text(f"{library}\n", encoding="utf-8")
+        write_text(note, f"{library}\n")
     # a cache that can only be read serves too
     with suppress(OSError):
         os.utime(note)

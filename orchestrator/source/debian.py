@@ -24,6 +24,7 @@ from orchestrator.source.apt import DOWNLOAD_SECONDS, PrivateApt, update_fault
 from orchestrator.system.locks import file_lock
 from orchestrator.system.process import LOCAL, Command, CommandRunner, SourceUnavailableError
 from orchestrator.system.reading import read_json
+from orchestrator.system.staging import sync_tree
 
 MARKER: Final = ".packages.json"
 UNPACK_SECONDS: Final = 300
@@ -115,6 +116,8 @@ def _fetch(
         _unpack(archive, root, env, runner)
     text = {"packages": wanted, "archives": [archive.name for archive in archives]}
     (root / MARKER).write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
+    # after a power loss the marker must not stand beside empty files
+    sync_tree(root)
     if folder.exists():
         if _unpacked(folder) is None and any(folder.iterdir()):
             raise PackagesUnavailableError(

@@ -29,7 +29,7 @@ from real import ROOT, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
-LOAD_FAILED = 3
+INVALID_ARGUMENT, LOAD_FAILED = 1, 3
 # An app of each runtime: its model, and two weights in it. The loader does not read constants.pkl.
 APPS = {
     "camera": ("classifier", ("constants/90.storage", "constants/126.storage")),
@@ -83,6 +83,24 @@ def load(library: Path, model: bytes) -> tuple[int, str]:
     return status, api.lta_last_error().decode() if status else ""
 
 
+def described(library: Path, model: bytes) -> tuple[int, str]:
+    """The status of `lta_tensor_describe` for what a model gives, and what was said."""
+    api = ctypes.CDLL(str(library))
+    api.lta_last_error.restype = ctypes.c_char_p
+    api.lta_module_free.argtypes = api.lta_value_free.argtypes = (ctypes.c_void_p,)
+    module, result = ctypes.c_void_p(), ctypes.c_void_p()
+    size = ctypes.c_size_t(len(model))
+    assert api.lta_module_load_memory(model, size, ctypes.byref(module)) == 0
+    ran = api.lta_module_run(module, b"forward", None, ctypes.c_size_t(0), ctypes.byref(result))
+    assert ran == 0, api.lta_last_error()
+    # larger than lta_tensor_info
+    status = api.lta_tensor_describe(result, ctypes.create_string_buffer(1024))
+    said = api.lta_last_error().decode() if status else ""
+    api.lta_value_free(result)
+    api.lta_module_free(module)
+    return status, said
+
+
 def test_a_whole_model_loads(library: Path, whole: Path) -> None:
     assert load(library, whole.read_bytes()) == (0, "")
 
@@ -124,6 +142,43 @@ BEYOND = {
     "no code": (model(code=pickled(row(number(4), row(NAME)))), "a method is not whole"),
     "no schema": (model(code=pickled(row(number(7), row(NAME, row())))), "a method is not whole"),
     "a number": (model(code=pickled(row(number(7), number(1)))), "a method is not whole"),
+    "a storage longer than its record": (
+        model(module(tensor([1], [1], numel=1000))),
+        "a tensor's record is shorter than its storage",
+    ),
+    "a storage whose bytes wrap around": (
+        model(module(tensor([1], [1], numel=2**61 + 1))),
+        "a tensor's record is shorter than its storage",
+    ),
+    "a storage of less than nothing": (
+        model(module(tensor([1], [1], numel=-1))),
+        "a tensor's record is shorter than its storage",
+    ),
+    **{
+        f"a tensor of {sizes} by {strides} at {offset}": (
+            model(module(tensor(sizes, strides, offset=offset))),
+            "a tensor reaches beyond its storage",
+        )
+        for sizes, strides, offset in (
+            ([2], [1], 0),
+            ([1], [1], 1),
+            ([1], [1], 10**9),
+            ([1], [1], -1),
+            ([-1], [1], 0),
+            ([2], [-1], 0),
+            # the number of elements, and the last one's place, wrap around
+            ([2**32, 2**32], [0, 0], 0),
+            ([2**62, 2], [2, 1], 0),
+        )
+    },
+    "a dtype that nobody knows": (
+        model(module(tensor([1], [1], dtype=number(99)))),
+        "no dtype has this number",
+    ),
+    "a pickle that takes what is not there": (
+        model(pickled(b"\x86")),
+        "a pickle takes what is not there",
+    ),
     **{
         f"debug {number_of}": (with_debug(debug), "a method's debug information is not whole")
         for number_of, debug in enumerate(
@@ -139,6 +194,13 @@ def test_what_a_model_leaves_out_is_not_read(name: str, library: Path) -> None:
     status, why = load(library, damaged)
     assert status == LOAD_FAILED
     assert f"the model is damaged: {said}" in why
+
+
+def test_a_tensor_of_many_dimensions_is_described_or_refused(library: Path) -> None:
+    many = [model(module(tensor([1] * count, [1] * count))) for count in (64, 65)]
+    assert described(library, many[0]) == (0, "")
+    refused = (INVALID_ARGUMENT, "the tensor has more than 64 dimensions")
+    assert described(library, many[1]) == refused
 
 
 def test_whole_debug_information_is_read(library: Path) -> None:

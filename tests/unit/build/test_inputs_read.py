@@ -79,6 +79,7 @@ CALLS = """\
 case $1 in -print-prog-name=ld) echo {ld} ;; -print-prog-name=*) echo none ;; *) echo toy 1 ;; esac
 """
 BIN = "ndk/toolchains/llvm/prebuilt/linux-x86_64/bin"
+STATIC_LIBRARY = "ndk/toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/lib/aarch64-linux-android/libc++_static.a"
 FINGERPRINT = "ab" * 32
 OBJECT = Compile(
     unit="toy.cpp",
@@ -164,6 +165,7 @@ class Machine:
             (f".orchestrator/objects/ab/{FINGERPRINT}.o", "object"),
             ("../ndk/source.properties", "Pkg.Revision = 26.3.11579264\n"),
             ("../ndk/meta/platforms.json", '{"min": 21, "max": 34}'),
+            (f"../{STATIC_LIBRARY}", "libc++"),
             ("../jdk/release", "JAVA_VERSION=17"),
         ):
             write(root / name, text)
@@ -249,6 +251,7 @@ CHANGES = (
     f"+$tools/{BIN}/llvm-ar",
     f"+$tools/{BIN}/ld.lld",
     f"+$tools/{BIN}/toy-ld",
+    f"+$tools/{STATIC_LIBRARY}",
     "+$tools/jdk/bin/javac",
     "+$tools/jdk/release",
     # the cache and the workspace's state

@@ -47,6 +47,21 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+def test_pruning_removes_what_killed_processes_left_a_day_ago(root: Path) -> None:
+    cache = root.parent / "cache"
+    left = [cache / "staging/generated-1", cache / "objects/ab/.held.o.1234.part"]
+    for path in left:
+        path.mkdir(parents=True)
+    assert _cache(root, "--prune", "--max", "1GB") == 0
+    assert all(path.exists() for path in left)
+    for path in left:
+        os.utime(path, (0, 0))
+    assert _cache(root, "--prune", "--max", "1GB", "--dry-run") == 0
+    assert all(path.exists() for path in left)
+    assert _cache(root, "--prune", "--max", "1GB") == 0
+    assert not any(path.exists() for path in left)
+
+
 def _cache(root: Path, *words: str) -> int:
     return cli.main(["cache", *words], env={"ORCHESTRATOR_CACHE": "../cache"}, cwd=root)
 

@@ -120,6 +120,15 @@ def test_what_decides_about_objects_is_the_ndks_identity(ndk: Path, tmp_path: Pa
     assert toy.with_ndk(other, tmp_path).identity == tools.identity
     assert toy.with_ndk(ndk, tmp_path, api=26).identity != tools.identity
     assert toy.with_ndk(ndk, tmp_path, stl="c++_shared").identity != tools.identity
+    # what is linked, as it is: files of other copies, since a digest is remembered for a process
+    seen = {tools.identity}
+    for text in ("one", "another"):
+        prebuilt = shutil.copytree(ndk, tmp_path / text) / "toolchains/llvm/prebuilt/linux-x86_64"
+        archive = prebuilt / "sysroot/usr/lib/aarch64-linux-android/libc++_static.a"
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.write_text(text)
+        seen.add(toy.with_ndk(tmp_path / text, tmp_path).identity)
+    assert len(seen) == 3
     (other / "source.properties").write_text("Pkg.Revision = 27.0.12077973\n")
     assert toy.with_ndk(other, tmp_path).identity != tools.identity
     assert str(ndk) not in json.dumps(tools.driver.identity)
