@@ -79,7 +79,7 @@ CALLS = """\
 case $1 in -print-prog-name=ld) echo {ld} ;; -print-prog-name=*) echo none ;; *) echo toy 1 ;; esac
 """
 BIN = "ndk/toolchains/llvm/prebuilt/linux-x86_64/bin"
-STATIC_LIBRARY = "ndk/toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/lib/aarch64-linux-android/libc++_static.a"
+STATIC_LIBRARY = f"{BIN[:-4]}/sysroot/usr/lib/aarch64-linux-android/libc++_static.a"
 FINGERPRINT = "ab" * 32
 OBJECT = Compile(
     unit="toy.cpp",

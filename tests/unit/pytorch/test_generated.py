@@ -30,9 +30,10 @@ out = pathlib.Path(sys.argv[sys.argv.index("--gen-dir") + 1])
 """
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    folder = tmp_path / "tree"
+# a search path would be split at the second one's colon
+@pytest.fixture(params=["plain", "a:b c"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    folder = tmp_path / str(request.param) / "tree"
     (folder / "torchgen").mkdir(parents=True)
     (folder / "torchgen/__init__.py").touch()
     (folder / "torchgen/gen.py").write_text(TORCHGEN)
