@@ -27,7 +27,8 @@ from orchestrator.execute.launchers import (
     require_launcher,
 )
 from orchestrator.load.workspace import FILE
-from orchestrator.system.staging import part_of, staged_folder
+from orchestrator.system.staging import part_of
+from orchestrator.system.sums import is_whole, publish
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.config import Launcher
 from orchestrator.values.fingerprint import fingerprint
@@ -101,17 +102,22 @@ def _with_headers(action: Compile) -> Compile:
 
 
 def _copy(folder: Path, pattern: str) -> Path:
-    """Those of our own sources that match, in a folder named by content; made once."""
+    """Those of our own sources that match, in a folder named by content; made once, and again
+    where it is damaged."""
     files = sorted(path for path in NATIVE.glob(pattern) if path.is_file())
     names = [path.relative_to(NATIVE).as_posix() for path in files]
     contents = [sha256(path.read_bytes()).hexdigest() for path in files]
     digest = fingerprint(dict(zip(names, contents, strict=True)))
     copy = folder / digest[:12]
-    if not copy.is_dir():
-        with staged_folder(copy) as staged:
+    if not is_whole(copy):
+        staged = part_of(copy)
+        try:
             for name, file in zip(names, files, strict=True):
                 (staged / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, staged / name)
+            publish(staged, copy)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
     return copy
 
 

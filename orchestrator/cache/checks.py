@@ -1,7 +1,7 @@
 """Checks the user's cache, except source trees: each file's name contains its digest.
 
-Objects, precompiled headers and registrations are checked at every use as well; generated headers,
-6,000 of them, only here.
+Objects, precompiled headers, shards of `run` and registrations are checked at every use as well;
+generated headers, 6,000 of them, only here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def remove_damaged(cache: Path) -> tuple[str, ...]:
 
 
 def _objects(cache: Path) -> Iterator[Path]:
-    for kind in ("objects", "pch"):
+    for kind in ("objects", "pch", "shards"):
         for path in sorted((cache / kind).glob("*/*")):
             if ENTRY.fullmatch(path.name):
                 yield path

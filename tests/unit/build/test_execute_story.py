@@ -282,6 +282,12 @@ def test_a_launcher_sees_no_folder_of_this_installation(tmp_path: Path) -> None:
     assert zig == f"-I{cache}/toolchains/zig-lib/include"
     assert (Path(selection[2:]) / "ATen/selected_mobile_ops.h").is_file()
     assert (tmp_path / "cache/toolchains/zig-lib").readlink() == tmp_path / "zig/lib"
+    # a copy that was damaged is made again
+    header = Path(selection[2:]) / "ATen/selected_mobile_ops.h"
+    text = header.read_text()
+    header.write_text("")
+    assert shop.carry("d").result == NinjaResult(1, {})
+    assert header.read_text() == text
 
 
 def test_our_own_sources_change_and_units_do_not_see_it() -> None:

@@ -51,6 +51,31 @@ def test_it_is_given_out_as_a_link(store: ObjectStore, tmp_path: Path) -> None:
     assert [p.name for p in place.parent.iterdir()] == ["x.o"]
 
 
+def test_an_entry_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power loss no name refers to an empty file."""
+    made = tmp_path / "made.o"
+    made.write_bytes(b"code")
+    done: list[tuple[str, int]] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(("synced", os.fstat(descriptor).st_ino))
+        fsync(descriptor)
+
+    def named(self: Path, other: Path) -> Path:
+        done.append(("named", self.stat().st_ino))
+        return replace(self, other)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", named)
+    store = ObjectStore((tmp_path / "cache",))
+    assert store.put(NAME, made)
+    file, folder = made.stat().st_ino, entry(store).parent.stat().st_ino
+    assert done == [("synced", file), ("named", file), ("synced", folder)]
+
+
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "emptied": lambda data: b"",
     "cut short": lambda data: data[:-1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,28 @@ def test_another_processs_folder_stays(tmp_path: Path) -> None:
     publish(staged(tmp_path, "theirs"), target)
     publish(staged(tmp_path, "ours"), target)
     assert (target / "b/c").read_text() == "theirs"
+
+
+def test_all_is_on_the_disk_before_the_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    at_rename: list[set[int]] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def named(self: Path, other: Path) -> Path:
+        at_rename.append(set(synced))
+        return rename(self, other)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "rename", named)
+    target = tmp_path / "target"
+    publish(staged(tmp_path), target)
+    inside = {path.stat().st_ino for path in (target, *target.rglob("*"))}
+    assert len(inside) == 5
+    assert inside <= at_rename[0]
+    assert target.parent.stat().st_ino in synced
