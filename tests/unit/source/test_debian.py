@@ -40,13 +40,14 @@ class Mirror:
         (folder / "repo").mkdir()
 
     def offer(self, name: str, version: str = "1.0", architecture: str = "amd64") -> Path:
-        """Put a package on the mirror, with one file /usr/bin/<name>."""
+        """Put a package on the mirror, with one file /usr/bin/<name> and a link to it."""
         control = CONTROL.format(name=name, version=version, architecture=architecture)
         tree = self.folder / "tree" / f"{name}-{version}-{architecture}"
         (tree / "DEBIAN").mkdir(parents=True)
         (tree / "usr/bin").mkdir(parents=True)
         (tree / "DEBIAN/control").write_text(control)
         (tree / "usr/bin" / name).write_text(f"{name} {version} {architecture}")
+        (tree / "usr/bin" / f"{name}-link").symlink_to(name)
         deb = self.folder / "repo" / f"{name}_{version}_{architecture}.deb"
         subprocess.run(
             ["dpkg-deb", "--build", "--root-owner-group", tree, deb],
@@ -83,6 +84,7 @@ def test_packages_are_unpacked_once(mirror: Mirror) -> None:
     assert folder == mirror.into
     assert (folder / "usr/bin/one").read_text() == "one 2.0 amd64"
     assert (folder / "usr/bin/two").read_text() == "two 1.0 amd64"
+    assert (folder / "usr/bin/two-link").readlink() == Path("two")
     assert (folder / MARKER).read_text() == (
         '{\n "packages": [\n  "one",\n  "two"\n ],\n'
         ' "archives": [\n  "one_2.0_amd64.deb",\n  "two_1.0_amd64.deb"\n ]\n}\n'

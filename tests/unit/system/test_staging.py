@@ -85,6 +85,20 @@ def test_of_many_files_the_disk_is_told_at_once(
     assert told == ["all"]
 
 
+def test_links_are_entries_of_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As musl's package has one: its loader is a link to its libc."""
+    synced: list[str] = []
+    monkeypatch.setattr(
+        "os.fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+    )
+    (tmp_path / "libc.so").touch()
+    (tmp_path / "loader").symlink_to("libc.so")
+    (tmp_path / "nowhere").symlink_to("gone")
+    (tmp_path / "here").symlink_to(".")
+    sync_tree(tmp_path)
+    assert sorted(synced) == sorted(["libc.so", tmp_path.name])
+
+
 def test_the_quicker_process_wins(tmp_path: Path) -> None:
     target = tmp_path / "made"
     with staged_folder(target) as mine:
