@@ -1,6 +1,7 @@
 // Sites of convolutions: one and two dimensions, transposed ones too; with the batch normalisation and
 // the clamp that follow.
 #include "convolution.h"
+#include "lanes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -88,12 +89,52 @@ void fold(const Convolution& of, const Normalisation& norm, float* kernel, float
   }
 }
 
-// Rows of `from` become columns of `to`.
+// Three rows of four numbers, as an image has them, become four triples that lie side by side.
+inline void interleave(Lanes a, Lanes b, Lanes c, float* to) {
+  put(__builtin_shufflevector(__builtin_shufflevector(a, b, 0, 4, 1, 5), c, 0, 1, 4, 2), to);
+  put(__builtin_shufflevector(__builtin_shufflevector(b, c, 1, 5, 2, 6), a, 0, 1, 6, 2), to + 4);
+  put(__builtin_shufflevector(__builtin_shufflevector(c, a, 2, 7, 3, 3), b, 0, 1, 7, 2), to + 8);
+}
+
+// Four rows of four numbers.
+inline void turn(const float* from, int64_t stride, float* to, int64_t target_stride) {
+  const Lanes a = lanes_at(from), b = lanes_at(from + stride);
+  const Lanes c = lanes_at(from + 2 * stride), d = lanes_at(from + 3 * stride);
+  const Lanes ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Lanes cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Lanes ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Lanes cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  put(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), to);
+  put(__builtin_shufflevector(ab, cd, 2, 3, 6, 7), to + target_stride);
+  put(__builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), to + 2 * target_stride);
+  put(__builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7), to + 3 * target_stride);
+}
+
+// Rows of `from` become columns of `to`, four by four where there are as many.
 void transpose(const float* from, float* to, int64_t rows, int64_t columns) {
-  constexpr int64_t kBlock = 16;
+  int64_t done = 0; // columns of the first three rows, where there are no more
+  if (rows == 3) {
+    for (; done + 4 <= columns; done += 4) {
+      const float* const at = from + done;
+      interleave(lanes_at(at), lanes_at(at + columns), lanes_at(at + 2 * columns), to + 3 * done);
+    }
+  }
+  constexpr int64_t kBlock = 16; // rows whose columns fill a line of the cache
   for (int64_t row = 0; row < rows; row += kBlock) {
-    const int64_t last = row + kBlock < rows ? row + kBlock : rows;
-    for (int64_t column = 0; column < columns; ++column) {
+    const int64_t last = std::min(row + kBlock, rows);
+    int64_t column = done;
+    for (; last - row >= 4 && column + 4 <= columns; column += 4) {
+      int64_t r = row;
+      for (; r + 4 <= last; r += 4) {
+        turn(from + r * columns + column, columns, to + column * rows + r, rows);
+      }
+      for (; r < last; ++r) {
+        for (int64_t c = column; c < column + 4; ++c) {
+          to[c * rows + r] = from[r * columns + c];
+        }
+      }
+    }
+    for (; column < columns; ++column) {
       for (int64_t r = row; r < last; ++r) {
         to[column * rows + r] = from[r * columns + column];
       }

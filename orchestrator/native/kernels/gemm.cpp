@@ -1,4 +1,5 @@
 #include "gemm.h"
+#include "lanes.h"
 #include "xnnpack_operator.h"
 
 #include <algorithm>
@@ -49,24 +50,16 @@ void pack(bool transpose, const float* a, int64_t lda, int64_t from, int64_t cou
   }
 }
 
-typedef float Lanes __attribute__((vector_size(16)));
-
-inline Lanes load(const float* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof lanes);
-  return lanes;
-}
-
 float dot(const float* one, const float* other, int64_t count) {
   Lanes sums[4] = {};
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     for (int lane = 0; lane < 4; ++lane) {
-      sums[lane] += load(one + i + 4 * lane) * load(other + i + 4 * lane);
+      sums[lane] += lanes_at(one + i + 4 * lane) * lanes_at(other + i + 4 * lane);
     }
   }
   for (; i + 4 <= count; i += 4) {
-    sums[0] += load(one + i) * load(other + i);
+    sums[0] += lanes_at(one + i) * lanes_at(other + i);
   }
   const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   float sum = (all[0] + all[1]) + (all[2] + all[3]);

@@ -60,7 +60,9 @@ class LinearSite : public Site {
       return {};
     }
     const int64_t rows = input.numel() / packed.in;
-    const pthreadpool_t pool = pool_for(double(input.numel()) * double(packed.out));
+    // Of few rows the time goes into reading the weights: each counts as a multiplication.
+    const double work = double(rows + 1) * double(packed.in) * double(packed.out);
+    const pthreadpool_t pool = pool_for(work);
     const size_t threads = pthreadpool_get_threads_count(pool);
     if (packed.rows != rows || packed.threads != threads) {
       packed.rows = -1;
