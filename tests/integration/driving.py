@@ -13,6 +13,10 @@ from typing import Any
 
 from real import V1_13, orchestrator, workspace_copy
 
+from orchestrator.libraries.declared import load_library
+from orchestrator.libraries.levels import levels_of, processor_has
+from orchestrator.system.processor import processor_instructions
+
 _CODES = {"float32": "f", "int64": "q"}
 
 
@@ -23,6 +27,16 @@ def traced_alone(app: Path, folder: Path, runtime: str = V1_13) -> tuple[Path, s
     traced = orchestrator("trace", f"//apps/{app.name}", "--quiet", cwd=root)
     assert traced.code == 0, traced.err
     return root, traced.out
+
+
+def levels_told(*levels: str) -> str:
+    """At which of a library's CPU levels models are verified here, and which this processor lacks:
+    as `verify` says it."""
+    has = processor_has(levels_of(load_library(), "x86_64", "linux"), processor_instructions())
+    here, lacking = [one for one in levels if one in has], [one for one in levels if one not in has]
+    lower = ("baseline", *here[:-1])
+    told = f"also at CPU level {', '.join(lower)}"
+    return f"{told}, not run here at {', '.join(lacking)}" if lacking else told
 
 
 def tensor(

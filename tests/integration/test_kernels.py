@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from driving import call, numbers, tensor, traced_alone
+from driving import call, levels_told, numbers, tensor, traced_alone
 from real import orchestrator, workspace_copy
 
 from tests import ptl
@@ -86,6 +86,27 @@ def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
     built(workspace)
     for one, other in zip(with_library, native, strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+
+
+def test_declared_avx512_gives_the_same(workspace: Path) -> None:
+    """Where the processor has it, each model runs at it; no other test's processor has to."""
+    declared = workspace / "apps/layers/app.yaml"
+    before = declared.read_text()
+    declared.write_text(before + "cpu:\n  x86_64: [avx2, avx512]\n")
+    built(workspace)
+    kernels = manifest(workspace)["kernels"]
+    ran = orchestrator("verify", "//apps/layers", "--quiet", cwd=workspace)
+    declared.write_text(before)
+    built(workspace)
+    assert kernels["levels"] == ["avx2", "avx512"]
+    levels = levels_told("avx2", "avx512")
+    assert (ran.code, ran.err, ran.out) == (
+        0,
+        "",
+        f"//apps/layers:linux-x86_64 layers: ok, 14 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 changing: ok, 2 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n",
+    )
 
 
 def _convolution(padding: int, *more: tuple[str, int, int]) -> bytes:

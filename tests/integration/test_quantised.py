@@ -16,12 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import numbers, traced_alone
+from driving import levels_told, numbers, traced_alone
 from real import orchestrator
-
-from orchestrator.libraries.declared import load_library
-from orchestrator.libraries.levels import levels_of, processor_has
-from orchestrator.system.processor import processor_instructions
 
 pytestmark = pytest.mark.real
 
@@ -75,19 +71,11 @@ def test_every_model_is_verified(workspace: Path) -> None:
         0,
         "",
         "".join(
-            f"//apps/quantised:linux-x86_64 {model}: ok, {runs} runs, {levels_told()}\n"
+            f"//apps/quantised:linux-x86_64 {model}: ok, {runs} runs,"
+            f" {levels_told('avx2', 'avxvnni', 'avx512vnni')}\n"
             for model, runs in (("channels", 3), ("tensors", 3), ("chains", 2), ("dynamic", 2))
         ),
     )
-
-
-def levels_told() -> str:
-    """At which levels models are verified here, and which this processor lacks."""
-    levels = ("avx2", "avxvnni", "avx512vnni")
-    has = processor_has(levels_of(load_library(), "x86_64", "linux"), processor_instructions())
-    here, lacking = [one for one in levels if one in has], [one for one in levels if one not in has]
-    told = "also at CPU level " + ", ".join(("baseline", *here[:-1]))
-    return f"{told}, not run here at {', '.join(lacking)}" if lacking else told
 
 
 STATIC = ["channels", "tensors", "chains"]
