@@ -174,8 +174,8 @@ def claim_zig_cache(cache_folder: Path) -> None:
 
 def _remove_left(folders: Path) -> None:
     for note in folders.glob(f"*/{_INSTALLATION}"):
-        # another process may remove it at this moment
-        with suppress(FileNotFoundError):
+        # another process may remove it at this moment, and a damaged one is nobody's
+        with suppress(OSError, ValueError):
             gone = not Path(note.read_text(encoding="utf-8").strip()).is_dir()
             if gone and time.time() - note.stat().st_mtime > _UNUSED_SECONDS:
                 shutil.rmtree(note.parent, ignore_errors=True)

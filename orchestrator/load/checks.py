@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ from orchestrator.values.packages import (
 )
 
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+# Faults of one kind that are told of one list: a declaration is at most 4 MB of names.
+_TOLD: Final = 20
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
@@ -337,9 +340,10 @@ def _targets(
     app: App, known: Collection[str], groups: Mapping[str, tuple[str, ...]]
 ) -> Iterator[OrchestratorError]:
     targets = app.config.targets
+    named, stood_for = {*targets}, {*abis_of(targets, groups)}
     yield from _repeated(app, "targets", targets)
     for number, target in enumerate(targets):
-        twice = {*groups.get(target, ())}.intersection(targets)
+        twice = named.intersection(groups.get(target, ()))
         for abi in sorted(twice):
             yield RepeatedError(
                 f"`targets` lists `{abi}` twice",
@@ -347,18 +351,18 @@ def _targets(
                 seen=f"{target}, which stands for {', '.join(groups[target])}",
                 hint=f"keep {target} or {abi}",
             )
-    for number, abi in enumerate(targets):
-        if abi not in known:
-            yield unknown_target(abi, known, app.places.value(("targets", number)))
-    for abi in app.config.budgets:
-        if abi not in targets and abi not in abis_of(targets, groups):
-            yield BudgetTargetError(
-                f"a budget for {abi}, which is not a target of this app",
-                place=app.places.key(("budgets", abi)),
-                expected=", ".join(targets),
-                seen=abi,
-                hint=did_you_mean_abi(abi, targets, "remove it, or add the target"),
-            )
+    unknown = (number for number, abi in enumerate(targets) if abi not in known)
+    for number in islice(unknown, _TOLD):
+        yield unknown_target(targets[number], known, app.places.value(("targets", number)))
+    beside = (abi for abi in app.config.budgets if abi not in named and abi not in stood_for)
+    for abi in islice(beside, _TOLD):
+        yield BudgetTargetError(
+            f"a budget for {abi}, which is not a target of this app",
+            place=app.places.key(("budgets", abi)),
+            expected=", ".join(targets),
+            seen=abi,
+            hint=did_you_mean_abi(abi, targets, "remove it, or add the target"),
+        )
 
 
 def _extra(app: App) -> Iterator[OrchestratorError]:
@@ -478,9 +482,10 @@ def _repeated(
     declared: App | Group, key: str | tuple[str, ...], values: Sequence[str]
 ) -> Iterator[OrchestratorError]:
     counts = Counter(values)
+    last_of = {value: number for number, value in enumerate(values)}
     path = (key,) if isinstance(key, str) else key
-    for value in sorted(value for value, count in counts.items() if count > 1):
-        last = len(values) - 1 - values[::-1].index(value)
+    for value in sorted(value for value, count in counts.items() if count > 1)[:_TOLD]:
+        last = last_of[value]
         yield RepeatedError(
             f"`{path[-1]}` lists `{value}` twice",
             place=declared.places.value((*path, last)),

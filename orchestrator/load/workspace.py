@@ -144,10 +144,10 @@ def load_workspace(root: Path, env: Mapping[str, str]) -> Workspace:
     faults.extend(check_apps(apps, toolchains, known, members, config.pins))
     if errors:
         raise_all([*errors, *faults])
-    broken: dict[str, tuple[OrchestratorError, ...]] = {}
+    by_app: dict[str, list[OrchestratorError]] = {}
     for fault in sorted(faults, key=lambda fault: fault.place or Place("")):
-        name = _app_of(fault)
-        broken[name] = (*broken.get(name, ()), fault)
+        by_app.setdefault(_app_of(fault), []).append(fault)
+    broken = {name: tuple(found) for name, found in by_app.items()}
     return Workspace(
         root,
         config,

@@ -153,10 +153,10 @@ def _records(data: bytes) -> dict[bytes, bytes]:
     at = 0
     # some writers fill up with zeros
     while at < len(data) and data[at]:
-        blank = data.find(b" ", at, at + 8)
-        length = int(data[at:blank]) if data[at : max(blank, at)].isdigit() else 0
-        end = at + length
-        key, equals, value = data[blank + 1 : max(end - 1, 0)].partition(b"=")
+        digits = re.compile(rb"[0-9]{1,7} ").match(data, at)
+        end = at + int(digits[0]) if digits else at
+        key, equals, value = data[digits.end() if digits else at : max(end - 1, at)].partition(b"=")
+        # `equals` is behind the length, so that every record ends behind where it began
         if not equals or end > len(data) or data[end - 1] != ord("\n"):
             raise TarDamagedError("a damaged extended header")
         found[key] = value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import random
 import tarfile
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -251,3 +253,25 @@ def test_a_file_is_given_in_pieces() -> None:
     stream = io.BytesIO(data)
     assert sum(len(c) for m in tar_members(read) for c in m.chunks()) == 200_000
     assert max(sizes) == 2**16
+
+
+@pytest.mark.parametrize(
+    "tail", [b"x" * 11, b"12345678 path=b\n", b"3 =\n", b" 9 a=b\n", b"0 a=b\n"]
+)
+def test_a_record_behind_a_good_one_that_ends_nowhere(tail: bytes) -> None:
+    """It was read again and again, without end: its length was taken for 0."""
+    data = record(b"path", b"ab") + tail
+    member = header(b"pax", len(data), b"x") + data + bytes(-len(data) % 512)
+    assert fault(member + header(b"x") + END) == "a damaged extended header"
+
+
+def test_damaged_records_end() -> None:
+    rng = random.Random(1)
+    for _ in range(2_000):
+        data = bytearray(record(b"path", b"top/a") + record(b"size", b"12"))
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(len(data))] = rng.choice(b"0123456789 =\nax")
+        with suppress(TarDamagedError):
+            seen(
+                header(b"pax", len(data), b"x") + bytes(data).ljust(512, b"\0") + header(b"x") + END
+            )
