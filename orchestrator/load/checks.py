@@ -30,8 +30,8 @@ from orchestrator.values.packages import (
 )
 
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-# Faults of one kind that are told of one list: a declaration is at most 4 MB of names.
-_TOLD: Final = 20
+# Faults of one kind that are told of one list, which may have 90,000 entries.
+_TOLD: Final = 100
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
