@@ -16,6 +16,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
 from orchestrator.load.sources import found_sources
+from orchestrator.load.validate import MOST_DETAILED
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
@@ -30,8 +31,6 @@ from orchestrator.values.packages import (
 )
 
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-# Faults of one kind that are told of one list, which may have 90,000 entries.
-_TOLD: Final = 100
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
@@ -352,10 +351,10 @@ def _targets(
                 hint=f"keep {target} or {abi}",
             )
     unknown = (number for number, abi in enumerate(targets) if abi not in known)
-    for number in islice(unknown, _TOLD):
+    for number in islice(unknown, MOST_DETAILED):
         yield unknown_target(targets[number], known, app.places.value(("targets", number)))
     beside = (abi for abi in app.config.budgets if abi not in named and abi not in stood_for)
-    for abi in islice(beside, _TOLD):
+    for abi in islice(beside, MOST_DETAILED):
         yield BudgetTargetError(
             f"a budget for {abi}, which is not a target of this app",
             place=app.places.key(("budgets", abi)),
@@ -484,7 +483,7 @@ def _repeated(
     counts = Counter(values)
     last_of = {value: number for number, value in enumerate(values)}
     path = (key,) if isinstance(key, str) else key
-    for value in sorted(value for value, count in counts.items() if count > 1)[:_TOLD]:
+    for value in sorted(value for value, count in counts.items() if count > 1)[:MOST_DETAILED]:
         last = last_of[value]
         yield RepeatedError(
             f"`{path[-1]}` lists `{value}` twice",

@@ -24,7 +24,7 @@ from orchestrator.values.names import did_you_mean
 
 MOST_ERRORS: Final = 10
 # Faults of one file that are reported in full; the others of thousands are only counted.
-_MOST_DETAILED: Final = 100
+MOST_DETAILED: Final = 100
 # A value that a hint may repeat.
 _SHORT: Final = 80
 
@@ -151,9 +151,9 @@ def _translated(
     details = sorted(details, key=lambda detail: places.value(detail["loc"]))
     errors += [
         FurtherFaultError("a value is not valid", place=places.value(detail["loc"]))
-        for detail in details[_MOST_DETAILED:]
+        for detail in details[MOST_DETAILED:]
     ]
-    for detail in details[:_MOST_DETAILED]:
+    for detail in details[:MOST_DETAILED]:
         if detail["type"] in _TYPES:
             # A union reports once for each of its types that the value has another.
             types.setdefault(places.find(detail["loc"]).path, []).append(detail)

@@ -147,15 +147,18 @@ def _described(
     return _text(name), kind, _text(target), size
 
 
+_LENGTH: Final = re.compile(rb"([0-9]{1,7}) ")
+
+
 def _records(data: bytes) -> dict[bytes, bytes]:
     """The records of a pax header: `<length> <key>=<value>\\n`, the length of all of it."""
     found: dict[bytes, bytes] = {}
     at = 0
     # some writers fill up with zeros
     while at < len(data) and data[at]:
-        digits = re.compile(rb"[0-9]{1,7} ").match(data, at)
-        end = at + int(digits[0]) if digits else at
-        key, equals, value = data[digits.end() if digits else at : max(end - 1, at)].partition(b"=")
+        head = _LENGTH.match(data, at)
+        end = at + int(head[1]) if head else 0
+        key, equals, value = data[head.end() if head else 0 : max(end - 1, 0)].partition(b"=")
         # `equals` is behind the length, so that every record ends behind where it began
         if not equals or end > len(data) or data[end - 1] != ord("\n"):
             raise TarDamagedError("a damaged extended header")

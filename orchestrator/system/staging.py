@@ -142,13 +142,13 @@ def _remove_older(path: Path, before: float) -> None:
 def sync_tree(folder: Path) -> None:
     """Sync every file and folder below `folder` to the disk. A link is an entry of its folder."""
     paths = [Path(place, name) for place, _, files in os.walk(folder) for name in (*files, "")]
-    paths = [path for path in paths if not path.is_symlink()]
     if len(paths) > MANY and sys.platform == "linux":
         # sync(2) waits there. Of 6,600 generated files a call for each takes 15 s, this 0.3 s.
         os.sync()
         return
     for path in paths:
-        _sync(path)
+        if not path.is_symlink():
+            _sync(path)
 
 
 def sync_folder(folder: Path) -> None:

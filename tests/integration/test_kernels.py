@@ -89,7 +89,7 @@ def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
 
 
 def test_declared_avx512_gives_the_same(workspace: Path) -> None:
-    """Where the processor has it, each model runs at it; no other test's processor has to."""
+    """Each model runs at it where the processor has it; elsewhere `verify` says that none did."""
     declared = workspace / "apps/layers/app.yaml"
     before = declared.read_text()
     declared.write_text(before + "cpu:\n  x86_64: [avx2, avx512]\n")
