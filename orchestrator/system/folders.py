@@ -26,6 +26,11 @@ MARKER: Final = ".made-by-orchestrator"
 _NO_PLACE: Final = (
     *(errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL),
 )
+# What a ninja that outlives its killed build still writes into a state folder while somebody removes
+# it, and the mark of a build's start: folders that hold nothing else are taken over again.
+_STATE_REMAINS: Final = frozenset(
+    (".ninja_deps", ".ninja_log", "started", "objects", "pch", "variants", "zig", "development")
+)
 _WORDS: Final = "A folder of libtorch-orchestrator ({kind}). `orchestrator clean` may remove it.\n"
 
 
@@ -44,9 +49,10 @@ class FolderIsLinkError(OrchestratorError):
 def ensure_folder(path: Path, kind: Kind) -> Path:
     """Make a folder with our marker, with its parents; returns the path.
 
-    An empty folder is taken over, and a symbolic link to a folder is followed. A folder with other
-    contents raises `FolderNotOursError`, a path that cannot become one `FolderUnusableError`. The
-    folder never appears without its marker.
+    An empty folder is taken over, as is a state folder that was removed below a running ninja, and
+    a symbolic link to a folder is followed. A folder with other contents raises
+    `FolderNotOursError`, a path that cannot become one `FolderUnusableError`. The folder never
+    appears without its marker.
     """
     try:
         if is_ours(path):
@@ -143,7 +149,8 @@ def _create(path: Path, kind: Kind) -> None:
 
 def _take_over(path: Path, kind: Kind) -> None:
     names = (entry.name for entry in path.iterdir())
-    others = sorted(name for name in names if MARKER not in name)
+    remains = _STATE_REMAINS if kind == "state" else frozenset()
+    others = sorted(name for name in names if MARKER not in name and name not in remains)
     if others:
         raise FolderNotOursError(
             f"{path} holds files and does not carry our marker",
