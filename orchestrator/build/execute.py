@@ -15,7 +15,8 @@ from orchestrator.build.launch import launching, with_headers
 from orchestrator.build.linked import note_linked, remove_unknown
 from orchestrator.build.session import Session
 from orchestrator.cache.store import ObjectStore
-from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
+from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment, zig_caches
+from orchestrator.compilers.zig_results import note_results, remove_damaged_results
 from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
 from orchestrator.execute.ninja_progress import parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
@@ -63,7 +64,8 @@ def execute_actions(
     """Write `<state>/<name>.ninja` and run it.
 
     texts: file (`$cache/...`) -> text, for the files that the plan needs first. Cached objects are
-    checked and linked into the workspace first, and linked files are checked (`build.linked`).
+    checked and linked into the workspace first, and linked files (`build.linked`) and zig's own
+    libraries (`compilers.zig_results`) are checked.
     ninja's outputs are stored in the cache as soon as each is finished, so that an interrupted run
     keeps them too.
     """
@@ -94,6 +96,13 @@ def execute_actions(
     )
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
+    compilers = compiler_environment(cache, session.context.env, session.context.state)
+    damaged = [name for folder in zig_caches(compilers) for name in remove_damaged_results(folder)]
+    if damaged:
+        session.log(
+            f"{len(damaged)} damaged file{'s' if len(damaged) > 1 else ''} in zig's cache: "
+            "removed, to be made again"
+        )
     costs = {c.unit: c.seconds for o, c in graph.compiles.items() if o not in present}
     with view(costs, allowed.jobs) as sink, _Keeper(session, graph, present) as keeper:
 
@@ -106,7 +115,7 @@ def execute_actions(
             # ninja knows no target without an edge; with nothing left, the whole graph is nothing
             [session.fill(target) for target in targets if target not in present],
             env={
-                **compiler_environment(cache, session.context.env, session.context.state),
+                **compilers,
                 **launched.env,
                 RUN: secrets.token_hex(8),
             },
@@ -117,6 +126,8 @@ def execute_actions(
             runner=session.context.runner,
         )
     note_linked(note, linked, before)
+    for folder in zig_caches(compilers):
+        note_results(folder)
     return Execution(frozenset(graph.compiles) - present, result)
 
 

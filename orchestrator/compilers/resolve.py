@@ -161,3 +161,10 @@ def compiler_environment(
         local = scratch / "zig"
         zig = seen_through(zig, local)
     return {**env, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}
+
+
+def zig_caches(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders of zig's cache in a `compiler_environment`: the one that all share, and the
+    workspace's."""
+    names = ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
+    return tuple(dict.fromkeys(Path(environment[name]) for name in names))

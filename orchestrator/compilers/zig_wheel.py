@@ -3,8 +3,9 @@
 An installed wheel lists its files with their sha256 (`RECORD`; packaging.python.org, "Recording
 installed projects"). The digest of that list, of the files in the package alone, is the same
 wherever the same wheel is installed: it excludes what installers write themselves (`INSTALLER`,
-launchers, bytecode). zig's program is 185 MB, so it is compared with the list once; after that,
-only its size, timestamps and inode are.
+launchers, bytecode). zig's program and library are 20,000 files of 370 MB, so they are compared
+with the list once for each installation; after that, only the size, timestamps and inode of the
+program and of the list are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import base64
 import csv
 import hashlib
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +37,7 @@ class ZigUnrecordedError(OrchestratorError):
 
 
 class ZigAlteredError(OrchestratorError):
-    """zig's program is not the one that its wheel brought."""
+    """A file of zig is not the one that its wheel brought."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Wheel:
 def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
     """The wheel that `program` was installed from.
 
-    notes: the folder where it is noted that the program was read.
+    notes: the folder where it is noted that the files were read.
     Raises ZigUnrecordedError, ZigAlteredError.
     """
     site = program.parents[1]
@@ -63,7 +66,8 @@ def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
     record = site / f"{_PACKAGE}-{version}.dist-info" / "RECORD"
     now = {"record": _state(record), "program": _state(program)}
     known = _read(notes / _NOTE)
-    if known.get("state") == now and isinstance(known.get("digest"), str):
+    read = known.get("read") == "all"
+    if read and known.get("state") == now and isinstance(known.get("digest"), str):
         return Wheel(version, str(known["digest"]))
     files = _files(record)
     expected = files.get(f"{_PACKAGE}/{program.name}")
@@ -75,19 +79,21 @@ def wheel_of(program: Path, notes: Path, place: Place) -> Wheel:
             seen="none that does",
             hint=_again(version),
         )
-    seen = _sha256(program, *now["program"])
-    if seen != expected:
+    altered = _altered(record, *now["record"], *now["program"])
+    if altered is not None:
+        path, seen = altered
         raise ZigAlteredError(
-            "zig is not the program that its package brought",
+            f"{site / path} is not the file that zig's package brought",
             place=place,
-            expected=f"sha256 {expected}",
-            seen=f"sha256 {seen} of {program}",
+            expected=f"sha256 {files[path]}",
+            seen=f"sha256 {seen}" if seen else "no such file",
             hint=_again(version),
         )
     digest = digest_of(files)
     # a cache that can only be read serves too
     with suppress(OSError):
-        write_text(notes / _NOTE, json.dumps({"state": now, "digest": digest}) + "\n")
+        note = {"state": now, "read": "all", "digest": digest}
+        write_text(notes / _NOTE, json.dumps(note) + "\n")
     return Wheel(version, digest)
 
 
@@ -131,10 +137,23 @@ def _state(path: Path) -> list[int]:
 
 
 @cache
-def _sha256(path: Path, *_state: int) -> str:
-    """The digest of a file; of one that is as it was, the same."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _altered(record: Path, *_state: int) -> tuple[str, str] | None:
+    """The first file that is not as RECORD tells, and its digest: "" of what cannot be read. Looked
+    for once in a process, while the list and the program are as they were."""
+    files = _files(record)
+    paths = sorted(files)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        seen = pool.map(lambda path: _sha256(record.parents[1] / path), paths)
+        pairs = zip(paths, seen, strict=True)
+        return next(((path, one) for path, one in pairs if one != files[path]), None)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -240,15 +240,19 @@ def _expanded(text: str, place: Place | None, root: Path, env: Mapping[str, str]
     return path
 
 
+_VARIABLE: Final = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
 def expand(text: str, base: Path, env: Mapping[str, str]) -> Path | None:
-    """A declared path with `~`, `$NAME` and `${NAME}` expanded, relative to `base`.
+    """A declared path with `~`, `$NAME` and `${NAME}` expanded, relative to `base`; `$$` is a `$`.
 
     None where it has a variable that is not set or is empty. Raises `UnexpandedPathError`.
     """
-    names = re.findall(r"\$(?:\{(\w+)\}|(\w+))", text)
-    if any(not env.get(braced or bare) for braced, bare in names):
+    names = {match[0]: match[1] or match[2] for match in _VARIABLE.finditer(text)}
+    values = {seen: env.get(name) if name else "$" for seen, name in names.items()}
+    if not all(values.values()):
         return None
-    path = re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda match: env[match[1] or match[2]], text)
+    path = _VARIABLE.sub(lambda match: values[match[0]] or "", text)
     if path == "~" or path.startswith("~/"):
         return _home(env) / path[2:]
     return base / path

@@ -23,11 +23,12 @@ from orchestrator.models.instructions import (
     slots_set,
 )
 from orchestrator.models.typetexts import MAX_TYPE, type_fault
+from orchestrator.values.coverage import MOST_INSTRUCTIONS
 from orchestrator.values.operators import MalformedOperatorNameError, OperatorName
 
 # Tables, rows and texts may be shared, so a small file can hold many large ones. The largest
 # detectors have 20,000 rows.
-MAX_ROWS = 250_000
+MAX_ROWS = MOST_INSTRUCTIONS
 MAX_FUNCTIONS = 10_000
 # PyTorch has about 3,000, overloads included.
 MAX_OPERATORS = 10_000

@@ -26,8 +26,8 @@ MARKER: Final = ".made-by-orchestrator"
 _NO_PLACE: Final = (
     *(errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL),
 )
-# What a ninja that outlives its killed build still writes into a state folder while somebody removes
-# it, and the mark of a build's start: folders that hold nothing else are taken over again.
+# What a ninja that outlives its killed build still writes into a state folder while somebody
+# removes it, and the mark of a build's start: folders with nothing else are taken over again.
 _STATE_REMAINS: Final = frozenset(
     (".ninja_deps", ".ninja_log", "started", "objects", "pch", "variants", "zig", "development")
 )

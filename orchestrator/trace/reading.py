@@ -18,7 +18,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_error
 from orchestrator.system.reading import read_text
 from orchestrator.trace.form import CoveragePart, Lock, Vocabulary
-from orchestrator.values.coverage import FunctionCoverage, parse_ranges
+from orchestrator.values.coverage import MOST_INSTRUCTIONS, FunctionCoverage, parse_ranges
 from orchestrator.values.trace import Trace, TraceIdentity
 
 # Ends in a command, to which callers that know the label add it.
@@ -93,7 +93,21 @@ def parse_lock(text: str, file: str) -> Trace:
                 "consistent sections",
                 f"`{path[-1]}` contradicts the recorded calls",
             )
+    _check_coverage_size(trace, text, file)
     return trace
+
+
+def _check_coverage_size(trace: Trace, text: str, file: str) -> None:
+    """A lock may cover no more than a model may have: what reads it counts single instructions."""
+    instructions = 0
+    for name, one in (trace.coverage or {}).items():
+        instructions += one.instructions
+        if instructions > MOST_INSTRUCTIONS:
+            place = _find(text, file).value(("coverage", name, "instructions"))
+            raise _damaged(place, f"at most {MOST_INSTRUCTIONS:,} instructions of a model", "more")
+        if one.ways > 2 * one.instructions:
+            place = _find(text, file).value(("coverage", name, "ways"))
+            raise _damaged(place, "at most two ways for each instruction", str(one.ways))
 
 
 class UnreadableYamlError(Exception):

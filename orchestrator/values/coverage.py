@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+# Of all functions of a model together; its reader refuses more.
+MOST_INSTRUCTIONS: Final = 250_000
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -127,5 +131,5 @@ def parse_ranges(text: str) -> Ranges | None:
 
 
 def _is_number(text: str) -> bool:
-    # the most instructions that a model may have are 250,000
+    # as many digits as MOST_INSTRUCTIONS has
     return len(text) <= 6 and text.isascii() and text.isdigit()

@@ -19,6 +19,7 @@ TOKENS: Final[Sequence[bytes]] = (
     *(b"../../../etc", b"/etc/passwd", b"$HOME", b"${X}", b"~root/x", b"a" * 300, b"a\\nb", b"-x"),
     *(b'"\\"; }\\n"', b'"x\\") == 0) return true; //"', b"Float; }", b"*", b"<<<<<<< HEAD\n"),
     *(b"[[[[[[[[" * 40, b"{a: " * 300, b"\n".join(b" " * n + b"a:" for n in range(120))),
+    *(b"0-249999", b"0-999998", b"0 2 4 6 8"),
     b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         b"%c: &%c [%s]\n" % (c, c, b",".join([b"*%c" % (c - 1)] * 9)) for c in range(98, 106)
     ),
@@ -29,7 +30,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
     """The text with one change or some."""
     for _ in range(rng.choice([1, 1, 1, 2, 3, 6])):
         data = rng.choice((_inside, _inside, _line, _line, _value, _value))(rng, data)
-    return data
+    return _many(rng, data) if rng.random() < 0.02 else data
 
 
 def _inside(rng: random.Random, data: bytes) -> bytes:
@@ -66,3 +67,20 @@ def _value(rng: random.Random, data: bytes) -> bytes:
         key, colon, value = lines[at].partition(b"- ")
     lines[at] = key + colon + token if rng.random() < 0.7 else token + colon + value
     return b"\n".join(lines)
+
+
+def _many(rng: random.Random, data: bytes) -> bytes:
+    """An entry with all that is in it thousands of times, each time under another name."""
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    deep = _depth(lines[at])
+    end = next((n for n in range(at + 1, len(lines)) if _depth(lines[n]) <= deep), len(lines))
+    entry = b"\n".join(lines[at:end])
+    times = min(rng.choice([300, 5_000, 60_000]), 4 * 2**20 // (len(entry) + 9))
+    name, colon, rest = entry.partition(b":")
+    copies = [b"%s%d%s%s" % (name, number, colon, rest) for number in range(times)]
+    return b"\n".join([*lines[:at], *copies, *lines[end:]])
+
+
+def _depth(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" "))

@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import random
+import re
 import resource
 import shutil
 import tarfile
@@ -81,6 +82,7 @@ NUMBERS: Final = (
     *(b"\xff" * 12, b"\x80" + bytes(10) + b"\x05", b"\x80" + b"\x01" * 11, b"77777777777\0"),
     *(bytes(12), b" " * 12, b"00000000001\0", b"99999999999\0", b"-0000000001\0"),
 )
+RECORD: Final = re.compile(rb"\d+ [A-Za-z.]+=[^\n]*\n")
 PACKERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "tar": bytes,
     "gz": lambda data: gzip.compress(data, 1),
@@ -166,6 +168,8 @@ def made(rng: random.Random) -> bytes:
         data = zipped(rng)
         return damaged(rng, data) if rng.random() < 0.6 else data
     data = tar(rng)
+    if rng.random() < 0.2:
+        data = records_damaged(rng, data)
     if rng.random() < 0.5:
         data = summed(damaged(rng, data))
     if rng.random() < 0.03:
@@ -239,6 +243,24 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
         else:
             del changed[at:]
     return bytes(changed)
+
+
+def records_damaged(rng: random.Random, data: bytes) -> bytes:
+    """A record of an extended header (POSIX pax) with another length, key or end, or a bare one."""
+    found = [*RECORD.finditer(data)]
+    if not found:
+        return data
+    one = rng.choice(found)
+    start, end = one.span()
+    other = rng.choice(
+        [
+            *(b"0 ", b"1 x=", b"-5 a=b\n", b"12", b"  9 a=b\n", b"9" * 60 + b" a=b\n", b"\n\n"),
+            b"%d %s=%s" % (rng.choice([3, 5, 4000, 2**33]), b"path", b"t/y"),
+        ]
+    )
+    # the last of a header, or one behind which others stand
+    at = rng.choice([start, end])
+    return data[:at] + other + data[at + len(other) :]
 
 
 def summed(data: bytes) -> bytes:

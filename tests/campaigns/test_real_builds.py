@@ -13,11 +13,15 @@ import sys
 import time
 from pathlib import Path
 
+import core_toy
 import pytest
 from harness import Campaign
 from real import ROOT, orchestrator, workspace_copy
 
+from orchestrator.build.plan import plan_variants
 from orchestrator.load.workspace import load_workspace
+from orchestrator.plan.graph import action_graph
+from orchestrator.values.labels import Label
 
 pytestmark = pytest.mark.real
 
@@ -39,6 +43,11 @@ def delivered(root: Path) -> dict[str, str]:
         for name, path in files.items()
         if not any(part.startswith(".") for part in name.parts)
     }
+
+
+def declared(cache: Path) -> str:
+    """A cache's path as ORCHESTRATOR_CACHE names it, which may use variables."""
+    return str(cache).replace("$", "$$")
 
 
 def libraries(root: Path) -> dict[str, str]:
@@ -128,11 +137,44 @@ def test_the_same_bytes_from_any_folder(
         root = workspace_copy(home, "camera")
         cache = cache_copy(home / "cache")
         _lose(cache, rng, 0.01)
-        built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache), HOME=str(home))
+        built(root, LABELS[0], ORCHESTRATOR_CACHE=declared(cache), HOME=str(home))
         seen = delivered(root)
         assert seen == {path: expected[path] for path in seen}, f"try {number}: {name}"
         assert any(path.endswith(".so") for path in seen)
         shutil.rmtree(home)
+
+
+def test_the_same_bytes_from_a_checkout_in_any_folder(
+    campaign: Campaign, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    """The orchestrator itself lies in a folder of an odd name; its own C++ is compiled there."""
+    # Python's search path cannot hold the others
+    names = ["a b'$x", *(name for name in NAMES if ":" not in name)]
+    for number, _ in campaign.tries(short=1, long=len(names)):
+        home = tmp_path / names[number]
+        home.mkdir()
+        root, cache = workspace_copy(home, "camera"), cache_copy(home / "cache")
+        shutil.copytree(ROOT / "orchestrator", home / "checkout/orchestrator")
+        lost = [path for stem in _own_objects() for path in cache.glob(f"objects/*/{stem}.*")]
+        for path in lost:
+            path.unlink()
+        assert len(lost) > 10
+        ours = str(home / "checkout")
+        built(root, LABELS[0], ORCHESTRATOR_CACHE=declared(cache), PYTHONPATH=ours)
+        seen = delivered(root)
+        assert seen == {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+        # it was this checkout that built
+        ninja = (root / ".orchestrator/build.ninja").read_text()
+        assert "/checkout/orchestrator/native\n" in ninja
+        shutil.rmtree(home)
+
+
+def _own_objects() -> list[str]:
+    """What the cache calls the objects of our own C++ sources in camera's library."""
+    session = core_toy.session()
+    (variant,) = plan_variants(session, [Label("camera", "linux-x86_64")])
+    compiles = action_graph([variant.objects], []).compiles
+    return [Path(output).stem for output, one in compiles.items() if one.source.startswith("$nat")]
 
 
 def test_each_damaged_object_is_found(
@@ -178,6 +220,23 @@ def test_each_damaged_linked_file_is_found(
         assert ran.code == 0, ran.err
         assert f"{damaged} changed since the link: linked again" in ran.err
         assert delivered(root) == camera, f"try {number}: {damaged.name}"
+
+
+def test_a_damaged_library_of_zigs_own_is_found(tmp_path: Path, expected: dict[str, str]) -> None:
+    root, cache = workspace_copy(tmp_path, "camera"), cache_copy(tmp_path / "cache")
+    built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache))
+    libraries = sorted(cache.glob("zig/*/o/*/libcompiler_rt.a"))
+    in_use = [path for path in libraries if (path.parents[2] / "results.json").is_file()]
+    for path in in_use:
+        _damage(path, 2, random.Random(1))
+    shutil.rmtree(root / ".orchestrator/variants")
+    (root / ".orchestrator/last-build.json").unlink()
+    plural = "s" if len(in_use) > 1 else ""
+    told = f"{len(in_use)} damaged file{plural} in zig's cache: removed, to be made again"
+    ran = orchestrator("build", LABELS[0], cwd=root, ORCHESTRATOR_CACHE=str(cache))
+    assert ran.code == 0, ran.err
+    assert told in ran.err
+    assert delivered(root) == {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
 
 
 def _damage(entry: Path, kind: int, rng: random.Random) -> None:

@@ -25,6 +25,7 @@ from orchestrator.build.session import vocabulary_of
 from orchestrator.codegen.projection import projection_text
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import UnitFacts, load_index
+from orchestrator.models.coverage import methods_covered
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.policy import traced_selection
@@ -105,6 +106,8 @@ def use(trace: Trace) -> None:
     body = text.partition("C10_UNUSED = c10::string_view(kernel_tag);\n")[2]
     lines = body.partition("  return false;\n}\n")[0].splitlines()
     assert all(LINE.fullmatch(line) for line in lines), lines
+    covered = methods_covered(trace.coverage or {}, ())
+    assert all(line for method in covered for line in method.missing)
 
 
 def test_damaged_runs(campaign: Campaign, tmp_path: Path) -> None:

@@ -190,6 +190,7 @@ def test_a_workspace_that_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFix
         # as a CI system's file has it, for which no shell expands it
         ("", {"ORCHESTRATOR_CACHE": "~/x", "HOME": "/home/me"}, "/home/me/x"),
         ("", {"ORCHESTRATOR_CACHE": "$FAST/x", "FAST": "/fast"}, "/fast/x"),
+        ("", {"ORCHESTRATOR_CACHE": "/a$$FAST/$$$$x", "FAST": "/fast"}, "/a$FAST/$$x"),
     ],
 )
 def test_the_cache_folder(declared: str, env: dict[str, str], cache: str, workspace: Path) -> None:

@@ -1,4 +1,4 @@
-"""zig's identity is its wheel's content, and its program is held against the wheel's list."""
+"""zig's identity is its wheel's content, and its files are held against the wheel's list."""
 
 from __future__ import annotations
 
@@ -71,15 +71,22 @@ def test_another_file_is_another_zig(tmp_path: Path) -> None:
     assert one.digest != other.digest
 
 
-def test_an_altered_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["ziglang/zig", "ziglang/lib/std.h"])
+@pytest.mark.parametrize("there", [True, False])
+def test_an_altered_file(tmp_path: Path, name: str, there: bool) -> None:
     program = install(tmp_path / "site")
-    program.write_bytes(ALTERED)
+    file = tmp_path / "site" / name
+    file.write_bytes(ALTERED)
+    seen = f"sha256 {hashlib.sha256(ALTERED).hexdigest()}"
+    if not there:
+        file.unlink()
+        seen = "no such file"
     with pytest.raises(ZigAlteredError) as caught:
         wheel_of(program, tmp_path / "notes", PLACE)
     assert caught.value.render() == (
-        "toolchains/x.yaml:3:0: error: zig is not the program that its package brought\n"
-        f"  expected: sha256 {hashlib.sha256(FILES['ziglang/zig']).hexdigest()}\n"
-        f"  seen:     sha256 {hashlib.sha256(ALTERED).hexdigest()} of {program}\n"
+        f"toolchains/x.yaml:3:0: error: {file} is not the file that zig's package brought\n"
+        f"  expected: sha256 {hashlib.sha256(FILES[name]).hexdigest()}\n"
+        f"  seen:     {seen}\n"
         f"  do:       install it again, from where you trust it: `{PYTHON} -m pip install"
         " --force-reinstall --no-cache-dir ziglang==0.1.0`"
     )

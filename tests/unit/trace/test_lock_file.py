@@ -142,6 +142,9 @@ def test_coverage_is_in_a_lock_where_it_was_recorded() -> None:
         ("instructions: 40", "instructions: 3", "consistent sections",
          "`instructions` contradicts the recorded calls"),
         ("ways: 4", "ways: 1", "consistent sections", "`ways` contradicts the recorded calls"),
+        ("ways: 4", "ways: 81", "at most two ways for each instruction", "81"),
+        ("instructions: 7", "instructions: 249961", "at most 250,000 instructions of a model",
+         "more"),
     ],
 )  # fmt: skip
 def test_what_a_lock_may_not_say_of_coverage(old: str, new: str, expected: str, seen: str) -> None:

@@ -1,0 +1,105 @@
+"""What zig keeps of its own work and links again: compared with digests before each link.
+
+zig builds the libraries that every program of a target needs (compiler-rt, libunwind, libc's static
+part, start files) at the target's first link, into `o/<digest of what it is made of>/` of its
+cache, and never reads them again to see whether they are as they were. A file that was damaged
+since would be linked, and one that is missing ends the link. So the digest of each is noted once a
+build has ended, and where one is another one now, zig is made to build them again: it is, once its
+manifests (`h/`) are gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from orchestrator.system.reading import open_file, read_json
+from orchestrator.system.staging import write_text
+
+_NOTE: Final = "results.json"
+_FORMAT: Final = 1
+_RESULTS: Final = "o"
+_MANIFESTS: Final = "h"
+_LINKED: Final = ("*.a", "*.o")
+
+
+def remove_damaged_results(folder: Path) -> tuple[str, ...]:
+    """Remove the noted files of zig's cache that changed or are gone, with zig's manifests; their
+    paths below `folder`, sorted.
+
+    Raises OSError where they cannot be removed.
+    """
+    known = _read(folder)
+    seen = _digests(folder, known)
+    damaged = tuple(sorted(name for name, digest in known.items() if seen.get(name) != digest))
+    for name in damaged:
+        shutil.rmtree((folder / name).parent, ignore_errors=True)
+    if damaged:
+        # a zig that runs now goes on with the manifests that it has open
+        shutil.rmtree(folder / _MANIFESTS)
+        _write(folder, {name: known[name] for name in known if name not in damaged})
+    return damaged
+
+
+def note_results(folder: Path) -> None:
+    """Note the digests of the files that zig has made since, and of which nothing is known."""
+    known = _read(folder)
+    there = frozenset(_linked_files(folder))
+    made = _digests(folder, there - known.keys())
+    if made or not known.keys() <= there:
+        # a cache that can only be read serves too
+        with suppress(OSError):
+            _write(folder, {**{name: known[name] for name in known if name in there}, **made})
+
+
+def _linked_files(folder: Path) -> Iterator[str]:
+    for pattern in _LINKED:
+        for path in folder.glob(f"{_RESULTS}/*/{pattern}"):
+            yield path.relative_to(folder).as_posix()
+
+
+def _read(folder: Path) -> dict[str, str]:
+    """Path below `folder` -> sha256; nothing where there is no note, or a damaged one."""
+    try:
+        value = read_json(folder / _NOTE)
+        if value["format"] != _FORMAT:
+            return {}
+        names = {str(name): str(digest) for name, digest in value["results"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    # a note that somebody wrote names nothing outside
+    return {name: digest for name, digest in names.items() if _is_result(name)}
+
+
+def _is_result(name: str) -> bool:
+    parts = name.split("/")
+    return len(parts) == 3 and parts[0] == _RESULTS and not {"", ".", ".."} & {*parts}
+
+
+def _write(folder: Path, results: Mapping[str, str]) -> None:
+    ordered = {name: results[name] for name in sorted(results)}
+    text = json.dumps({"format": _FORMAT, "results": ordered}, indent=1)
+    write_text(folder / _NOTE, text + "\n")
+
+
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Of those that can be read."""
+    ordered = sorted(names)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = pool.map(lambda name: _digest(folder / name), ordered)
+        return {name: one for name, one in zip(ordered, digests, strict=True) if one}
+
+
+def _digest(path: Path) -> str:
+    try:
+        with open_file(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
