@@ -72,6 +72,7 @@ class ElfRules:
 
     relocated  who applies packed relocations: the system's loader (bionic), or the library
     canaries   whether functions must guard their stack
+    checked    whether calls to the C library must be checked (glibc's _FORTIFY_SOURCE)
     symbols    the symbols that were stripped off it, where they are at hand
     besides    what the names begin with that it may export besides; None: it may not
     """
@@ -83,6 +84,7 @@ class ElfRules:
     page_size: int = 0x1000
     relocated: Literal["by itself", "by loader"] = "by itself"
     canaries: bool = False
+    checked: bool = False
     symbols: Path | None = None
     besides: str | None = None
 
@@ -290,6 +292,7 @@ def _hardening(
         elf_hardening.executable_stack(elf),
         elf_hardening.missing_build_id(elf),
         elf_hardening.unguarded_stack(elf, rules.symbols) if rules.canaries else None,
+        elf_hardening.unchecked_calls(elf) if rules.checked else None,
     ]
 
 

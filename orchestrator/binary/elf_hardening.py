@@ -7,6 +7,7 @@ Core, "Program Header".
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ _DF_BIND_NOW: Final = 0x8
 _DF_1_NOW: Final = 0x1
 # What a function calls that finds its canary changed (the same in glibc, musl and bionic).
 _CANARY: Final = "__stack_chk_fail"
+# What glibc's headers call in place of a function that writes, where _FORTIFY_SOURCE asks for it
+# (Linux Standard Base Core, "Interfaces for libc": `__memcpy_chk`, `__vsnprintf_chk`).
+_CHECKED: Final = re.compile(r"__[a-z]+_chk")
 
 
 class WritableTablesError(OrchestratorError):
@@ -41,6 +45,10 @@ class MissingBuildIdError(OrchestratorError):
 
 class UnguardedStackError(OrchestratorError):
     """No function of the library would notice that its stack was written over."""
+
+
+class UncheckedCallsError(OrchestratorError):
+    """No call of the library to its C library checks the size of what it writes to."""
 
 
 def writable_tables(elf: ELFFile) -> OrchestratorError | None:
@@ -111,6 +119,20 @@ def unguarded_stack(elf: ELFFile, symbols: Path | None) -> OrchestratorError | N
         expected=f"a reference to {_CANARY}",
         seen="none",
         hint="a toolchain without it says so: `compile_flags: [-fno-stack-protector]`",
+    )
+
+
+def unchecked_calls(elf: ELFFile) -> OrchestratorError | None:
+    """Of a library for glibc: musl has no such functions, and what bionic's headers check inline is
+    not seen in a binary."""
+    table: Any = elf.get_section_by_name(".dynsym")
+    if table is not None and any(_CHECKED.fullmatch(one.name) for one in table.iter_symbols()):
+        return None
+    return UncheckedCallsError(
+        "the library's calls to the C library are not checked",
+        expected="a reference to a function such as __memcpy_chk",
+        seen="none",
+        hint="a toolchain without them says so: `compile_flags: [-U_FORTIFY_SOURCE]`",
     )
 
 

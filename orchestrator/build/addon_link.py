@@ -241,7 +241,8 @@ def link_addon(
     archive, out = folder / "libc++.a", folder / soname
     _run(session, toolchain, base, [str(toolchain.ar), "rcsD", str(archive), *members], folder)
     words = [str(toolchain.cxx), *link_flags(toolchain, soname)]
-    words += [f"-Wl,--version-script={session.fill(f'$native/{_EXPORTS}')}", *inputs]
+    # -Wl would split a path at its commas
+    words += ["-Xlinker", f"--version-script={session.fill(f'$native/{_EXPORTS}')}", *inputs]
     words += [str(base.path), str(archive), *_libraries(toolchain)]
     _run(session, toolchain, base, [*words, "-o", str(out)], folder)
     out.write_bytes(finish(out.read_bytes(), base.build_id, base.described))

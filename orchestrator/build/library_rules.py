@@ -14,7 +14,7 @@ from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.deliver.rules import shared_library_rules, static_library_rules
 from orchestrator.deliver.variant import Delivered
 from orchestrator.errors import OrchestratorError
-from orchestrator.plan.flags import guards_stack
+from orchestrator.plan.flags import checks_calls, guards_stack
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary, StaticLibrary
 from orchestrator.values.labels import Label
@@ -67,6 +67,7 @@ def check_library(
             c_library=driver.c_library,
             holds_cxx_library=driver.links_cxx_library,
             canaries=canaries,
+            checked=driver.c_library == "gnu" and checks_calls(config.compile_flags),
             symbols=delivered.folder / "symbols" / f"{delivered.shared_library.name}.debug",
             besides=EXPORTED if extensible else None,
         )

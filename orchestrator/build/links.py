@@ -151,7 +151,8 @@ def _shared(
         flags=(
             *_COLLECT,
             f"-Wl,-soname,{output.rpartition('/')[2]}",
-            f"-Wl,--version-script={exports}",
+            # -Wl would split a path at its commas
+            *("-Xlinker", f"--version-script={exports}"),
             "-Wl,--hash-style=gnu",
             f"-Wl,--build-id=0x{build_id}",
             "-Wl,-z,defs",

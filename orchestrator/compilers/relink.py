@@ -146,8 +146,8 @@ def known_texts(
         *(env[name] for name in env if name.startswith("ZIG_") and name.endswith("_DIR")),
     ]
     for argument in command[1:]:
-        # -Wl,--version-script=/a b/x and -L/a b: the linker gets the parts
-        for part in argument.removeprefix("-Wl,").split(","):
+        # --version-script=/a b/x, -Wl,-x,/a b and -L/a b: the linker gets the parts
+        for part in dict.fromkeys((argument, *argument.removeprefix("-Wl,").split(","))):
             given += [part, part.partition("=")[2], part[2:] if part.startswith("-") else part]
     return [text for text in given if any(blank in text for blank in _ASIDE)]
 

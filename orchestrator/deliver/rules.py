@@ -1,6 +1,7 @@
 """The rules for a delivered library, by platform, for the checks in `binary`.
 
-`header` is the text of libtorch_app.h; `canaries` is whether functions must have stack protectors.
+`header` is the text of libtorch_app.h; `canaries` is whether functions must have stack protectors,
+`checked` whether calls to the C library must be checked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def shared_library_rules(
     c_library: CLibrary,
     holds_cxx_library: bool,
     canaries: bool = False,
+    checked: bool = False,
     symbols: Path | None = None,
     besides: str | None = None,
 ) -> ElfRules:
@@ -36,6 +38,7 @@ def shared_library_rules(
         page_size=library.page_sizes[manifest.processor],
         relocated=library.relocated,
         canaries=canaries,
+        checked=checked,
         symbols=symbols,
         besides=besides,
     )

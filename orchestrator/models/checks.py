@@ -161,12 +161,13 @@ def require_types(info: ModelInfo) -> None:
     `Union` is taken alone, for an argument or a result, and not inside of another type; nor is the
     empty tuple (torch/csrc/jit/mobile/type_parser.cpp, `TypeParser::parse`).
     """
-    signatures = (
+    # a model may give one long text to all of its arguments
+    signatures = {
         text
         for function in info.functions
         for text in (*function.returns, *(argument.type for argument in function.arguments))
-    )
-    held = chain(info.list_types, *(function.types for function in info.functions))
+    }
+    held = {*info.list_types, *chain(*(function.types for function in info.functions))}
     wrong = sorted(
         {text for text in signatures if _NO_TYPE.search(text, 1)}
         | {text for text in held if _NO_TYPE.search(text)}

@@ -119,6 +119,12 @@ def guards_stack(flags: Iterable[str]) -> bool:
     return not about or not about[-1].startswith("-fno-")
 
 
+def checks_calls(flags: Iterable[str]) -> bool:
+    """Whether a toolchain with these flags of its own lets glibc check the calls that write."""
+    about = [flag for flag in flags if flag[2:].startswith("_FORTIFY_SOURCE")]
+    return not about or (about[-1].startswith("-D") and not about[-1].endswith("=0"))
+
+
 def _about_canaries(flags: tuple[str, ...]) -> list[str]:
     return [flag for flag in flags if "stack-protector" in flag]
 

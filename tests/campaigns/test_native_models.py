@@ -244,31 +244,35 @@ def test_damaged_models_in_the_delivered_library(
         assert ends["load LOAD_FAILED"] > 0
 
 
+# Without a short form: it compiles a whole library again, in two CPU minutes for each runtime.
 @pytest.mark.full_only
-def test_damaged_models_under_address_sanitizer(campaign: Campaign, tmp_path: Path) -> None:
+@pytest.mark.parametrize("app", ["camera", "translator"])
+def test_damaged_models_under_address_sanitizer(
+    app: str, campaign: Campaign, tmp_path: Path
+) -> None:
     """The same library with AddressSanitizer in every unit: compiled by zig, over GCC's runtime."""
     runtime = sanitizer_runtime()
-    root = workspace_copy(tmp_path, "camera")
+    root = workspace_copy(tmp_path, app)
     toolchain = root / "toolchains/linux-x86_64.yaml"
     toolchain.write_text(
         toolchain.read_text()
         + "compile_flags: [-fsanitize=address, -fno-omit-frame-pointer]\n"
         + f"link_flags: ['{runtime}']\n"
     )
-    ran = orchestrator("build", "//apps/camera:linux-x86_64", "--quiet", cwd=root)
+    ran = orchestrator("build", f"//apps/{app}:linux-x86_64", "--quiet", cwd=root)
     # such a library is never delivered: what was linked is what runs here
     assert (
         "error: the library has DT_NEEDED entries that the target system does not provide"
         in ran.err
     )
     assert f"seen:     {runtime.name}" in ran.err
-    linked = root / ".orchestrator/variants/camera/linux-x86_64/libcamera_torch.so"
+    linked = root / f".orchestrator/variants/{app}/linux-x86_64/lib{app}_torch.so"
     delivered = tmp_path / "delivered"
     shutil.copytree(ROOT / "orchestrator/native/capi", delivered / "include")
     (delivered / "lib").mkdir()
     shutil.copy(linked, delivered / "lib")
     compiler = ("gcc", "-fsanitize=address")
-    runner = compile_runner(tmp_path, "camera", delivered, compiler)
+    runner = compile_runner(tmp_path, app, delivered, compiler)
     options = {
         "detect_leaks": 0,  # a process that is killed frees nothing
         "abort_on_error": 1,
@@ -280,7 +284,7 @@ def test_damaged_models_under_address_sanitizer(campaign: Campaign, tmp_path: Pa
     }
     text = ":".join(f"{name}={value}" for name, value in options.items())
     limits = {"ASAN_OPTIONS": text, "SECONDS": "20"}
-    ends = run_all(runner, tmp_path, tries(campaign, short=400, long=20_000), limits)
+    ends = run_all(runner, tmp_path, tries(campaign, short=400, long=20_000, app=app), limits)
     print(dict(sorted(ends.items())))
     if campaign.only is None:
         assert ends["ran"] > 0

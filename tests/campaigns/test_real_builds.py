@@ -26,6 +26,9 @@ from orchestrator.values.labels import Label
 pytestmark = pytest.mark.real
 
 LABELS = ("//apps/camera:linux-x86_64", "//apps/scanner:linux-x86_64")
+BUILD_CAMERA = (sys.executable, "-P", "-m", "orchestrator", "build", LABELS[0], "--quiet")
+# A namespace of processes of its own, as in a container.
+CONTAINER = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
 # What a shell, ninja, make's depfiles, a response file or a search path would read differently;
 # `orchestrator.context.usable` refuses the others.
 NAMES = (
@@ -84,6 +87,11 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return delivered(root)
 
 
+def of_camera(files: dict[str, str]) -> dict[str, str]:
+    """What the build of camera alone delivers."""
+    return {name: digest for name, digest in files.items() if name.startswith("dist/camera/")}
+
+
 def _lose(cache: Path, rng: random.Random, share: float) -> None:
     """Remove some of the cached objects, so that there is something to compile."""
     for path in sorted((cache / "objects").rglob("*.o")):
@@ -126,6 +134,75 @@ def test_killed_at_any_moment_the_next_build_gives_the_same_bytes(
     assert not [p for p in (root / "dist").rglob("*") if ".new-" in p.name or ".part" in p.name]
 
 
+def test_containers_build_at_once_on_one_cache(
+    campaign: Campaign, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    """Their processes have the same small numbers; both compile what the cache lost."""
+    names = ("one", "other")
+    for name in names:
+        (tmp_path / name).mkdir()
+    roots = [workspace_copy(tmp_path / name, "camera") for name in names]
+    cache = cache_copy(tmp_path / "cache")
+    for number, rng in campaign.tries(short=1, long=10):
+        _lose(cache, rng, 0.005)
+        for root in roots:
+            shutil.rmtree(root / ".orchestrator", ignore_errors=True)
+        builds = [
+            subprocess.Popen(
+                [*CONTAINER, *BUILD_CAMERA],
+                cwd=root,
+                env={**os.environ, "ORCHESTRATOR_CACHE": str(cache)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for root in roots
+        ]
+        said = [build.communicate()[0] for build in builds]
+        assert [build.returncode for build in builds] == [0, 0], said
+        for root in roots:
+            assert delivered(root) == of_camera(expected), f"try {number}"
+
+
+def test_a_full_disk(campaign: Campaign, tmp_path: Path, expected: dict[str, str]) -> None:
+    """A workspace on a small file system, a larger one at each try: the build fails and says so, or
+    is right; with more space it is right."""
+    source, disk = workspace_copy(tmp_path, "camera"), tmp_path / "disk"
+    disk.mkdir()
+    script = """
+mount -t tmpfs -o size=$2k none "$1" && cp -r "$3/." "$1" && cd "$1" || exit 99
+shift 3
+"$@"
+code=$?
+mount -o remount,size=1g . || exit 99
+"$@" || exit 98
+cp -r dist "$OLDPWD"
+exit $code
+"""
+    inside = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh")
+    # from none of camera's 60 MB of state and 30 MB of deliveries to all of them
+    sizes = range(1_000, 101_000, 5_000)
+    codes = set()
+    for number, _ in campaign.tries(short=2, long=len(sizes)):
+        size = sizes[number] if campaign.long else (9_000, 100_000)[number]
+        into = tmp_path / str(number)
+        into.mkdir()
+        done = subprocess.run(
+            [*inside, str(disk), str(size), str(source), *BUILD_CAMERA],
+            cwd=into,
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = f"try {number}, {size} KB: {done.stderr}"
+        assert done.returncode in {0, 1}, told
+        assert (done.returncode == 0) == ("o space left" not in done.stderr), told
+        assert delivered(into) == of_camera(expected), told
+        codes.add(done.returncode)
+    assert codes == {0, 1} or campaign.only is not None
+
+
 def test_the_same_bytes_from_any_folder(
     campaign: Campaign, tmp_path: Path, expected: dict[str, str]
 ) -> None:
@@ -162,7 +239,7 @@ def test_the_same_bytes_from_a_checkout_in_any_folder(
         ours = str(home / "checkout")
         built(root, LABELS[0], ORCHESTRATOR_CACHE=declared(cache), PYTHONPATH=ours)
         seen = delivered(root)
-        assert seen == {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+        assert seen == of_camera(expected)
         # it was this checkout that built
         ninja = (root / ".orchestrator/build.ninja").read_text()
         assert "/checkout/orchestrator/native\n" in ninja
@@ -209,7 +286,7 @@ def test_each_damaged_linked_file_is_found(
     """Archives and programs too, in which no model of the verification runs."""
     root = workspace_copy(tmp_path, "camera")
     built(root, LABELS[0])
-    camera = {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+    camera = of_camera(expected)
     linked = sorted(p for p in (root / ".orchestrator/variants").rglob("*") if p.is_file())
     files = [path for path in linked if path.suffix in {".so", ".a", ""}]
     assert {path.suffix for path in files} == {".so", ".a", ""}
@@ -236,7 +313,7 @@ def test_a_damaged_library_of_zigs_own_is_found(tmp_path: Path, expected: dict[s
     ran = orchestrator("build", LABELS[0], cwd=root, ORCHESTRATOR_CACHE=str(cache))
     assert ran.code == 0, ran.err
     assert told in ran.err
-    assert delivered(root) == {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+    assert delivered(root) == of_camera(expected)
 
 
 def _damage(entry: Path, kind: int, rng: random.Random) -> None:
@@ -265,7 +342,7 @@ def test_damaged_records_are_made_again_or_refused_by_name(
 ) -> None:
     """What is in the cache, in `.orchestrator` and in `dist` beside objects and sources."""
     root, cache = workspace_copy(tmp_path, "camera"), cache_copy(tmp_path / "cache")
-    camera = {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+    camera = of_camera(expected)
     built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache))
     assert delivered(root) == camera
     for number, rng in campaign.tries(short=3, long=80):
@@ -341,7 +418,7 @@ def test_a_complete_cache_that_is_read_only_builds(
     mount = f'mount --bind "{cache}" "{cache}" && mount -o remount,bind,ro "{cache}" && exec "$@"'
     inside = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh")
     done = subprocess.run(
-        [*inside, sys.executable, "-P", "-m", "orchestrator", "build", LABELS[0], "--quiet"],
+        [*inside, *BUILD_CAMERA],
         cwd=root,
         env={**os.environ, "ORCHESTRATOR_CACHE": str(cache), "PYTHONPATH": str(ours)},
         capture_output=True,
@@ -351,4 +428,4 @@ def test_a_complete_cache_that_is_read_only_builds(
     assert done.returncode == 0, done.stderr
     own_wrappers = (root / ".orchestrator/toolchains").exists()
     assert own_wrappers == (checkout == "another")
-    assert delivered(root) == {p: d for p, d in expected.items() if p.startswith("dist/camera/")}
+    assert delivered(root) == of_camera(expected)

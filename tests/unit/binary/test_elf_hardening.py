@@ -14,12 +14,13 @@ from orchestrator.binary.elf_hardening import (
     ExecutableStackError,
     LazyBindingError,
     MissingBuildIdError,
+    UncheckedCallsError,
     UnguardedStackError,
     WritableTablesError,
 )
 from orchestrator.binary.elf_strip import split
 from orchestrator.errors import OrchestratorError
-from orchestrator.plan.flags import guards_stack, hardened
+from orchestrator.plan.flags import checks_calls, guards_stack, hardened
 from orchestrator.platforms.linux import LIBRARY
 
 RULES = ElfRules(
@@ -53,11 +54,11 @@ def with_stack(library: Path, *, kind: int = PT_GNU_STACK, flags: int) -> Path:
     return library
 
 
-def guarded(library: Path, text: str, target: str, *link: str) -> Path:
-    """A library from C that is compiled with our flags."""
+def guarded(library: Path, text: str, target: str, *link: str, own: tuple[str, ...] = ()) -> Path:
+    """A library from C that is compiled with our flags, and a toolchain's own."""
     source, unit = library.with_name("array.c"), library.with_name("array.o")
     source.write_text(text)
-    flags = (*toy.FLAGS, "-fvisibility=default", *hardened((), "linux"))
+    flags = (*toy.FLAGS, "-fvisibility=default", *hardened(own, "linux"))
     # with a depfile, as the build compiles: without, zig has a cache whose key knows no canaries
     toy.zig(["cc", "-target", target, *flags, "-MD", "-MF", f"{unit}.d", "-c", source, "-o", unit])
     named = ("-shared", "-nostdlib", "-Wl,-soname,libtoy_torch.so", *link)
@@ -135,6 +136,35 @@ def test_no_canaries(tmp_path: Path) -> None:
     )
 
 
+CALLS = """#include <string.h>
+void give(char *), take(char *);
+int lta_add(void) { char a[64], b[64]; give(b); strcpy(a, b); take(a); return 1; }
+int lta_version(void) { return 1; }
+"""
+
+
+def test_no_checked_calls(tmp_path: Path) -> None:
+    flags = ("-O2", "-U_FORTIFY_SOURCE")
+    name = tmp_path / "libtoy_torch.so"
+    library = guarded(name, CALLS, toy.TARGET, toy.BUILD_ID, own=flags)
+    error = only(library, replace(RULES, checked=True))
+    assert isinstance(error, UncheckedCallsError)
+    assert error.render() == (
+        f"{library}: error: the library's calls to the C library are not checked\n"
+        "  expected: a reference to a function such as __memcpy_chk\n"
+        "  seen:     none\n"
+        "  do:       a toolchain without them says so: `compile_flags: [-U_FORTIFY_SOURCE]`"
+    )
+
+
+@pytest.mark.parametrize("target", ["x86_64-linux-gnu.2.28", "aarch64-linux-gnu.2.28"])
+def test_checked_calls(tmp_path: Path, target: str) -> None:
+    name = tmp_path / "libtoy_torch.so"
+    library = guarded(name, CALLS, target, toy.BUILD_ID, own=("-O2",))
+    processor = "x86_64" if target.startswith("x86") else "arm64"
+    check(library, replace(RULES, processor=processor, checked=True))
+
+
 @pytest.mark.parametrize(
     "target", ["x86_64-linux-gnu.2.28", "aarch64-linux-gnu.2.28", "aarch64-linux-musl"]
 )
@@ -181,3 +211,10 @@ def test_a_toolchain_can_take_its_canaries_back() -> None:
     assert guards_stack(["-O2"])
     assert guards_stack(["-fno-stack-protector", "-fstack-protector-all"])
     assert not guards_stack(["-fstack-protector-all", "-fno-stack-protector"])
+
+
+def test_a_toolchain_can_take_its_checked_calls_back() -> None:
+    assert checks_calls(())
+    assert checks_calls(["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"])
+    assert not checks_calls(["-U_FORTIFY_SOURCE"])
+    assert not checks_calls(["-D_FORTIFY_SOURCE=0"])

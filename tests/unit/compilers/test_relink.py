@@ -23,7 +23,7 @@ COMMAND = [
     "-shared",
     "a.o",
     "/w 1/b  c.o",
-    "-Wl,--version-script=/w 1/x.map",
+    *("-Xlinker", "--version-script=/w 1/x.map"),
     "-Wl,-soname,libx.so",
 ]
 LINE = (
