@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from orchestrator.compilers.brought import brought_digest, brought_files
 from orchestrator.compilers.driver import CompilerMissingError, Driver, names_folder
 from orchestrator.compilers.flags import Hardening
 from orchestrator.compilers.module import Declared, Machine, Requirement
@@ -34,7 +35,9 @@ def find(
         "ar": _find(declared.ar or "ar", place, env),
     }
     version = first_line([found["cxx"], "--version"], runner)
-    macros = _macros(found["cxx"], config.compile_flags, runner)
+    flags = tuple(flag for flag in config.compile_flags if not names_folder(flag))
+    macros = _macros(found["cxx"], flags, runner)
+    brought = brought_files(found["cxx"], flags, runner)
     return Driver(
         kind="command",
         version=version,
@@ -43,6 +46,7 @@ def find(
             "command": version,
             "digest": file_digest(found["cxx"]),
             "calls": called_digests(found["cxx"], found["cc"], env.get("PATH"), runner),
+            "brought": brought_digest(brought),
         },
         commands={verb: (path,) for verb, path in found.items()},
         cxx_library="libc++" if "_LIBCPP_VERSION" in macros else "libstdc++",
@@ -51,6 +55,7 @@ def find(
         family="clang" if "clang" in version.lower() else "gcc",
         links_cxx_library=False,
         hardens=_hardens(macros),
+        brought=brought,
     )
 
 
@@ -70,8 +75,8 @@ def requirements(toolchains: Sequence[Declared], machine: Machine) -> Iterator[R
 
 
 def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
-    """None: the programs are all that there is."""
-    yield from ()
+    """The headers and the linked files that its identity has."""
+    yield from driver.brought
 
 
 def searched(
@@ -109,7 +114,7 @@ def _hardens(macros: frozenset[str]) -> frozenset[Hardening]:
 def _macros(cxx: str, flags: tuple[str, ...], runner: CommandRunner) -> frozenset[str]:
     """The names of the macros that the C++ compiler and its libraries define."""
     # some are defined only where the compiler optimises
-    argv = [cxx, "-O2", *(f for f in flags if not names_folder(f)), "-dM", "-E", "-x", "c++", "-"]
+    argv = [cxx, "-O2", *flags, "-dM", "-E", "-x", "c++", "-"]
     done = runner.run(Command(argv, None, input=b"#include <cstddef>\n"))
     words = (line.split() for line in done.out.splitlines())
     return frozenset(line[1].partition("(")[0] for line in words if line[:1] == ["#define"])

@@ -121,6 +121,7 @@ class Driver:
     stub         where what it makes must not be shipped: why
     linked       libraries that it may link into what it makes
     hardens      how it finds errors in memory without being told, or more of them than when told
+    brought      headers and linked files of this machine that its identity has
     """
 
     version: str
@@ -146,6 +147,7 @@ class Driver:
     stub: StubToolchain | None = None
     linked: tuple[LinkedPart, ...] = ()
     hardens: frozenset[Hardening] = frozenset()
+    brought: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.compilers import zig
+from orchestrator.compilers.brought import brought_digest, brought_files
 from orchestrator.compilers.command import called_by, called_digests, file_digest, first_line
 from orchestrator.compilers.driver import (
     AndroidFacts,
@@ -169,6 +170,7 @@ def release_files(driver: Driver, runner: CommandRunner) -> Iterator[Path]:
     ndk = programs.parents[4]
     yield from (ndk / "source.properties", ndk / "meta/platforms.json")
     yield from called_by(driver, str(programs), runner)
+    yield from driver.brought
     yield from _archives(driver.linked)
 
 
@@ -198,6 +200,7 @@ def _driver(
         flags = (*flags, "-Wl,--no-rosegment")
     static = ("-static-libstdc++",) if declared.stl == "c++_static" else ()
     linked = _linked(ndk, config.processor, static=bool(static))
+    brought = brought_files(programs["cxx"], (*flags, *static), runner)
     return Driver(
         kind="ndk",
         version=ndk.revision,
@@ -211,6 +214,7 @@ def _driver(
                 programs["cxx"], programs["cc"], str(ndk.prebuilt / "bin"), runner
             ),
             "flags": [*flags, *static],
+            "brought": brought_digest(brought),
             "linked": {path.name: file_digest(str(path)) for path in _archives(linked)},
         },
         commands={
@@ -224,6 +228,7 @@ def _driver(
         beside=() if static else (_shared_library(ndk, config.processor, place),),
         android=AndroidFacts(declared.api, ndk.release, declared.stl),
         linked=linked,
+        brought=brought,
         # _FLAGS, as all that is compiled with an NDK
         hardens=HARDENING,
     )
