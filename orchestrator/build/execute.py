@@ -22,7 +22,7 @@ from orchestrator.execute.ninja_progress import parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
 from orchestrator.plan.unity import shard_files
 from orchestrator.system.limits import limits, this_machine
-from orchestrator.system.staging import write_if_changed
+from orchestrator.system.staging import remove_no_file, write_if_changed
 from orchestrator.values.action import ActionGraph, Compile, precompiled_headers
 
 
@@ -103,6 +103,9 @@ def execute_actions(
             f"{len(damaged)} damaged file{'s' if len(damaged) > 1 else ''} in zig's cache: "
             "removed, to be made again"
         )
+    # ninja starts over from a damaged log, but not from what is no file
+    for log in (".ninja_log", ".ninja_deps"):
+        remove_no_file(build_file.with_name(log))
     costs = {c.unit: c.seconds for o, c in graph.compiles.items() if o not in present}
     with view(costs, allowed.jobs) as sink, _Keeper(session, graph, present) as keeper:
 

@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -83,6 +84,13 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_no_file(path: Path) -> None:
+    """Remove a folder, link or pipe where a plain file should be. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            remove(path)
 
 
 @contextmanager

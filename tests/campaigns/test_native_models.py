@@ -32,6 +32,10 @@ pytestmark = pytest.mark.real
 KNOWN: Mapping[tuple[str, str], str] = {
     ("signal 8", "at::native::check_shape_forward("): "a convolution of 0 groups divides by them",
 }
+# AddressSanitizer's own end where it finds no frame around an address on the stack. The C++ library
+# is compiled without it, so what it throws leaves the marks of the frames that are gone. An address
+# in a frame that is there ends in a report, and is no known crash.
+STALE_FRAME = "AddressSanitizer: CHECK failed: asan_thread.cpp"
 # What a number in a model is replaced with.
 NUMBERS = (
     *(0, 1, 2, 3, 5, 7, 63, 64, 127, 128, 255, 256, 1000, 65535, 65536, 2**20),
@@ -209,8 +213,11 @@ def judged(runner: Path, one: Tried, path: Path, end: str, env: Mapping[str, str
         return kind
     stack = backtrace(runner, path, env)
     crashed = next(iter(stack), "")
+    said = said_by_sanitizer(runner, path, env)
+    if any(line.startswith(STALE_FRAME) for line in said):
+        return "known: frames that are gone"
     known = [name for signal, name in KNOWN if signal == kind and f" {name}" in crashed]
-    frames = "\n".join([*said_by_sanitizer(runner, path, env), *stack[:20]])
+    frames = "\n".join([*said, *stack[:20]])
     assert known, f"try {one.number} (--only {one.number}): {end}, {path}\n{frames}"
     return f"known: {known[0]}"
 

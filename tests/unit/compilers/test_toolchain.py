@@ -413,7 +413,12 @@ def test_each_installation_of_zig_has_a_cache_of_its_own(
             homes[2].rmdir()
             for folder in folders[:2]:
                 os.utime(folder / "installation", (0, 0))
+            # a damaged one is nobody's, and stays
+            (cache / "zig/damaged").mkdir()
+            (cache / "zig/damaged/installation").write_bytes(b"\xff\xfe")
+            os.utime(cache / "zig/damaged/installation", (0, 0))
     assert [folder.exists() for folder in folders] == [False, True, True, True]
+    assert (cache / "zig/damaged").exists()
     # a use makes it young
     monkeypatch.setattr(zig, "zig_library", lambda: homes[1])
     zig.claim_zig_cache(cache)

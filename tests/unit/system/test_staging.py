@@ -13,6 +13,7 @@ from orchestrator.system.staging import (
     STALE_SECONDS,
     part_of,
     remove_leftovers,
+    remove_no_file,
     staged_folder,
     sync_tree,
     write_bytes,
@@ -40,6 +41,21 @@ def test_a_failed_write_leaves_what_was_there(
         write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_plain_file_is_removed(tmp_path: Path) -> None:
+    for name in ("file", "folder", "pipe", "link", "missing"):
+        path = tmp_path / name
+        if name == "file":
+            path.touch()
+        elif name == "folder":
+            (path / "inner").mkdir(parents=True)
+        elif name == "pipe":
+            os.mkfifo(path)
+        elif name == "link":
+            path.symlink_to(tmp_path / "file")
+        remove_no_file(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_no_two_parts_have_one_name(tmp_path: Path) -> None:
