@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -27,6 +27,7 @@ from orchestrator.build.verify import runner_path, verify_library
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_progress import Costs
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.table import BuildReport, VariantReport
@@ -35,7 +36,7 @@ from orchestrator.values.action import count_units
 from orchestrator.values.labels import Label
 from orchestrator.verify.verdict import Status, require_verified
 
-View = Callable[[Mapping[str, float], int], ProgressSink]
+View = Callable[[Costs, int], ProgressSink]
 
 
 class OverBudgetError(OrchestratorError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment, zig_caches
 from orchestrator.compilers.zig_results import note_results, remove_damaged_results
 from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
-from orchestrator.execute.ninja_progress import parse_status
+from orchestrator.execute.ninja_progress import Costs, parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
 from orchestrator.plan.unity import shard_files
 from orchestrator.system.limits import limits, this_machine
@@ -59,7 +60,7 @@ def execute_actions(
     targets: Sequence[str] = (),
     jobs: int | None,
     keep_going: bool,
-    view: Callable[[Mapping[str, float], int], ProgressSink],
+    view: Callable[[Costs, int], ProgressSink],
 ) -> Execution:
     """Write `<state>/<name>.ninja` and run it.
 
@@ -106,7 +107,7 @@ def execute_actions(
     # ninja starts over from a damaged log, but not from what is no file
     for log in (".ninja_log", ".ninja_deps"):
         remove_no_file(build_file.with_name(log))
-    costs = {c.unit: c.seconds for o, c in graph.compiles.items() if o not in present}
+    costs = _costs(session, graph, present)
     with view(costs, allowed.jobs) as sink, _Keeper(session, graph, present) as keeper:
 
         def feed(line: str) -> None:
@@ -132,6 +133,32 @@ def execute_actions(
     for folder in zig_caches(compilers):
         note_results(folder)
     return Execution(frozenset(graph.compiles) - present, result)
+
+
+# CPU seconds of a link, whatever is linked, and of an archive (`.ninja_log` of builds of all apps).
+_LINK_SECONDS, _ARCHIVE_SECONDS = 0.5, 0.02
+
+
+def _costs(
+    session: Session, graph: ActionGraph, present: Collection[str]
+) -> dict[str, list[float]]:
+    """What is expected to run, as ninja's rules describe it: see `Progress`."""
+    todo = {output: one for output, one in graph.compiles.items() if output not in present}
+    headers = precompiled_headers(todo.values())
+    runs = set(todo)
+    found = defaultdict[str, list[float]](list)
+    for one in todo.values():
+        found[one.unit].append(one.seconds)
+    found["precompile"] = [one.cost for output, one in headers.items() if output not in present]
+    for link in graph.links:
+        there = Path(session.fill(link.output)).exists()
+        if there and runs.isdisjoint((*link.whole, *link.on_demand, *link.inputs)):
+            continue
+        runs.add(link.output)
+        archive = link.kind in {"archive", "code_archive"}
+        name, seconds = ("archive", _ARCHIVE_SECONDS) if archive else ("link", _LINK_SECONDS)
+        found[name].append(seconds)
+    return {name: each for name, each in found.items() if each}
 
 
 def require_success(session: Session, graph: ActionGraph, execution: Execution) -> None:

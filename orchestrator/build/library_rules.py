@@ -67,7 +67,7 @@ def check_library(
             c_library=driver.c_library,
             holds_cxx_library=driver.links_cxx_library,
             canaries=canaries,
-            checked=driver.c_library == "gnu" and checks_calls(config.compile_flags),
+            checked=driver.c_library in library.checked and checks_calls(config.compile_flags),
             symbols=delivered.folder / "symbols" / f"{delivered.shared_library.name}.debug",
             besides=EXPORTED if extensible else None,
         )

@@ -7,7 +7,7 @@ from an empty cache), and preprocessed once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from orchestrator.build.variants import (
 from orchestrator.codegen.projection import index_text
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError
+from orchestrator.execute.ninja_progress import Costs
 from orchestrator.index.attribution import build_index, renew_units
 from orchestrator.index.entry import (
     Entry,
@@ -75,7 +76,7 @@ def make_index(
     session: RuntimeSession,
     *,
     jobs: int | None,
-    view: Callable[[Mapping[str, float], int], ProgressSink],
+    view: Callable[[Costs, int], ProgressSink],
     only: Collection[str] = (),
 ) -> MadeIndex:
     """Compile, preprocess, index, write: all units, or again only those of `only`. The entry

@@ -14,6 +14,7 @@ from orchestrator.build.execute import Execution, ProgressSink, execute_actions,
 from orchestrator.build.libraries import PreparedLibrary
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.variants import VariantRequest, spec_of
+from orchestrator.execute.ninja_progress import Costs
 from orchestrator.index.attribution import build_index
 from orchestrator.index.entry import undefined_symbols
 from orchestrator.index.model import RuntimeIndex, UnitFacts, aliases, save_index
@@ -47,7 +48,7 @@ def make_library_index(
     processor: Processor,
     *,
     jobs: int | None,
-    view: Callable[[Mapping[str, float], int], ProgressSink],
+    view: Callable[[Costs, int], ProgressSink],
 ) -> MadeLibraryIndex:
     """Compile the library's units for a processor, index, write. Raises ObjectUnreadableError."""
     everything = Selection(everything=True)
@@ -83,7 +84,7 @@ def _compiled(
     compiles: Iterable[Compile],
     name: str,
     jobs: int | None,
-    view: Callable[[Mapping[str, float], int], ProgressSink],
+    view: Callable[[Costs, int], ProgressSink],
 ) -> tuple[ActionGraph, Execution]:
     """Compile all, whatever fails."""
     graph = ActionGraph({c.object: c for c in sorted(compiles, key=lambda c: c.object)})
@@ -117,7 +118,7 @@ def make_features(
     library: PreparedLibrary,
     *,
     jobs: int | None,
-    view: Callable[[Mapping[str, float], int], ProgressSink],
+    view: Callable[[Costs, int], ProgressSink],
 ) -> MadeFeatures:
     """Compile our kernels for this machine, read what they leave undefined, write.
 

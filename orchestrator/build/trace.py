@@ -21,6 +21,7 @@ from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace_changes import changes_in_lock
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all, plan_units
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.execute.ninja_progress import Costs
 from orchestrator.load.declared import App
 from orchestrator.models.checks import require_arguments, require_no_lapack
 from orchestrator.models.coverage import (
@@ -60,7 +61,7 @@ _NO_KERNEL = re.compile(r"with arguments from the '(\w+)' backend: this library 
 # What the interpreter says (native/capi/checked_interpreter.h).
 _UNSAVED_METHOD = "an instruction calls a method that its object does not have"
 
-View = Callable[[Mapping[str, float], int], ProgressSink]
+View = Callable[[Costs, int], ProgressSink]
 
 
 class ModelFailedError(OrchestratorError):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from rich.console import Console
 
 from orchestrator.errors import visible
-from orchestrator.execute.ninja_progress import Progress
+from orchestrator.execute.ninja_progress import Costs, Progress
 from orchestrator.report.progress_view import ProgressView
 from orchestrator.system.load import Load, present_load
 from orchestrator.system.speed import core_speed
@@ -30,18 +30,18 @@ class QuietView:
 # Less work than so many CPU seconds is over before a forecast of it is of use.
 _FORECAST_SECONDS: Final = 10.0
 
-View = Callable[[Mapping[str, float], int], "ProgressView | QuietView"]
+View = Callable[[Costs, int], "ProgressView | QuietView"]
 
 
 def progress_view(quiet: bool, verbose: bool = False) -> View:
     """A live line on a terminal, else one at start and end and now and then; nothing with --quiet,
     a line for each command that was run with --verbose."""
 
-    def view(costs: Mapping[str, float], jobs: int) -> ProgressView | QuietView:
+    def view(costs: Costs, jobs: int) -> ProgressView | QuietView:
         if quiet:
             return QuietView()
         console = Console(stderr=True)
-        if sum(costs.values()) < _FORECAST_SECONDS:
+        if sum(map(sum, costs.values())) < _FORECAST_SECONDS:
             return ProgressView(Progress(costs, jobs, time.monotonic), console, verbose=verbose)
         load = present_load()
         cores = load.cores_for(jobs) * core_speed()

@@ -12,7 +12,7 @@ unit takes 0.3 s and another 25 s.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,6 +60,10 @@ def _tail(data: bytes) -> bytes:
     return data[max(ends) :]
 
 
+# Expected CPU seconds of each action, by what ninja says of it: see `Progress`.
+Costs = Mapping[str, Sequence[float]]
+
+
 @dataclass(frozen=True)
 class Status:
     """One status line: counts of actions, and the description of the one that it is about."""
@@ -102,31 +106,33 @@ class Snapshot:
 
 
 class Progress:
-    """Follows ninja. `costs` are expected CPU seconds by the actions' descriptions.
+    """Follows ninja. `costs` are expected CPU seconds of each action by the actions' descriptions,
+    or by a description's first word (`link`): several ABIs and apps compile a unit of one name.
 
     They may name actions that ninja finds up to date, and may lack some that it runs. `jobs` is how
     many run at once, and `cores` how many of the costs' CPU seconds they are expected to do in a
-    second (default: one each); what is measured corrects it. Descriptions must tell the actions
-    apart. `snapshot` may be called by another thread than `feed`: it works on copies.
+    second (default: one each); what is measured corrects it. `snapshot` may be called by another
+    thread than `feed`: it works on values that do not change.
     """
 
     def __init__(
         self,
-        costs: Mapping[str, float],
+        costs: Costs,
         jobs: int,
         clock: Callable[[], float],
         cores: float | None = None,
     ) -> None:
-        self._costs = costs
+        self._means = {name: sum(each) / len(each) for name, each in costs.items() if each}
+        self._left = {name: len(each) for name, each in costs.items()}
         self._jobs = max(jobs, 1)
         self._cores = self._jobs if cores is None else cores
         self._clock = clock
         self._begin: float | None = None
         self._status = Status(0, 0, 0, 0, 0.0, "")
-        self._running: dict[str, float] = {}
-        self._done: set[str] = set()
+        # description and start, oldest first
+        self._running: tuple[tuple[str, float], ...] = ()
         self._done_cost = 0.0
-        known = list(costs.values())
+        known = [one for each in costs.values() for one in each]
         self._mean = sum(known) / len(known) if known else 1.0
         self._known_left = sum(known)
 
@@ -142,15 +148,20 @@ class Progress:
         if status.finished > before.finished:
             self._finish(status.description)
         elif status.started > before.started:
-            self._running[status.description] = now
+            self._running = (*self._running, (status.description, now))
         return True
 
     def _finish(self, description: str) -> None:
-        self._running.pop(description, None)
+        running = list(self._running)
+        first = next((one for one in running if one[0] == description), None)
+        if first is not None:
+            running.remove(first)
+        self._running = tuple(running)
         self._done_cost += self._cost(description)
-        if description in self._costs and description not in self._done:
-            self._known_left -= self._costs[description]
-        self._done.add(description)
+        name = self._name(description)
+        if self._left.get(name):
+            self._known_left -= self._means[name]
+            self._left[name] -= 1
 
     def snapshot(self) -> Snapshot:
         """Counts, running actions, seconds since the start and the estimate of those that
@@ -162,15 +173,18 @@ class Progress:
         return Snapshot(
             status.finished,
             status.total,
-            # A dict keeps the order of insertion.
-            tuple(self._running.copy()),
+            tuple(description for description, _ in self._running),
             elapsed,
             self._remaining(elapsed),
             status.description,
         )
 
+    def _name(self, description: str) -> str:
+        """What the costs call an action."""
+        return description if description in self._means else description.partition(" ")[0]
+
     def _cost(self, description: str) -> float:
-        return self._costs.get(description, self._mean)
+        return self._means.get(self._name(description), self._mean)
 
     def _remaining(self, elapsed: float) -> float:
         """Wall seconds to go: what is left at the speed seen, but no less than the longest left."""
@@ -179,12 +193,12 @@ class Progress:
             return 0.0
         now = self._clock()
         share = min(self._cores / self._jobs, 1.0)
-        spent = {name: (now - start) * share for name, start in self._running.copy().items()}
-        in_flight = sum(min(spent[name], self._cost(name)) for name in spent)
+        spent = [(self._cost(name), (now - start) * share) for name, start in self._running]
+        in_flight = sum(min(cost, gone) for cost, gone in spent)
         speed = self._speed(elapsed, self._done_cost + in_flight)
         work = max(self._expected_left(left) - in_flight, 0.0)
         # One action cannot be spread over several cores.
-        longest = max((self._cost(name) - spent[name] for name in spent), default=0.0)
+        longest = max((cost - gone for cost, gone in spent), default=0.0)
         return max(work / speed, longest * self._jobs / speed, 0.0)
 
     def _speed(self, elapsed: float, done: float) -> float:
@@ -194,7 +208,7 @@ class Progress:
     def _expected_left(self, left: int) -> float:
         """CPU seconds of the actions to go. Which ones ninja still runs is not known: their number
         times the mean of those that have not run, which is exact where all of them will."""
-        candidates = len(self._costs) - len(self._done & self._costs.keys())
+        candidates = sum(self._left.values())
         mean = self._known_left / candidates if candidates else self._mean
         return left * mean
 

@@ -38,6 +38,7 @@ LIBRARY: Final = SharedLibrary(
     # not every glibc and musl reads packed relocations
     relocated="by itself",
     addons=frozenset({"x86_64"}),
+    checked=frozenset({"gnu"}),
 )
 LINUX: Final = Platform(
     system="linux",

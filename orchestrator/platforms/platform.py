@@ -33,6 +33,7 @@ class SharedLibrary:
     relocated         who applies packed relocations: the library itself, or the system's loader
     exports           functions that the system calls, beside those of the C API
     addons            the processors that add-ons are made for
+    checked           C libraries whose checked functions (`_FORTIFY_SOURCE`) a library must call
     """
 
     system_libraries: Mapping[CLibrary, frozenset[str]]
@@ -41,6 +42,7 @@ class SharedLibrary:
     relocated: Relocated
     exports: frozenset[str] = frozenset()
     addons: frozenset[Processor] = frozenset()
+    checked: frozenset[CLibrary] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,13 +57,13 @@ def pipe_lines(*steps: tuple[int, str]) -> Iterator[str]:
 
 
 def test_before_anything_nothing_is_claimed() -> None:
-    progress = Progress({"a": 1.0}, 2, Clock())
+    progress = Progress({"a": [1.0]}, 2, Clock())
     assert progress.snapshot() == Snapshot(0, 0, (), 0.0, None)
 
 
 def test_estimate_weighs_actions_by_their_cost() -> None:
     clock = Clock()
-    progress = Progress({"quick": 1, "small": 1, "slow": 28, "last": 10}, 2, clock)
+    progress = Progress({"quick": [1], "small": [1], "slow": [28], "last": [10]}, 2, clock)
     lines = pipe_lines((1, "quick"), (2, "small"), (3, "slow"), (4, "last"))
     progress.feed(next(lines))
     # 39 CPU seconds to go on two cores, at the speed that was guessed and 1 s was seen to confirm.
@@ -82,7 +82,7 @@ def test_estimate_weighs_actions_by_their_cost() -> None:
 def test_estimate_follows_a_slow_machine() -> None:
     """Each action takes ten times what was expected: the estimate must come to say so."""
     clock = Clock()
-    costs = {f"u{i}": 1.0 for i in range(100)}
+    costs = {f"u{i}": [1.0] for i in range(100)}
     progress = Progress(costs, 1, clock)
     progress.feed("@@0 100 1 1 0.0@@u0")
     for i in range(50):
@@ -96,9 +96,36 @@ def test_estimate_follows_a_slow_machine() -> None:
 def test_actions_that_are_up_to_date_do_not_count() -> None:
     """Costs name ten actions, ninja runs two of them."""
     clock = Clock()
-    progress = Progress({f"u{i}": 5.0 for i in range(10)}, 2, clock)
+    progress = Progress({f"u{i}": [5.0] for i in range(10)}, 2, clock)
     progress.feed("@@0 2 1 1 0.0@@u3")
     assert progress.snapshot().remaining == pytest.approx(10 / 2)
+
+
+def test_actions_of_one_name_are_counted_one_by_one() -> None:
+    """A unit of two ABIs, and links, whose descriptions have paths of this machine."""
+    clock = Clock()
+    costs = {"a.cpp": [10.0, 10.0], "precompile": [6.0], "link": [1.0, 1.0], "b.cpp": [2.0]}
+    progress = Progress(costs, 1, clock)
+    lines = ["precompile x.h", "a.cpp", "a.cpp", "b.cpp", "link '/w 1/x.so'", "link /w/y.so"]
+    left = [30.0]
+    progress.feed(f"@@0 6 1 1 0.0@@{lines[0]}")
+    for number, line in enumerate(lines, 1):
+        progress.feed(f"@@{number} 6 0 {number} 0.0@@{line}")
+        remaining = progress.snapshot().remaining
+        assert remaining is not None
+        # of a speed that grows, since the clock stands still
+        left.append(remaining)
+    assert left == pytest.approx([30, 24 / 1.6, 14 / 2.6, 4 / 3.6, 2 / 3.8, 1 / 3.9, 0])
+
+
+def test_the_running_ones_of_one_name_are_two() -> None:
+    clock = Clock()
+    progress = Progress({"a.cpp": [10.0, 10.0]}, 2, clock)
+    progress.feed("@@0 2 1 1 0.0@@a.cpp")
+    progress.feed("@@0 2 2 2 0.0@@a.cpp")
+    assert progress.snapshot().running == ("a.cpp", "a.cpp")
+    progress.feed("@@1 2 1 2 0.0@@a.cpp")
+    assert progress.snapshot().running == ("a.cpp",)
 
 
 def test_unknown_actions_cost_the_mean() -> None:
@@ -110,7 +137,7 @@ def test_unknown_actions_cost_the_mean() -> None:
 
 def test_one_long_action_is_not_spread_over_the_cores() -> None:
     clock = Clock()
-    progress = Progress({"long": 60.0}, 4, clock)
+    progress = Progress({"long": [60.0]}, 4, clock)
     progress.feed("@@0 1 1 1 0.0@@long")
     assert progress.snapshot().remaining == pytest.approx(60.0)
     clock.now += 30
@@ -237,7 +264,7 @@ def test_exact_seconds(seconds: float, text: str) -> None:
 def test_away_from_a_terminal_one_line_at_start_and_end() -> None:
     clock, target = Clock(), io.StringIO()
     console = Console(file=target, width=20)
-    with ProgressView(Progress({"a": 60.0, "b": 60.0}, 2, clock), console) as view:
+    with ProgressView(Progress({"a": [60.0], "b": [60.0]}, 2, clock), console) as view:
         view.feed("@@0 2 1 1 0.0@@a")
         clock.now += 30
         view.feed("@@1 2 1 2 0.0@@a")
@@ -305,7 +332,7 @@ def test_where_there_is_no_terminal_it_is_told_that_work_goes_on() -> None:
             return super().write(text)
 
     target, clock = Target(), Clock()
-    progress = Progress({"a/Add.cpp": 60.0, "link x": 60.0}, 2, clock)
+    progress = Progress({"a/Add.cpp": [60.0], "link x": [60.0]}, 2, clock)
     with ProgressView(progress, Console(file=target), beat=0.01) as view:
         view.feed("@@0 2 1 1 0.0@@a/Add.cpp")
         view.feed("@@1 2 1 1 0.0@@a/Add.cpp")

@@ -76,7 +76,7 @@ def test_the_forecast_of_a_busy_machine(terminal: bool) -> None:
     """50 s of an idle machine; a load of 8 makes it 4 min, as it takes."""
     now, target = 0.0, io.StringIO()
     load = Load(2, 2, 8.0)
-    costs = {f"u{number}": 1.0 for number in range(100)}
+    costs = {f"u{number}": [1.0] for number in range(100)}
     progress = Progress(costs, 2, lambda: now, load.cores_for(2))
     console = Console(file=target, force_terminal=terminal, width=80)
     assumed = assumption(2, load)
@@ -106,9 +106,9 @@ def test_little_work_is_begun_at_once(
     monkeypatch.setattr("orchestrator.commands.views.present_load", lambda: next(loads))
     monkeypatch.setattr("orchestrator.commands.views.core_speed", lambda: 2.0)
     for cost in (3.0, 30.0):
-        with progress_view(quiet=False)({"a": cost, "b": cost}, 2) as view:
+        with progress_view(quiet=False)({"a": [cost], "b": [cost]}, 2) as view:
             view.feed("@@0 2 1 1 0.0@@a")
-    with progress_view(quiet=True)({"a": 300.0}, 2) as view:
+    with progress_view(quiet=True)({"a": [300.0]}, 2) as view:
         view.feed("@@0 1 1 1 0.0@@a")
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "to run" in line] == [
