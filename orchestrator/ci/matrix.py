@@ -23,6 +23,8 @@ from orchestrator.trace.reading import LONGEST
 
 _PACKAGE: Final = Path(__file__).parent.parent
 _PROJECT: Final = "pyproject.toml"
+# What a workspace's script `orchestrate` installs: builtin/orchestrate.sh.
+REQUIREMENTS: Final = "orchestrator-requirements.txt"
 
 
 def matrix_since(
@@ -30,7 +32,8 @@ def matrix_since(
 ) -> Matrix:
     """The jobs of a workspace that are touched since a revision, uncommitted changes included.
 
-    also: files of the workspace that touch everything when they change.
+    also: files of the workspace, besides the list that its script installs from, that touch
+    everything when they change.
     Raises GitMissingError, NotAGitTreeError, UnknownRevisionError, and the faults of apps that were
     broken since: their jobs are unknown, so no job would report the fault.
     """
@@ -47,7 +50,7 @@ def matrix_since(
         change = Change(
             base,
             paths - _same_locks(tree, files, paths, context.root),
-            (*why, *_own_reasons(tree, commit), *sorted(paths & {*also})),
+            (*why, *_own_reasons(tree, commit), *sorted(paths & {REQUIREMENTS, *also})),
         )
         return Matrix(commit, touched(head, change))
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,6 +191,51 @@ def test_the_script_without_an_orchestrator(answer: Answer, tmp_path: Path) -> N
         "orchestrate: error: the orchestrator is not installed\n"
         f"  do:       install libtorch-orchestrator in {tmp_path}/.venv\n",
     )
+
+
+def toy_wheel(folder: Path, version: int) -> None:
+    """A wheel whose program `orchestrate` says its version."""
+    info = f"toy-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"toy-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr("toy.py", f"def main():\n    print('version {version}')\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: toy\nVersion: {version}\n"
+        )
+        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{info}/WHEEL", tags)
+        archive.writestr(f"{info}/entry_points.txt", "[console_scripts]\norchestrate = toy:main\n")
+        names = ("toy.py", f"{info}/METADATA", f"{info}/WHEEL", f"{info}/entry_points.txt")
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in names))
+
+
+def test_the_script_installs_what_is_listed(answer: Answer, tmp_path: Path) -> None:
+    """By a real venv and pip; once, and again when the list has changed."""
+    root = tmp_path / "a b"
+    root.mkdir()
+    for version in (1, 2):
+        toy_wheel(root, version)
+    answer("init")
+    script = (tmp_path / "orchestrate").rename(root / "orchestrate")
+    env = {**os.environ, "PIP_NO_INDEX": "1"}
+
+    def ran() -> tuple[int, str, str]:
+        done = subprocess.run([script], env=env, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    told = "orchestrate: setting up .venv from orchestrator-requirements.txt\n"
+    (root / "orchestrator-requirements.txt").write_text("./toy-1-py3-none-any.whl\n")
+    assert ran() == (0, "version 1\n", told)
+    assert ran() == (0, "version 1\n", "")
+    (root / "orchestrator-requirements.txt").write_text("./toy-2-py3-none-any.whl\n")
+    assert ran() == (0, "version 2\n", told)
+    (root / "orchestrator-requirements.txt").write_text("./missing.whl\n")
+    code, out, err = ran()
+    assert (code, out) == (1, "")
+    assert err.endswith(
+        "orchestrate: error: what orchestrator-requirements.txt lists could not be installed\n"
+    )
+    # an installation that failed is not taken for one
+    assert ran()[0] == 1
 
 
 # --- new-app ---

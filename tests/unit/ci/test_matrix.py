@@ -107,6 +107,10 @@ def root(tmp_path: Path) -> Path:
             },
             {ARM: ("toolchains/linux-arm64.yaml: compile_flags",)},
         ),
+        (
+            {"orchestrator-requirements.txt": "libtorch-orchestrator==0.2.0\n"},
+            dict.fromkeys((ARM, HOST, KEYS), ("orchestrator-requirements.txt",)),
+        ),
         # a default touches the apps that use it
         (
             {"WORKSPACE": WORKSPACE.replace("balanced", "speed")},
