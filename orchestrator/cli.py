@@ -263,8 +263,10 @@ def _parsed(
     namespace: argparse.Namespace | None = None,
 ) -> argparse.Namespace | None:
     """The arguments, or None where help was asked for and printed."""
+    # a verb's options may stand between its patterns; before it, the rest of the line is the verb's
+    parse = parser.parse_args if namespace is None else parser.parse_intermixed_args
     try:
-        return parser.parse_args(argv, namespace=namespace)
+        return parse(argv, namespace=namespace)
     except SystemExit:
         # argparse leaves this way after help; `_Parser` raises for everything else.
         return None

@@ -104,6 +104,14 @@ def test_help_is_fast() -> None:
     assert os.times().children_user - before < 0.5
 
 
+def test_options_stand_between_patterns() -> None:
+    parser = cli._verb_parser(COMMANDS["plan"].load())
+    words = ["//apps/camera", "--json", "//apps/scanner", "--quiet"]
+    found = cli._parsed(parser, words, argparse.Namespace())
+    assert found is not None
+    assert (found.patterns, found.json, found.quiet) == ([words[0], words[2]], True, True)
+
+
 def test_options_go_before_or_after_the_verb(
     workspace: Path, verb: Callable[[Callable[..., int]], None]
 ) -> None:
