@@ -21,6 +21,7 @@ from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.values.config import NAME, PATTERN_WORDS, PackageKind, RuntimePin, WorkspaceConfig
+from orchestrator.values.labels import EVERY_ABI
 from orchestrator.values.names import did_you_mean, did_you_mean_abi
 from orchestrator.values.packages import (
     PYTHON_NAME_WORDS,
@@ -417,6 +418,8 @@ def unknown_target(
 
 
 def _declare(abi: str) -> str:
+    if abi in EVERY_ABI:
+        return "list them: an app is built for the ABIs that it names"
     *systems, last = PLATFORMS
     named = f"{', '.join(systems)} or {last}"
     return f"use one of these, or declare it in toolchains/{abi}.yaml, for system {named}"

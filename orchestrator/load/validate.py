@@ -249,8 +249,13 @@ def _rewritten(
 ) -> str | None:
     """How to write a value of the wrong type, where that is known."""
     value, path = detail["input"], places.find(detail["loc"]).path
+    if not path and value is None:
+        required = ", ".join(k for k, one in model.model_fields.items() if one.is_required())
+        return f"declare at least: {required}" if required else None
     if wanted == ["text"] and isinstance(value, bool | int | float | datetime.date):
         return "put it in quotes"
+    if wanted == ["a list"] and (entry := _in_mapping(model, (*path, 0), value)):
+        return f"write `[{{{entry}}}]`"
     if wanted == ["a list"] and _is_short(value):
         return f"write [{', '.join(_parts(value))}]"
     if wanted == ["a mapping"] and (short := _in_mapping(model, path, value)):

@@ -21,7 +21,7 @@ _FORM: Final = re.compile(
     r"(?::(?P<abi>[a-z0-9][a-z0-9._-]*))?"
 )
 # What other tools have for every one; no ABI of ours.
-_ALL: Final = ("all", "any", "every")
+EVERY_ABI: Final = ("all", "any", "every")
 # Folders that have all apps.
 _FOLDER_OF_ALL: Final = re.compile(r"[./]+|[./@]*(?i:apps)[./:]*")
 _FORMS: Final = "//apps/<app>:<abi>, //apps/<app>, //apps/... or //..."
@@ -113,7 +113,7 @@ def _match(text: str) -> re.Match[str]:
 
 def _written(text: str) -> str | None:
     """How a text that is no label may have been meant."""
-    if text in _ALL or "*" in text or _FOLDER_OF_ALL.fullmatch(text):
+    if text in EVERY_ABI or "*" in text or _FOLDER_OF_ALL.fullmatch(text):
         return "write //..., which is every app"
     _, below, rest = _bare(text).partition("/")
     if below and text.startswith("//"):
@@ -157,7 +157,9 @@ def _unknown_app(app: str, text: str, known: Collection[str]) -> UnknownAppError
         f"`{text}` names an app that the workspace does not have",
         expected=", ".join(sorted(known)) or "an app; the workspace has none",
         seen=app,
-        hint=f"did you mean //apps/{like}?" if like else f"declare it in apps/{app}/app.yaml",
+        hint=f"did you mean //apps/{like}?"
+        if like
+        else f"run ./orchestrate new-app {app} --model MODEL.ptl, or write apps/{app}/app.yaml",
     )
 
 
@@ -189,7 +191,7 @@ def _unknown_abi(
 
 def _other_advice(pattern: Pattern, abi: str, offered: Collection[str]) -> str:
     """For an ABI that is like none of the known ones."""
-    if abi in _ALL:
+    if abi in EVERY_ABI:
         return f"write {Pattern(pattern.app)}, which is every ABI"
     if abi in offered:
         return f"add {abi} to the targets in {'its' if pattern.app else 'an'} app.yaml"

@@ -116,7 +116,8 @@ def test_resolve(patterns: list[str], expected: list[str]) -> None:
             "error: `//apps/zzz` names an app that the workspace does not have\n"
             "  expected: camera, reader\n"
             "  seen:     zzz\n"
-            "  do:       declare it in apps/zzz/app.yaml",
+            "  do:       run ./orchestrate new-app zzz --model MODEL.ptl, or write"
+            " apps/zzz/app.yaml",
         ),
         (
             "//apps/camera:linux-x86-64",
