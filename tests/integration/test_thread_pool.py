@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from driving import call, numbers, tensor, traced_alone
 from native_runner import ZIG
-from real import CONSUMERS, ROOT, orchestrator, workspace_copy
+from real import CONSUMERS, ROOT, V1_13, V2_6, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
@@ -49,8 +49,9 @@ def test_threads_come_and_go(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
-def test_every_layer_gives_the_same_with_several_threads(tmp_path: Path) -> None:
-    root, _ = traced_alone(LAYERS, tmp_path)
+@pytest.mark.parametrize("runtime", [V1_13, V2_6])
+def test_every_layer_gives_the_same_with_several_threads(runtime: str, tmp_path: Path) -> None:
+    root, _ = traced_alone(LAYERS, tmp_path, runtime)
     declared = root / "apps/layers/app.yaml"
     x = tensor(*(i % 17 / 17 for i in range(33 * 40)), shape=[33, 4, 10])
     outputs = []
