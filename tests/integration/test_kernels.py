@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from driving import call, levels_told, numbers, tensor, traced_alone
-from real import orchestrator, workspace_copy
+from real import V1_13, V2_6, orchestrator, workspace_copy
 
 from tests import ptl
 
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.real
 LAYERS = Path(__file__).parent / "apps" / "layers"
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[V1_13, V2_6])
+def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `layers`, traced and built."""
-    root, _ = traced_alone(LAYERS, tmp_path_factory.mktemp("layers"))
+    root, _ = traced_alone(LAYERS, tmp_path_factory.mktemp("layers"), request.param)
     built(root)
     return root
 

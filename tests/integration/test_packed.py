@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from driving import numbers, tensor, traced_alone
-from real import orchestrator
+from real import V1_13, V2_6, orchestrator
 
 from tests import ptl
 
@@ -25,10 +25,10 @@ PACKED = Path(__file__).parent / "apps" / "packed"
 CLASSES = "__torch__.torch.classes.xnnpack"
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[V1_13, V2_6])
+def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `packed`, traced and built."""
-    root, _ = traced_alone(PACKED, tmp_path_factory.mktemp("packed"))
+    root, _ = traced_alone(PACKED, tmp_path_factory.mktemp("packed"), request.param)
     built = orchestrator("build", "//apps/packed", "--quiet", cwd=root)
     assert built.code == 0, built.err
     return root

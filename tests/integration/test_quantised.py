@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from driving import levels_told, numbers, traced_alone
-from real import orchestrator
+from real import V1_13, V2_6, orchestrator
 
 pytestmark = pytest.mark.real
 
@@ -25,10 +25,10 @@ APP = Path(__file__).parent / "apps" / "quantised"
 EXPECTED = json.loads((APP / "models/expected.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[V1_13, V2_6])
+def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `quantised`, traced and built."""
-    root, _ = traced_alone(APP, tmp_path_factory.mktemp("quantised"))
+    root, _ = traced_alone(APP, tmp_path_factory.mktemp("quantised"), request.param)
     ran = orchestrator("build", "--quiet", cwd=root)
     assert ran.code == 0, ran.err
     return root
