@@ -22,7 +22,7 @@ from orchestrator.build.offers import offers
 from orchestrator.build.own_sources import OwnLayer, own_layer
 from orchestrator.build.prepare import NATIVE, Prepared, PreparedRuntime, prepare_runtime
 from orchestrator.cache.pruning import note_workspace
-from orchestrator.canonical.lock import Shipped, sha256_of, shipped_model
+from orchestrator.canonical.lock import Shipped, shipped_model
 from orchestrator.compilers.host import host_abi, required_host, this_machine
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.compilers.run_prefix import Running
@@ -66,6 +66,7 @@ from orchestrator.select.backends import cut_units, lean_units, reachable_backen
 from orchestrator.select.closure import Registry, registry
 from orchestrator.select.why import overloads
 from orchestrator.system.folders import ensure_folder
+from orchestrator.system.reading import file_sha256
 from orchestrator.trace.form import Vocabulary
 from orchestrator.values.action import Compile
 from orchestrator.values.config import CpuLevel, KernelPart, ModelConfig, ToolchainConfig
@@ -474,7 +475,7 @@ class RuntimeSession(Session):
         if shipped.inputs is not None:
             inputs = hashlib.sha256(shipped.inputs).hexdigest()
         return TraceIdentity(
-            model=sha256_of(shipped.path),
+            model=file_sha256(shipped.path),
             runtime=self.workspace.config.pins[self.name].tree,
             inputs=inputs,
             backends=self.backends,

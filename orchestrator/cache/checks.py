@@ -6,7 +6,6 @@ generated headers, 6,000 of them, only here.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.cache.store import ENTRY
+from orchestrator.system.reading import file_sha256
 from orchestrator.system.sums import is_whole
 
 
@@ -47,10 +47,7 @@ def _objects(cache: Path) -> Iterator[Path]:
 def _is_right(path: Path) -> bool:
     match = ENTRY.fullmatch(path.name)
     try:
-        with path.open("rb") as file:
-            return match is not None and (
-                hashlib.file_digest(file, "sha256").hexdigest() == match["sha256"]
-            )
+        return match is not None and file_sha256(path) == match["sha256"]
     except OSError:
         return False
 

@@ -24,7 +24,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.validate import validated
 from orchestrator.load.yaml import LONGEST, PlaceIndex, load_located
-from orchestrator.system.reading import open_file, read_text
+from orchestrator.system.reading import file_sha256, open_file, read_text
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import NAME, Declared, Line, ModelConfig, Sha256, Tuple
 
@@ -165,7 +165,7 @@ def shipped_model(app: App, model: ModelConfig, root: Path) -> Shipped:
     declared = app.model_path(model)
     if not app.is_canonical(model):
         return Shipped(declared, declared)
-    return _shipped(app, model, root, read_lock(app, model, root), sha256_of(declared))
+    return _shipped(app, model, root, read_lock(app, model, root), file_sha256(declared))
 
 
 def is_written(app: App, model: ModelConfig, lock: CanonicalLock, root: Path) -> bool:
@@ -211,7 +211,7 @@ def _shipped(
     path = canonical_path(app, model)
     if not path.is_file():
         raise _missing(app, model, path, root)
-    seen = sha256_of(path)
+    seen = file_sha256(path)
     if lock.canonical != seen:
         raise _changed("the canonical model", path, root, lock.canonical, seen, command)
     inputs = None if lock.inputs == DECLARED else _read_inputs(app, model, lock.inputs, root)
@@ -331,9 +331,3 @@ def _command(app: App) -> str:
 
 def _shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
-
-
-def sha256_of(path: Path) -> str:
-    """The digest of a model's file, which may be larger than memory. Raises OSError."""
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

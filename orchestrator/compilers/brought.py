@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.system.process import Command, CommandRunner
+from orchestrator.system.reading import file_sha256
 
 _HEADERS: Final = (
     *("algorithm", "array", "atomic", "bitset", "charconv", "chrono", "cmath", "complex"),
@@ -46,7 +47,7 @@ def brought_files(cxx: str, flags: tuple[str, ...], runner: CommandRunner) -> tu
 @cache
 def brought_digest(files: tuple[Path, ...]) -> str:
     """One digest of the contents of files, which exist; their folders do not matter."""
-    contents = sorted(f"{path.name} {_digest(path)}\n" for path in files)
+    contents = sorted(f"{path.name} {file_sha256(path)}\n" for path in files)
     return hashlib.sha256("".join(contents).encode()).hexdigest()
 
 
@@ -68,8 +69,3 @@ def _linked(cxx: str, flags: Sequence[str], runner: CommandRunner) -> list[Path]
         if path.is_absolute() and path.is_file():
             found.append(path.resolve())
     return found
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

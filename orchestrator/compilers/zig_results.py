@@ -10,7 +10,6 @@ manifests (`h/`) are gone.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -20,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from orchestrator.system.reading import open_file, read_json
+from orchestrator.system.reading import file_sha256, read_json
 from orchestrator.system.staging import write_text
 
 _NOTE: Final = "results.json"
@@ -99,7 +98,6 @@ def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     try:
-        with open_file(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_sha256(path)
     except OSError:
         return ""

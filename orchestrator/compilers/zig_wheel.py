@@ -24,7 +24,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.installation import pip
-from orchestrator.system.reading import read_json
+from orchestrator.system.reading import file_sha256, read_json
 from orchestrator.system.staging import write_text
 
 _PACKAGE = "ziglang"
@@ -150,8 +150,7 @@ def _altered(record: Path, *_state: int) -> tuple[str, str] | None:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_sha256(path)
     except OSError:
         return ""
 

@@ -7,6 +7,7 @@ for.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import stat
 from io import BufferedReader
@@ -27,6 +28,12 @@ def open_file(path: Path) -> BufferedReader:
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # open(2) refuses a folder
         raise OSError(errno.EINVAL, "Not a plain file", str(path))
     return path.open("rb")
+
+
+def file_sha256(path: Path) -> str:
+    """The digest of a file, which may be larger than memory. Raises what `open_file` raises."""
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: Path, most: int) -> str:

@@ -6,12 +6,12 @@ sorted, one per line: `<sha256>  <path>` (coreutils, "sha2 utilities").
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from orchestrator.system.reading import file_sha256
 from orchestrator.system.staging import part_of, sync_folder, sync_tree, write_text
 
 SUMS = "SHA256SUMS"
@@ -29,7 +29,7 @@ def sums_text(folder: Path) -> str:
     """What a folder's sums must be. Raises OSError."""
     paths = sorted(_files(folder))
     with ThreadPoolExecutor() as pool:
-        digests = list(pool.map(lambda path: _digest(folder / path), paths))
+        digests = list(pool.map(lambda path: file_sha256(folder / path), paths))
     return "".join(f"{digest}  {path}\n" for digest, path in zip(digests, paths, strict=True))
 
 
@@ -58,8 +58,3 @@ def _files(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
         if path.is_file() and path != folder / SUMS:
             yield path.relative_to(folder).as_posix()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -31,6 +31,7 @@ from orchestrator.canonical.lock import (
 )
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
+from orchestrator.system.reading import file_sha256
 
 
 @pytest.fixture
@@ -90,8 +91,8 @@ def test_a_file_is_hashed_once(
         digests[path.name] += 1
         return sha256(path)
 
-    sha256 = canonical_lock.sha256_of
-    monkeypatch.setattr(canonical_lock, "sha256_of", counted)
+    sha256 = file_sha256
+    monkeypatch.setattr(canonical_lock, "file_sha256", counted)
     folder = tmp_path / "apps/camera/models"
     if changed:
         (folder / changed).write_bytes(b"changed")
