@@ -157,8 +157,13 @@ def _count(finished: int, total: int) -> str:
     return f"{finished} run" if finished == total else f"{finished} of {total} run"
 
 
+# What ninja's rules put before a path (execute/ninja_file.py).
+_PHASES: Final = ("archive ", "link ", "precompile ")
+
+
 def _short(name: str) -> str:
     """A description without folders: `aten/src/ATen/native/Add.cpp` -> `Add.cpp`, `link a/b.so` ->
     `link b.so`."""
-    phase, blank, path = name.rpartition(" ")
-    return f"{phase}{blank}{path.rsplit('/', 1)[-1]}"
+    phase = next((phase for phase in _PHASES if name.startswith(phase)), "")
+    # ninja puts a path with a blank in quotes
+    return phase + name.removeprefix(phase).rsplit("/", 1)[-1].removesuffix("'")

@@ -309,6 +309,12 @@ def test_line_on_a_terminal() -> None:
     assert live_line(Snapshot(0, 0, (), 0.0, None)).plain == "checking for changes"
 
 
+def test_a_path_with_a_blank_is_cut_at_its_folders() -> None:
+    running = ("link '/w 1/a b_torch.so'", "aten/my op.cpp", "archive /w/libx.a")
+    line = beat_line(Snapshot(1, 4, running, 30.0, 20.0))
+    assert line == "1 of 4 run after 30 s, about 20 s: link a b_torch.so, my op.cpp, archive libx.a"
+
+
 def test_live_line_goes_away_and_messages_stay() -> None:
     target = io.StringIO()
     console = Console(file=target, force_terminal=True, width=80)
