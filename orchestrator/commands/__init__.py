@@ -72,6 +72,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "cache": Command("cache", "show and prune the user's cache folder"),
     "clean": Command("clean", "remove build outputs, and nothing else"),
     "completion": Command("completion", "print a shell completion script"),
+    "schema": Command("schema", "print a JSON schema of files and answers", in_workspace=False),
     "doctor": Command("doctor", "check for required and optional tools, and say how to get them"),
     "fetch": Command("fetch", "fetch and verify the pinned source trees"),
 }

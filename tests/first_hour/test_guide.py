@@ -72,7 +72,7 @@ def ran(commands: str, folder: Path, **env: str) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout, built from a copy: setuptools leaves its own files behind."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("orchestrator", "toolchains"):
+    for name in ("orchestrator", "schemas", "toolchains"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignore)
     for name in ("WORKSPACE", "pyproject.toml", "README.md", "LICENSE"):
