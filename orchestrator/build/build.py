@@ -242,9 +242,9 @@ def _noting_what_is_delivered(
     except OrchestratorError as error:
         shown = folder.relative_to(session.context.root).as_posix()
         if not delivered.changed:
-            stays = f"{shown} has this same library, of an earlier build that passed"
+            stays = f"{shown} already has this library, from an earlier build that passed"
         elif folder.is_dir():
-            stays = f"{shown} is as it was: of an earlier build, that passed"
+            stays = f"{shown} still has the library of an earlier build that passed"
         else:
             stays = f"{shown} is not written"
         error.hint = f"{error.hint}; {stays}" if error.hint else stays

@@ -102,7 +102,7 @@ def test_what_does_not_pass_leaves_the_library_before(workspace: Workspace) -> N
     with pytest.raises(VerificationFailedError) as caught:
         workspace.finish()
     assert caught.value.hint == (
-        "trace again; dist/toy/linux-x86_64 is as it was: of an earlier build, that passed"
+        "trace again; dist/toy/linux-x86_64 still has the library of an earlier build that passed"
     )
     assert workspace.version() == "1.2.0"
     assert [path.name for path in workspace.folder.parent.iterdir()] == ["linux-x86_64"]
@@ -128,7 +128,8 @@ def test_what_passed_and_does_not_any_more_stays(workspace: Workspace) -> None:
     with pytest.raises(VerificationFailedError) as caught:
         workspace.finish()
     assert caught.value.hint == (
-        "trace again; dist/toy/linux-x86_64 has this same library, of an earlier build that passed"
+        "trace again; dist/toy/linux-x86_64 already has this library, from an earlier build that"
+        " passed"
     )
     assert workspace.proven[-1] == workspace.folder
     assert not packaging.is_proven(workspace.session, LABEL)
