@@ -19,6 +19,7 @@ from harness import Campaign
 from real import ROOT, orchestrator, workspace_copy
 
 from orchestrator.build.plan import plan_variants
+from orchestrator.compilers.zig import zig_cache
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import action_graph
 from orchestrator.values.labels import Label
@@ -302,14 +303,14 @@ def test_each_damaged_linked_file_is_found(
 def test_a_damaged_library_of_zigs_own_is_found(tmp_path: Path, expected: dict[str, str]) -> None:
     root, cache = workspace_copy(tmp_path, "camera"), cache_copy(tmp_path / "cache")
     built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache))
-    libraries = sorted(cache.glob("zig/*/o/*/libcompiler_rt.a"))
-    in_use = [path for path in libraries if (path.parents[2] / "results.json").is_file()]
-    for path in in_use:
+    damaged = sorted(zig_cache(cache).glob("o/*/libcompiler_rt.a"))
+    assert damaged
+    for path in damaged:
         _damage(path, 2, random.Random(1))
     shutil.rmtree(root / ".orchestrator/variants")
     (root / ".orchestrator/last-build.json").unlink(missing_ok=True)
-    plural = "s" if len(in_use) > 1 else ""
-    told = f"{len(in_use)} damaged file{plural} in zig's cache: removed, to be made again"
+    plural = "s" if len(damaged) > 1 else ""
+    told = f"{len(damaged)} damaged file{plural} in zig's cache: removed, to be made again"
     ran = orchestrator("build", LABELS[0], cwd=root, ORCHESTRATOR_CACHE=str(cache))
     assert ran.code == 0, ran.err
     assert told in ran.err
