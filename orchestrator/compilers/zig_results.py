@@ -6,13 +6,18 @@ cache, and never reads them again to see whether they are as they were. A file t
 since would be linked, and one that is missing ends the link. So the digest of each is noted once a
 build has ended, and where one is another one now, zig is made to build them again: it is, once its
 manifests (`h/`) are gone.
+
+zig fills `o/` in place. So nothing is noted while any zig is at work in the cache, which its locks
+on manifests tell, nor what is younger than a minute.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,10 +28,13 @@ from orchestrator.system.reading import file_sha256, read_json
 from orchestrator.system.staging import write_text
 
 _NOTE: Final = "results.json"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _RESULTS: Final = "o"
 _MANIFESTS: Final = "h"
 _LINKED: Final = ("*.a", "*.o")
+# What zig makes `libcompiler_rt.a` of: nothing links it.
+_INTERMEDIATE: Final = "_zcu.o"
+_YOUNG_SECONDS: Final = 60
 
 
 def remove_damaged_results(folder: Path) -> tuple[str, ...]:
@@ -38,30 +46,58 @@ def remove_damaged_results(folder: Path) -> tuple[str, ...]:
     known = _read(folder)
     seen = _digests(folder, known)
     damaged = tuple(sorted(name for name, digest in known.items() if seen.get(name) != digest))
-    for name in damaged:
-        shutil.rmtree((folder / name).parent, ignore_errors=True)
     if damaged:
+        # first: without manifests zig writes the others again, too
+        _write(folder, {})
+        for name in damaged:
+            shutil.rmtree((folder / name).parent, ignore_errors=True)
         # a zig that runs now goes on with the manifests that it has open
-        shutil.rmtree(folder / _MANIFESTS)
-        _write(folder, {name: known[name] for name in known if name not in damaged})
+        shutil.rmtree(folder / _MANIFESTS, ignore_errors=True)
     return damaged
 
 
 def note_results(folder: Path) -> None:
     """Note the digests of the files that zig has made since, and of which nothing is known."""
     known = _read(folder)
+    if _at_work(folder):
+        return
     there = frozenset(_linked_files(folder))
-    made = _digests(folder, there - known.keys())
+    made = _digests(folder, (name for name in there - known.keys() if _is_old(folder / name)))
+    if _at_work(folder):
+        return
     if made or not known.keys() <= there:
         # a cache that can only be read serves too
         with suppress(OSError):
             _write(folder, {**{name: known[name] for name in known if name in there}, **made})
 
 
+def _at_work(folder: Path) -> bool:
+    """Whether a zig is making something: it holds the manifest's lock alone until it is done
+    (lib/std/Build/Cache.zig, `Manifest.hit`)."""
+    for manifest in folder.glob(f"{_MANIFESTS}/*"):
+        try:
+            with manifest.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # it is gone, or the file system has no locks
+            continue
+    return False
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > _YOUNG_SECONDS
+    except OSError:
+        return False
+
+
 def _linked_files(folder: Path) -> Iterator[str]:
     for pattern in _LINKED:
         for path in folder.glob(f"{_RESULTS}/*/{pattern}"):
-            yield path.relative_to(folder).as_posix()
+            if not path.name.endswith(_INTERMEDIATE):
+                yield path.relative_to(folder).as_posix()
 
 
 def _read(folder: Path) -> dict[str, str]:
