@@ -51,8 +51,9 @@ def remove_damaged_results(folder: Path) -> tuple[str, ...]:
         _write(folder, {})
         for name in damaged:
             shutil.rmtree((folder / name).parent, ignore_errors=True)
-        # a zig that runs now goes on with the manifests that it has open
-        shutil.rmtree(folder / _MANIFESTS, ignore_errors=True)
+        # a zig that runs now goes on with the manifests and the folder that it has open
+        for manifest in folder.glob(f"{_MANIFESTS}/*"):
+            manifest.unlink(missing_ok=True)
     return damaged
 
 
