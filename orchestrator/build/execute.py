@@ -98,7 +98,9 @@ def execute_actions(
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
     compilers = compiler_environment(cache, session.context.env, session.context.state)
-    damaged = [name for folder in zig_caches(compilers) for name in remove_damaged_results(folder)]
+    # links alone take what zig keeps
+    zig = zig_caches(compilers) if graph.links else ()
+    damaged = [name for folder in zig for name in remove_damaged_results(folder)]
     if damaged:
         session.log(
             f"{len(damaged)} damaged file{'s' if len(damaged) > 1 else ''} in zig's cache: "
@@ -130,7 +132,7 @@ def execute_actions(
             runner=session.context.runner,
         )
     note_linked(note, linked, before)
-    for folder in zig_caches(compilers):
+    for folder in zig:
         note_results(folder)
     return Execution(frozenset(graph.compiles) - present, result)
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from orchestrator.system.reading import file_sha256, read_json
+from orchestrator.system.reading import read_json, readable_sha256
 from orchestrator.system.staging import write_text
 
 _NOTE: Final = "results.json"
@@ -129,12 +129,5 @@ def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Of those that can be read."""
     ordered = sorted(names)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = pool.map(lambda name: _digest(folder / name), ordered)
+        digests = pool.map(lambda name: readable_sha256(folder / name), ordered)
         return {name: one for name, one in zip(ordered, digests, strict=True) if one}
-
-
-def _digest(path: Path) -> str:
-    try:
-        return file_sha256(path)
-    except OSError:
-        return ""

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.installation import pip
-from orchestrator.system.reading import file_sha256, read_json
+from orchestrator.system.reading import read_json, readable_sha256
 from orchestrator.system.staging import write_text
 
 _PACKAGE = "ziglang"
@@ -143,16 +143,9 @@ def _altered(record: Path, *_state: int) -> tuple[str, str] | None:
     files = _files(record)
     paths = sorted(files)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        seen = pool.map(lambda path: _sha256(record.parents[1] / path), paths)
+        seen = pool.map(lambda path: readable_sha256(record.parents[1] / path), paths)
         pairs = zip(paths, seen, strict=True)
         return next(((path, one) for path, one in pairs if one != files[path]), None)
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return file_sha256(path)
-    except OSError:
-        return ""
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -36,6 +36,14 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def readable_sha256(path: Path) -> str:
+    """The digest of a file; "" where there is none, or none that can be read."""
+    try:
+        return file_sha256(path)
+    except OSError:
+        return ""
+
+
 def read_text(path: Path, most: int) -> str:
     """The UTF-8 text of a file, bytes that are none replaced; of one that has more than `most`
     characters, enough to see that. Raises what `open_file` raises."""

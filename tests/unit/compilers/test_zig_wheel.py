@@ -107,7 +107,7 @@ def test_the_program_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program, notes = install(tmp_path / "site"), tmp_path / "notes"
     found = wheel_of(program, notes, PLACE)
     assert [path.name for path in notes.iterdir()] == ["wheel.json"]
-    monkeypatch.setattr(zig_wheel, "_sha256", None)
+    monkeypatch.setattr(zig_wheel, "readable_sha256", None)
     monkeypatch.setattr(zig_wheel, "_files", None)
     assert wheel_of(program, notes, PLACE) == found
 
