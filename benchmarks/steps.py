@@ -20,6 +20,7 @@ from benchmarks.all_operators import measure_all_operators
 from benchmarks.development import addon_step, development_step
 from benchmarks.everywhere import checkout_step, everywhere_step
 from benchmarks.latency import Timed, in_turn
+from benchmarks.other_runtime import other_runtime_step
 from benchmarks.processes import CommandFailedError, Finished, run
 from orchestrator.build.links import library_name
 from orchestrator.build.session import RuntimeSession, Session
@@ -134,13 +135,44 @@ class Bench:
         runs = (run(argv, env=self.env(cache), cwd=workspace) for _ in range(_NOTHING_RUNS))
         return [one.require("a build of nothing").wall_seconds for one in runs]
 
-    def with_operator(self, workspace: Path, name: str) -> Path:
-        """A copy of a workspace in which one operator is added to the first app's model."""
+    def with_operator(self, workspace: Path, name: str, runtime: str = "") -> Path:
+        """A copy of a workspace in which one operator is added to the first app's model.
+
+        runtime: the one that the first app is cut from there; empty: its own
+        """
         changed = self.folder / name
         shutil.copytree(workspace, changed, symlinks=True)
-        traces = self.root / ADDED_TRACES
-        scratch.replace_app(changed, FIRST, ADDED, traces, self.runtime_of(FIRST))
+        runtime = runtime or self.runtime_of(FIRST)
+        own = Path("apps", ADDED, "traces")
+        traces = self.root / (own if runtime == self.runtime_of(ADDED) else ADDED_TRACES)
+        scratch.replace_app(changed, FIRST, ADDED, traces, runtime)
         return changed
+
+    def build_with_operator(
+        self, workspace: Path, cache: Path, name: str, runtime: str = ""
+    ) -> dict[str, Any]:
+        """Build the first app of `with_operator`: its row, and the operators that it ran more than
+        the first app, with their calls. Raises CommandFailedError."""
+        runtime = runtime or self.runtime_of(FIRST)
+        changed = self.with_operator(workspace, name, runtime)
+        before = called_operators(workspace / "apps" / FIRST)
+        after = called_operators(changed / "apps" / FIRST)
+        added = {name: after[name] for name in sorted(set(after) - set(before))}
+        built = self.build(changed, cache, FIRST)
+        return {**built, "runtime": runtime, "added_operators": added}
+
+    def delivered(self, workspace: Path) -> Timed:
+        """The first app's model in the library that a build delivered in `workspace`. Raises
+        CommandFailedError."""
+        library = workspace / "dist" / FIRST / ABI / "lib"
+        if not (library / f"lib{library_name(FIRST)}.so").is_file():
+            raise CommandFailedError(f"no library of {FIRST} was delivered", seen=str(library))
+        (model,) = sorted((workspace / "apps" / FIRST / "models").glob("*.ptl"))
+        return Timed(
+            runner=workspace / ".orchestrator" / "variants" / FIRST / ABI / "driver",
+            library=library,
+            model=model,
+        )
 
 
 @dataclass(frozen=True)
@@ -179,15 +211,11 @@ def nothing_step(bench: Bench) -> dict[str, Any]:
 
 def operator_step(bench: Bench) -> dict[str, Any]:
     """One operator added to the first app's model, the app being built already."""
-    workspace = bench.with_operator(bench.workspace, "operator-workspace")
-    before = called_operators(bench.workspace / "apps" / FIRST)
-    after = called_operators(workspace / "apps" / FIRST)
-    added = {name: after[name] for name in sorted(set(after) - set(before))}
     known = scratch.made_files(bench.cache)
-    built = bench.build(workspace, bench.cache, FIRST)
+    built = bench.build_with_operator(bench.workspace, bench.cache, "operator-workspace")
     # or else the next apps would find objects that only this step has made
     scratch.forget(bench.cache, known)
-    return {**built, "added_operators": added}
+    return built
 
 
 def called_operators(app_folder: Path) -> dict[str, int]:
@@ -248,7 +276,7 @@ def _optimized(bench: Bench, optimize: str) -> dict[str, Any]:
 def latency_step(bench: Bench) -> dict[str, Any]:
     """The first app's model in its library, and in one built with upstream's optimisation."""
     built = _optimized(bench, "speed")
-    timed = [_timed(bench.workspace), _timed(bench.folder / "speed-workspace")]
+    timed = [bench.delivered(bench.workspace), bench.delivered(bench.folder / "speed-workspace")]
     options = bench.options
     measured = in_turn(
         timed[0], timed[1], bench.user.context.env, bench.folder, options.rounds, options.repeat
@@ -264,8 +292,8 @@ def hardening_step(bench: Bench) -> dict[str, Any]:
     built = bench.build(workspace, bench.cache, FIRST)
     scratch.forget(bench.cache, known)
     measured = in_turn(
-        _timed(bench.workspace),
-        _timed(workspace),
+        bench.delivered(bench.workspace),
+        bench.delivered(workspace),
         bench.user.context.env,
         bench.folder,
         bench.options.rounds,
@@ -273,18 +301,6 @@ def hardening_step(bench: Bench) -> dict[str, Any]:
         name="not_hardened",
     )
     return {**measured, "stripped_bytes": built["stripped_bytes"]}
-
-
-def _timed(workspace: Path) -> Timed:
-    library = workspace / "dist" / FIRST / ABI / "lib"
-    if not (library / f"lib{library_name(FIRST)}.so").is_file():
-        raise CommandFailedError(f"no library of {FIRST} was delivered", seen=str(library))
-    (model,) = sorted((workspace / "apps" / FIRST / "models").glob("*.ptl"))
-    return Timed(
-        runner=workspace / ".orchestrator" / "variants" / FIRST / ABI / "driver",
-        library=library,
-        model=model,
-    )
 
 
 def tracer_step(bench: Bench) -> dict[str, Any]:
@@ -328,9 +344,10 @@ STEPS: Final[Mapping[str, Step]] = {
     "hardening": Step(hardening_step, "first"),
     "tracer": Step(tracer_step),
     "development": Step(
-        lambda bench: development_step(bench, FIRST, _timed(bench.workspace)), "first"
+        lambda bench: development_step(bench, FIRST, bench.delivered(bench.workspace)), "first"
     ),
     "addon": Step(lambda bench: addon_step(bench, FIRST, ABI, ADDED, ADDED_TRACES), "first"),
+    "other-runtime": Step(lambda bench: other_runtime_step(bench, FIRST, ADDED), "first"),
     "everywhere": Step(lambda bench: everywhere_step(bench, FIRST)),
     "checkout": Step(checkout_step),
     "all-operators": Step(all_operators_step),

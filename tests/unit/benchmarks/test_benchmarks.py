@@ -8,6 +8,7 @@ import json
 import math
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import yaml
 from benchmarks import cut, scratch
 from benchmarks.latency import Timing, read_timing, summary
 from benchmarks.machine import machine_facts
+from benchmarks.other_runtime import moved_workspace
 from benchmarks.processes import CommandFailedError, run
 from benchmarks.render import Row, render, rows
 from benchmarks.run_orchestrator import peak_bytes
 from benchmarks.sampling import SampleTooThinError, allocate, every_kth, scale
 from benchmarks.steps import (
+    ADDED,
     ADDED_TRACES,
     FIRST,
     STEPS,
@@ -38,17 +41,56 @@ from orchestrator.build.session import Session
 from orchestrator.cli import make_context
 from orchestrator.pytorch.units import UpstreamUnit
 from orchestrator.trace.lock import parse_lock
+from orchestrator.values.trace import TraceIdentity
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_runtime_of_each_app(tmp_path: Path) -> None:
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
     context = make_context(argparse.Namespace(workspace=str(ROOT)), os.environ, ROOT)
-    bench = Bench(Session(context, print).of(FIRST), tmp_path, tmp_path, Options(1, 1, 1, 1))
+    return Bench(Session(context, print).of(FIRST), tmp_path, tmp_path, Options(1, 1, 1, 1))
+
+
+def test_the_runtime_of_each_app(bench: Bench) -> None:
     assert {bench.runtime_of(app) for app in bench.user.workspace.apps} == {
         "pytorch_1_13",
         "pytorch_2_6",
     }
+
+
+def identity_of(app: Path) -> TraceIdentity:
+    """That of an app's only trace."""
+    (lock,) = (app / "traces").glob("*.yaml")
+    return parse_lock(lock.read_text(), lock.name).identity
+
+
+def test_the_other_runtime_is_not_the_first_apps(bench: Bench) -> None:
+    assert bench.runtime_of(ADDED) != bench.runtime_of(FIRST)
+
+
+def test_the_first_app_moves_to_the_other_runtime(bench: Bench) -> None:
+    moved = moved_workspace(bench, FIRST, bench.runtime_of(ADDED)) / "apps" / FIRST
+    declared = yaml.safe_load((moved / "app.yaml").read_text())
+    assert declared["runtime"] == bench.runtime_of(ADDED)
+    # as the apps' own locks are, which other tests find stale; no step finds these
+    own, other = identity_of(ROOT / "apps" / FIRST), identity_of(ROOT / "apps" / ADDED)
+    assert identity_of(moved) == replace(own, runtime=other.runtime)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_operator_is_added_with_the_runtime_that_the_app_is_on(
+    moves: bool, bench: Bench
+) -> None:
+    runtime = bench.runtime_of(ADDED if moves else FIRST)
+    workspace = bench.new_workspace("workspace")
+    changed = bench.with_operator(workspace, "changed", runtime if moves else "") / "apps" / FIRST
+    assert yaml.safe_load((changed / "app.yaml").read_text())["runtime"] == runtime
+    own, added = identity_of(ROOT / "apps" / FIRST), identity_of(ROOT / "apps" / ADDED)
+    assert own.runtime != added.runtime
+    expected = added if moves else replace(added, runtime=own.runtime)
+    assert identity_of(changed) == expected
+    assert called_operators(changed)["aten::hardswish"] == 2
 
 
 class TestSampling:
@@ -202,6 +244,7 @@ class TestSteps:
     def test_steps_bring_those_that_they_need_in_order(self) -> None:
         assert in_order(["latency", "operator"]) == ["first", "operator", "latency"]
         assert in_order(["tracer"]) == ["tracer"]
+        assert in_order(["other-runtime"]) == ["first", "other-runtime"]
 
     def test_every_need_is_a_step_that_runs_before(self) -> None:
         names = list(STEPS)
@@ -373,6 +416,27 @@ RESULTS: dict[str, Any] = {
         "hardening": {
             "measured": {"stripped_bytes": 1_280_000, "ratio_of_medians": 1.01, "ratio_of_least": 1}
         },
+        "other-runtime": {
+            "measured": {
+                "runtime": "pytorch_2_6",
+                "user_seconds": 300.0,
+                "units_compiled": 290,
+                "stripped_bytes": 1_495_002,
+                "peak_bytes": 100_000_000,
+                "operator": {
+                    "user_seconds": 12.1,
+                    "units_compiled": 4,
+                    "verified": "ok",
+                    "added_operators": {"aten::hardswish": 2},
+                },
+                "latency": {
+                    "median": {"default": 102.0, "own_runtime": 100.0},
+                    "least": {"default": 99.0, "own_runtime": 99.0},
+                    "ratio_of_medians": 1.02,
+                    "ratio_of_least": 1.0,
+                },
+            }
+        },
         "checkout": {
             "measured": {
                 "variants": 16,
@@ -417,6 +481,17 @@ class TestRender:
             ("1,300,001 bytes", False),
             ("failed: error: it broke", None),
             ("20,001 bytes (1.56 %); latency: medians 1.010, least times 1.000", False),
+            ("`pytorch_2_6`: 300.0 s; 290 units", True),
+            (
+                "12.1 s; 4 units compiled; `aten::hardswish` (2 calls) ran,"
+                " outputs equal the trace's",
+                False,
+            ),
+            ("1.150: 1,495,002 bytes against 1,300,001", False),
+            (
+                "medians 1.020 (102 us against 100 us), least times 1.000 (99 us against 99 us)",
+                True,
+            ),
             ("119.0 s; 80 units of the base, 45 of the shard; the tracer has 250", False),
             ("81 ms against 30 ms (least times); all of `run` takes 2.0 s", False),
             ("5.0 s", True),
@@ -464,6 +539,43 @@ class TestRender:
             "medians 1.050 (105 us against 100 us), least times 1.050 (105 us against 100 us)",
             True,
         )
+
+    def test_the_first_app_on_the_other_runtime(self) -> None:
+        other = "`camera` on the other runtime: "
+        assert [one for one in rows(RESULTS) if one.measure.startswith(other)] == [
+            Row(
+                f"{other}first variant, from an empty object cache",
+                "at most 300 CPU s",
+                "`pytorch_2_6`: 300.0 s; 290 units",
+                True,
+            ),
+            Row(
+                f"{other}one operator added, and it works",
+                "at most 12 CPU s",
+                "12.1 s; 4 units compiled; `aten::hardswish` (2 calls) ran, outputs equal the"
+                " trace's",
+                False,
+            ),
+            Row(
+                f"{other}stripped shared library, against its own runtime's",
+                "at most 1.15 times",
+                "1.150: 1,495,002 bytes against 1,300,001",
+                False,
+            ),
+            Row(
+                f"{other}latency, against its own runtime's",
+                "at most 1.02 times (2 % for noise)",
+                "medians 1.020 (102 us against 100 us), least times 1.000 (99 us against 99 us)",
+                True,
+            ),
+        ]
+        step = RESULTS["steps"]["other-runtime"]["measured"]
+        assert row(changed("other-runtime", stripped_bytes=1_495_001), f"{other}str").met is True
+        assert row(changed("other-runtime", user_seconds=300.1), f"{other}first").met is False
+        failed = step["operator"] | {"user_seconds": 12.0, "verified": "failed"}
+        assert row(changed("other-runtime", operator=failed), f"{other}one").met is False
+        slower = step["latency"] | {"ratio_of_least": 1.021}
+        assert row(changed("other-runtime", latency=slower), f"{other}latency").met is False
 
     def test_a_measured_library_of_all_operators_comes_before_the_data(self) -> None:
         results = copy.deepcopy(RESULTS)
