@@ -300,7 +300,7 @@ def _development(results: Values) -> list[Row]:
              f"at most {RUN_AGAIN_MS} ms more", _run_again, results),
         _row("`run` with one operator added to the model",
              f"at most {RUN_OPERATOR_SECONDS} s wall", _run_operator, results),
-        _row(f"development library: latency of `{first}`, against the delivered one",
+        _row(f"`run --repeat`: latency of `{first}`, against the delivered library",
              f"at most {RUN_LATENCY_RATIO} times", _run_latency, results),
         _row(f"`extensible: true`, `{first}`'s stripped shared library",
              f"at most {EXTENSIBLE_SHARE} % larger", _extensible, results),

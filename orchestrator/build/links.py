@@ -93,11 +93,18 @@ def _folder(app: str, abi: str) -> str:
 
 
 def variant_links(
-    session: RuntimeSession, prepared: Prepared, app: str, objects: VariantObjects
+    session: RuntimeSession,
+    prepared: Prepared,
+    app: str,
+    objects: VariantObjects,
+    folder: str | None = None,
 ) -> VariantLinks:
-    """The links of a release variant that is delivered with a shared library."""
+    """The links of a release variant that is delivered with a shared library.
+
+    folder: of their outputs (`$state/...`); None: that of the app's variant
+    """
     spec, toolchain = objects.plan.spec, prepared.toolchain(objects.plan.spec.abi)
-    folder = _folder(app, spec.abi)
+    folder = _folder(app, spec.abi) if folder is None else folder
     name = library_name(app)
     library = _cxx_library(f"{folder}/libc++.a", objects)
     of_library = tuple(one.output for one in library)

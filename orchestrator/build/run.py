@@ -20,6 +20,7 @@ from orchestrator.build.build import View
 from orchestrator.build.development import Base, Development, Shard
 from orchestrator.build.session import RuntimeSession, Session, require_loadable
 from orchestrator.build.shard_files import in_use
+from orchestrator.build.timed import Seen, TimedLibrary, timed_library
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import FILE
@@ -93,6 +94,14 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Timed:
+    """The library that a model was timed in. seconds: wall time of making it."""
+
+    library: TimedLibrary
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Growth:
     """Operators that an app's traces do not have, and the bytes of what they need besides, by the
     index: with all dtypes, so at most that."""
@@ -107,6 +116,7 @@ class RanModel:
 
     result   the runner's
     verdict  against the recorded runs, where its lock has them and the inputs are its own
+    timed    the library in which it ran for its time, where that was asked for
     growth   of its app's library; None for a model of no app, and for an app without traces
     """
 
@@ -116,6 +126,7 @@ class RanModel:
     attempts: tuple[Attempt, ...]
     result: dict[str, Any]
     verdict: VerifyResult | None
+    timed: Timed | None = None
     growth: Growth | None = None
 
 
@@ -218,9 +229,10 @@ def run_in_development(
 ) -> RanModel:
     """Run a model, and compile what it needs until nothing is missing.
 
-    repeat: how often its first input is run for its time; with_arguments: whether the result has
-    the inputs. Raises NoDevelopmentLibraryError,
-    RunFailedError, ShardRefusedError, and what planning, compiling and linking raise.
+    repeat: how often its first input is run for its time, in a library as a build would deliver it
+    (`build/timed.py`); None: not at all. with_arguments: whether the result has the inputs.
+    Raises NoDevelopmentLibraryError, RunFailedError, ShardRefusedError, and what planning,
+    compiling and linking raise.
     """
     development = Development(session, jobs, view)
     development.require()
@@ -235,7 +247,7 @@ def run_in_development(
                 shard = development.shard(subject.roots, operators, wide)
                 held.enter_context(in_use(shard.path))
             made = time.monotonic()
-            seen = _run(session, subject, base, shard, repeat, with_arguments)
+            seen = _run(session, subject, base, shard, with_arguments)
         missing, dtypes = _missing(seen), _missing_dtypes(seen)
         seconds = (made - began, time.monotonic() - made)
         shown = tuple(f"{tag} for {dtype}" for tag, dtype in sorted(dtypes.items()))
@@ -247,8 +259,14 @@ def run_in_development(
         operators |= new
         wide |= wider
     result = _checked(session, subject, seen, attempts)
+    timed = None
+    # its folder is the next one's, too; and nothing else of this workspace runs beside the model
     with _alone(session):
         _remember(session, subject, operators, wide)
+        if repeat is not None:
+            needs = _seen(session, subject, attempts[-1].shard, wide)
+            timed, times = _time(session, subject, needs, repeat, jobs, view)
+            result = {**result, "runs": _with_times(result["runs"], times)}
     return RanModel(
         subject,
         session.runtime.version.version,
@@ -256,6 +274,7 @@ def run_in_development(
         tuple(attempts),
         result,
         _verdict(session, subject, seen),
+        timed,
         None if subject.app is None else _growth(session, subject, subject.app, result),
     )
 
@@ -272,14 +291,10 @@ def _run(
     subject: Subject,
     base: Base,
     shard: Shard,
-    repeat: int | None,
     with_arguments: bool,
 ) -> RunnerResult:
-    argv = [str(base.runner)]
-    if repeat is not None:
-        argv += ["--time", "--repeat", str(repeat)]
     return run_model(
-        argv,
+        [str(base.runner)],
         subject.path,
         subject.config,
         session.context.env,
@@ -289,6 +304,74 @@ def _run(
         with_arguments=with_arguments,
         runner=session.context.runner,
     )
+
+
+def _seen(session: RuntimeSession, subject: Subject, shard: Shard, wide: frozenset[str]) -> Seen:
+    trace, traces = subject.trace or subject.earlier, tuple[Trace, ...]()
+    if subject.app is not None and subject.trace is not None:
+        traces = (subject.trace, *_others(session, subject, subject.app))
+    hot = None if trace is None else trace.hot_tags
+    return Seen(subject.roots, shard.operators, wide, traces, hot)
+
+
+def _others(session: RuntimeSession, subject: Subject, app: App) -> Iterator[Trace]:
+    """The current locks of an app's other models: its library is cut for all."""
+    for model in app.config.models:
+        if model.name != subject.name:
+            lock = _lock(lock_path(app.folder, model.name))
+            if lock is not None and lock.identity == session.trace_identity(app, model):
+                yield lock
+
+
+def _time(
+    session: RuntimeSession,
+    subject: Subject,
+    needs: Seen,
+    repeat: int,
+    jobs: int | None,
+    view: View,
+) -> tuple[Timed, Mapping[str, Any]]:
+    """The library that a model is timed in, and the runner's result there.
+
+    Raises RunFailedError, and what planning, compiling and linking raise.
+    """
+    began = time.monotonic()
+    library = timed_library(session, subject.app, needs, jobs=jobs, view=view)
+    made = time.monotonic() - began
+    ran = run_model(
+        [str(library.runner), "--time", "--repeat", str(repeat)],
+        subject.path,
+        subject.config,
+        session.context.env,
+        libraries=library.folder,
+        recorded=subject.recorded,
+        runner=session.context.runner,
+    )
+    result = ran.result or {}
+    error = result.get("error") or next(
+        (r["error"] for r in result.get("runs", ()) if r["error"]), None
+    )
+    if error is not None or not result:
+        raise RunFailedError(
+            f"the model {subject.name} runs in the development library, and not in the library"
+            " that it is timed in",
+            place=Place(str(subject.path)),
+            seen=f"it {ended(ran)}" if error is None else f"{error['code']}: {error['text']}",
+            hint="this is a bug: report it; without --repeat the model runs",
+            details=ran.stderr[-2000:],
+        )
+    return Timed(library, made), result
+
+
+_TIMES: Final = ("microseconds", "microseconds_min")
+
+
+def _with_times(
+    runs: Sequence[Mapping[str, Any]], timed: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """A model's runs, with the times that the same ones have in another result."""
+    times = {(r["method"], r["index"]): {n: r.get(n) for n in _TIMES} for r in timed["runs"]}
+    return [{**run, **times.get((run["method"], run["index"]), {})} for run in runs]
 
 
 def _missing(seen: RunnerResult) -> tuple[str, ...]:

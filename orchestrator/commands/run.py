@@ -22,7 +22,7 @@ from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App, Workspace
-from orchestrator.report.run import MadeShard, RunReport
+from orchestrator.report.run import MadeLibrary, MadeShard, RunReport
 from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.labels import LabelSyntaxError, meant_app
 
@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeat",
         type=_count,
         metavar="N",
-        help="run each method's first input N times, and print its median and minimum time",
+        help="run each method's first input N times in a library as a build would deliver it, and"
+        " print the median and the minimum time",
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_jobs(parser)
@@ -182,6 +183,9 @@ def report_of(ran: RanModel) -> RunReport:
             )
             for one in ran.attempts
         ),
+        timed=None
+        if ran.timed is None
+        else MadeLibrary(ran.timed.library.units, ran.timed.library.compiled, ran.timed.seconds),
         result=ran.result,
         verdict=ran.verdict,
         new_operators=None if ran.growth is None else ran.growth.operators,

@@ -38,10 +38,20 @@ class MadeShard:
 
 
 @dataclass(frozen=True)
+class MadeLibrary:
+    """The library that a model was timed in. units: that it is made of; compiled: of them now."""
+
+    units: int
+    compiled: int
+    made_seconds: float
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One model's runs.
 
     result         the model runner's (native/driver/driver.h)
+    timed          the library that its times are of; None where nobody asked for times
     new_operators  that its app's traces do not have, and at most the bytes that its library would
                    grow by; None for a model of no app
     """
@@ -57,6 +67,7 @@ class RunReport:
     verdict: VerifyResult | None
     new_operators: tuple[str, ...] | None
     new_bytes: int = 0
+    timed: MadeLibrary | None = None
 
     def text(self, table: bool = True) -> str:
         """For people; ends with a newline. table: with the operators that ran."""
@@ -73,6 +84,11 @@ class RunReport:
             )
             if shard.missing:
                 yield f"    missing when it ran: {', '.join(shard.missing)}"
+        if self.timed is not None:
+            yield (
+                f"  timed in a library as delivered: {self.timed.units} units,"
+                f" {self.timed.compiled} compiled in {self.timed.made_seconds:.1f} s"
+            )
         for run in self.result["runs"]:
             yield f"  {run['method']}[{run['index']}]: {shown_value(run['output'])}"
             if run.get("microseconds") is not None:
@@ -121,6 +137,13 @@ class RunReport:
                 }
                 for one in self.shards
             ],
+            "timed": None
+            if self.timed is None
+            else {
+                "units": self.timed.units,
+                "compiled": self.timed.compiled,
+                "made_seconds": round(self.timed.made_seconds, 3),
+            },
             "runs": list(self.result["runs"]),
             "operators": self.result.get("operators") or {},
             "as_recorded": None if self.verdict is None else self.verdict.status,

@@ -61,11 +61,25 @@ def test_the_second_time_everything_comes_from_the_store(root: Path) -> None:
 def test_a_file_is_run_and_timed(root: Path) -> None:
     """What it called is remembered by its content."""
     found = model(orchestrator("run", CAMERA, "--json", "--repeat", "3", cwd=root))
+    assert found["timed"]["units"] > found["shards"][0]["units"]
     (shard,) = found["shards"]
     assert (shard["compiled"], shard["missing"]) == (None, [])
     assert found["runs"][0]["microseconds"] >= found["runs"][0]["microseconds_min"] > 0
     assert found["operators"]["aten::_convolution"]["calls"] == 50
     assert found["growth"] is None
+
+
+def test_an_app_is_timed_in_what_its_build_made(root: Path) -> None:
+    """Its kernels, the kernel library's among them: nothing of them is compiled again."""
+    good(orchestrator("build", "//apps/camera:linux-x86_64", cwd=root))
+    out = good(orchestrator("run", "//apps/camera", "--repeat", "3", cwd=root)).splitlines()
+    line, _, times = shown("docs/guide/run-a-model.md", "  timed in ").splitlines()
+    timed = next(one for one in out if one.startswith("  timed in "))
+    assert ", 0 compiled in " in timed
+    assert rough(timed) == rough(line)
+    assert rough(times) in map(rough, out)
+    library = root / ".orchestrator/development/timed/libcamera_torch.so"
+    assert b"xnn_" in library.read_bytes()
 
 
 def test_a_damaged_shard_is_made_again_and_a_model_that_fails_is_told(root: Path) -> None:

@@ -27,6 +27,7 @@ from orchestrator.build.run import (
     run_in_development,
 )
 from orchestrator.build.shard_files import forget_old
+from orchestrator.build.timed import Seen, TimedLibrary
 from orchestrator.errors import Place
 from orchestrator.index.model import Registration
 from orchestrator.plan.development import NAME
@@ -62,7 +63,7 @@ class Toy:
     def session(self) -> Any:
         kernels = Registry({name: (cast(Registration, None),) for name in KNOWN})
         return SimpleNamespace(
-            context=SimpleNamespace(state=self.root),
+            context=SimpleNamespace(state=self.root, env={}, runner=None),
             log=self.said.append,
             kernels_for=lambda roots: kernels,
             runtime=SimpleNamespace(
@@ -83,13 +84,13 @@ class Toy:
         (self.root / "shard.so").touch()
         return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2)
 
-    def run(self) -> RanModel:
+    def run(self, repeat: int | None = None) -> RanModel:
         info = SimpleNamespace(root_operators=("aten::a",), sha256=64 * "f")
         subject = Subject(
             "toy", Path("toy.ptl"), ModelConfig(file="toy.ptl"), None, cast(Any, info)
         )
         return run_in_development(
-            self.session, subject, repeat=None, jobs=None, view=cast(Any, None)
+            self.session, subject, repeat=repeat, jobs=None, view=cast(Any, None)
         )
 
 
@@ -236,6 +237,73 @@ def test_a_model_that_does_not_run(toy: Callable[..., Toy], seen: RunnerResult, 
     assert caught.value.render().rstrip().removeprefix("toy.ptl: ") == error
     assert one.shards == [{"aten::a"}]
     assert not (one.root / "development").exists()
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[RunnerResult], list[Any]]:
+    """What the model says in the library that it is timed in; gives what that was made of and how
+    it was run."""
+
+    def made(seen: RunnerResult) -> list[Any]:
+        asked = list[Any]()
+
+        def library(_: object, app: object, needs: Seen, **_more: object) -> TimedLibrary:
+            asked.append((app, needs))
+            return TimedLibrary(Path("timed"), Path("timed/driver"), 294, 3)
+
+        def run(argv: list[str], *_: object, **_more: object) -> RunnerResult:
+            asked.append(argv)
+            return seen
+
+        monkeypatch.setattr(running, "timed_library", library)
+        monkeypatch.setattr(running, "run_model", run)
+        return asked
+
+    return made
+
+
+def test_a_model_is_timed_in_another_library_with_what_it_was_seen_to_call(
+    toy: Callable[..., Toy], timed: Callable[[RunnerResult], list[Any]]
+) -> None:
+    run = {"method": "forward", "index": 0, "output": {"int": 1}, "error": None}
+    times = {"microseconds": 3.0, "microseconds_min": 2.0}
+    asked = timed(RunnerResult(0, {"runs": [{**run, "output": {"int": 2}, **times}]}))
+    one = toy(lambda has: result(None if "aten::c" in has else missing("aten::c")))
+    ran = one.run(repeat=7)
+    assert ran.result["runs"] == [{**run, **times}]
+    assert ran.timed is not None
+    assert (ran.timed.library.units, ran.timed.library.compiled) == (294, 3)
+    (app, needs), argv = asked
+    assert app is None
+    assert needs == Seen(
+        frozenset({"aten::a"}), frozenset({"aten::a", "aten::c"}), frozenset(), (), None
+    )
+    assert argv == ["timed/driver", "--time", "--repeat", "7"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (result(missing("aten::x")), "MISSING_OPERATOR: no schema"),
+        (result(missing("aten::x"), at_load=True), "MISSING_OPERATOR: no schema"),
+        (RunnerResult(-signal.SIGSEGV, None), "it was killed by SIGSEGV"),
+    ],
+)
+def test_a_model_that_does_not_run_where_it_is_timed(
+    toy: Callable[..., Toy],
+    timed: Callable[[RunnerResult], list[Any]],
+    seen: RunnerResult,
+    told: str,
+) -> None:
+    timed(seen)
+    with pytest.raises(RunFailedError) as caught:
+        toy(lambda _: result()).run(repeat=7)
+    assert caught.value.render().rstrip() == (
+        "toy.ptl: error: the model toy runs in the development library, and not in the library"
+        " that it is timed in\n"
+        f"  seen:     {told}\n"
+        "  do:       this is a bug: report it; without --repeat the model runs"
+    )
 
 
 def test_a_shard_that_the_base_refuses_is_a_bug_of_ours(toy: Callable[..., Toy]) -> None:

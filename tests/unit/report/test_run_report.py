@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_output_schemas import faults
 
-from orchestrator.report.run import MadeShard, RunReport, shown_value
+from orchestrator.report.run import MadeLibrary, MadeShard, RunReport, shown_value
 from orchestrator.verify.verdict import Failure, VerifyResult
 
 
@@ -92,6 +92,13 @@ def test_a_report() -> None:
     )
 
 
+def test_times_are_of_a_library_as_it_is_delivered() -> None:
+    lines = report(timed=MadeLibrary(294, 12, 3.125)).text().splitlines()
+    assert lines[5] == "  timed in a library as delivered: 294 units, 12 compiled in 3.1 s"
+    lines = report(timed=MadeLibrary(294, 0, 1.0)).text().splitlines()
+    assert lines[5] == "  timed in a library as delivered: 294 units, 0 compiled in 1.0 s"
+
+
 def test_what_differs_is_told() -> None:
     failure = Failure("classifier", "forward[0]", "OTHER_OUTPUT", "int: expected 4, seen 3")
     differs = VerifyResult("classifier", "failed", failures=(failure,))
@@ -108,7 +115,9 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
 
 def test_as_json() -> None:
     value = report().to_value()
-    every = [value, report(verdict=None, new_operators=None).to_value()]
+    timed = report(timed=MadeLibrary(294, 12, 3.125)).to_value()
+    assert timed["timed"] == {"units": 294, "compiled": 12, "made_seconds": 3.125}
+    every = [value, timed, report(verdict=None, new_operators=None).to_value()]
     assert faults("run", json.dumps({"format": 1, "models": every})) == []
     assert value["shards"][0]["missing"] == ["aten::gcd"]
     assert value["as_recorded"] == "ok"

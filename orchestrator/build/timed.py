@@ -1,0 +1,154 @@
+"""The library that `run` times a model in: what a build would deliver.
+
+The development library is made to be there soon: its kernels are compiled for size, with all that
+a tracer records, and without the kernel library's. Its times say nothing about a delivered library.
+This one has the app's own settings, so its objects are those of the app's build.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from orchestrator.build.build import View
+from orchestrator.build.execute import execute_actions, require_success
+from orchestrator.build.links import variant_links
+from orchestrator.build.plan import variant_requests
+from orchestrator.build.session import RuntimeSession
+from orchestrator.build.variants import VariantRequest, hot_units, plan_all
+from orchestrator.libraries.features import asked_by_operators, load_entries
+from orchestrator.load.declared import App
+from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
+from orchestrator.plan.graph import action_graph, texts_of
+from orchestrator.select.closure import Registry
+from orchestrator.values.action import count_units
+from orchestrator.values.config import KernelPart
+from orchestrator.values.labels import Label
+from orchestrator.values.selection import Selection
+from orchestrator.values.trace import Trace
+
+# What ninja's files and the folder of its links are called.
+_TIMED = "timed"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a model was seen to need, in the development library or in a trace.
+
+    roots      the operators that it names
+    operators  those that it calls besides, or more
+    wide       kernel tags that ran in an unusual dtype
+    traces     its lock and those of its app's other models; none where it has none of this very
+               file
+    hot        kernel tags whose work is worth fast code; None where nobody knows: then all are
+    """
+
+    roots: frozenset[str]
+    operators: frozenset[str]
+    wide: frozenset[str]
+    traces: tuple[Trace, ...]
+    hot: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class TimedLibrary:
+    """The library and its model runner. units: that both are made of; compiled: of them now."""
+
+    folder: Path
+    runner: Path
+    units: int
+    compiled: int
+
+
+def timed_library(
+    session: RuntimeSession,
+    app: App | None,
+    seen: Seen,
+    *,
+    jobs: int | None,
+    view: View,
+) -> TimedLibrary:
+    """Plan, compile and link it for this machine, in the workspace's state folder.
+
+    app: whose settings it has; None: those of an app that sets nothing.
+    The caller holds the workspace's lock until the model has run: the next one has its place.
+    Raises ActionFailedError, TorchgenFailedError, and what planning raises.
+    """
+    prepared = session.prepare_planning([session.host])
+    request = _request(session, app, seen)
+    (objects,) = plan_all(session, prepared, [request]).values()
+    folder = f"$state/{NAME}/{_TIMED}"
+    links = variant_links(session, prepared, request.app or NAME, objects, folder)
+    assert links.runner is not None, "a machine runs what is built for it"
+    needed = (links.shared, links.runner, *links.cxx_library)
+    graph = action_graph([objects], needed)
+    runners = {c.object: c for c in links.runner_compiles}
+    graph = replace(graph, compiles={**graph.compiles, **runners})
+    execution = execute_actions(
+        session,
+        graph,
+        texts_of([objects]),
+        name=_TIMED,
+        jobs=jobs,
+        keep_going=False,
+        view=view,
+    )
+    require_success(session, graph, execution)
+    return TimedLibrary(
+        Path(session.fill(folder)),
+        Path(session.fill(links.runner.output)),
+        count_units(graph.compiles.values()),
+        count_units(c for c in graph.compiles.values() if c.object in execution.compiled),
+    )
+
+
+def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantRequest:
+    if app is not None and seen.traces:
+        label = Label(app.name, session.host)
+        (request,) = variant_requests(session, [label], {app.name: seen.traces})
+        # a delivery finishes a library that relocates itself, and a link alone does not
+        return replace(request, self_relocation=False, extensible=False)
+    defaults, kernels = session.workspace.config.defaults, session.kernels_for(seen.roots)
+    tags = session.tag_users if seen.hot is None else seen.hot
+    return VariantRequest(
+        NAME,
+        session.host,
+        _selection(session, kernels, seen),
+        kernels,
+        "release",
+        optimize=defaults.optimize if app is None else app.optimize,
+        hot=hot_units(session, tags),
+        lean=session.lean_units(seen.roots),
+        cut=session.cut_units(seen.roots),
+        app=None if app is None else app.name,
+        self_relocation=False,
+        features=_features(session, app, seen),
+        cpu=None if app is None else session.declared_levels(app.name, session.host),
+        parts=_parts(session, app),
+        threads=1 if app is None else app.threads,
+        dispatch="direct" if app is None else app.config.dispatch,
+    )
+
+
+def _selection(session: RuntimeSession, kernels: Registry, seen: Seen) -> Selection:
+    """What was seen, with all classes and features, and the dtypes of a shard."""
+    index, own = session.runtime.index, session.runtime.facts.app_units
+    theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
+    usual = usual_dtypes(every_dtype(index, kernels), {*seen.wide, *theirs})
+    operators = sorted(seen.roots | seen.operators)
+    return replace(
+        usual, operators=dict.fromkeys(operators, frozenset({NAME})), root_operators=seen.roots
+    )
+
+
+def _parts(session: RuntimeSession, app: App | None) -> frozenset[KernelPart]:
+    return frozenset(get_args(KernelPart)) if app is None else session.kernel_parts(app.name)
+
+
+def _features(session: RuntimeSession, app: App | None, seen: Seen) -> frozenset[str] | None:
+    if app is not None:
+        return session.asked_features(session.host, app.name, seen.roots, seen.operators)
+    if not load_entries(session.runtime.dialect) or session.library_index(session.host) is None:
+        return None
+    return asked_by_operators(seen.roots, seen.operators, _parts(session, None))
