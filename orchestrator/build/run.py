@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ from orchestrator.values.config import ModelConfig
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.npy import read_npy
+from orchestrator.verify.png import read_png
 from orchestrator.verify.verdict import RunnerResult, VerifyResult, ended, verify
 
 _LONGEST_INPUTS: Final = 2**28
@@ -187,8 +188,11 @@ def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subj
 
 
 def read_inputs(paths: Sequence[Path]) -> bytes | None:
-    """The model runner's inputs: a list of calls in a .json file, or an array for each argument of
-    `forward`; None for none. Raises InputsUnfitError, ArrayUnreadableError."""
+    """The model runner's inputs: a list of calls in a .json file, or an array or a picture for each
+    argument of `forward`; None for none.
+
+    Raises InputsUnfitError, ArrayUnreadableError, PictureUnreadableError.
+    """
     if not paths:
         return None
     if len(paths) == 1 and paths[0].suffix == ".json":
@@ -201,17 +205,24 @@ def read_inputs(paths: Sequence[Path]) -> bytes | None:
             raise _unfit(paths[0], f"a file of {len(text):,} bytes that is no list")
         return text
     for path in paths:
-        if path.suffix != ".npy":
+        if path.suffix not in _READERS:
             raise _unfit(path, f"a file with the suffix {path.suffix or 'of none'}")
-    calls = [{"method": "forward", "args": [read_npy(path) for path in paths]}]
+    calls = [{"method": "forward", "args": [_READERS[path.suffix](path) for path in paths]}]
     return json.dumps(calls).encode()
+
+
+# The files that are an argument each, by their suffixes.
+_READERS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {
+    ".npy": read_npy,
+    ".png": read_png,
+}
 
 
 def _unfit(path: Path, seen: str) -> InputsUnfitError:
     return InputsUnfitError(
         "these are no inputs of a model",
         place=Place(str(path)),
-        expected="one .json file, or a .npy file for each argument of forward",
+        expected="one .json file, or a .npy or .png file for each argument of forward",
         seen=seen,
         hint='in JSON: [{"method": "forward", "args": [{"int": 3}]}], with values as'
         " docs/guide/run-a-model.md has them",

@@ -67,7 +67,7 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="inputs",
         metavar="FILE",
-        help="one .json file with calls, or a .npy file for each argument of forward"
+        help="one .json file with calls, or a .npy or .png file for each argument of forward"
         " (default: the inputs bundled in the model, or declared for it)",
     )
     parser.add_argument("--runtime", metavar="NAME", help="a runtime of WORKSPACE, for a model")

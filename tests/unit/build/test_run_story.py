@@ -330,7 +330,7 @@ def test_inputs_are_calls_or_an_array_for_each_argument(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "seen"),
     [
-        (("x.png",), "a file with the suffix .png"),
+        (("x.jpg",), "a file with the suffix .jpg"),
         (("x",), "a file with the suffix of none"),
         (("gone.json",), "No such file or directory"),
         (("dict.json",), "a file of 2 bytes that is no list"),
