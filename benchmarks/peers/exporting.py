@@ -121,8 +121,9 @@ def _script(app: str) -> ModuleType:
 
 def _committed(app: str, name: str) -> Subject:
     export = _script(app).export()[name]
-    model = export.eager.eval()
-    return Subject(model, export.inputs["forward"][0], model)
+    model, inputs = export.eager.eval(), export.inputs
+    forward = inputs["forward"] if isinstance(inputs, Mapping) else inputs
+    return Subject(model, forward[0], model)
 
 
 def _camera() -> Subject:
