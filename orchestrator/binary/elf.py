@@ -118,19 +118,6 @@ def soname_of(data: bytes) -> str | None:
     return next(iter(_texts(dynamic, "SONAME")), None)
 
 
-def section_sizes(path: Path) -> dict[str, int]:
-    """Bytes in memory of each loaded section, by name, in the file's order; `.bss` included.
-
-    Raises `NotElfError`.
-    """
-    elf, _ = _open(path.read_bytes(), path)
-    sizes: dict[str, int] = {}
-    for section in elf.iter_sections():
-        if section["sh_flags"] & 0x2:
-            sizes[section.name] = sizes.get(section.name, 0) + int(section["sh_size"])
-    return sizes
-
-
 def exported_symbols(path: Path) -> frozenset[str]:
     """The names that a dynamic linker can find in the library; raises `NotElfError`."""
     elf, _ = _open(path.read_bytes(), path)

@@ -93,7 +93,7 @@ def _machine(context: Context) -> Machine:
 
 
 def _able(toolchain: Toolchain, context: Context) -> str | None:
-    """`zig 0.17.0: shared, lto; not: map_file`. Raises what probing raises."""
+    """`zig 0.17.0: shared, lto; not: precompile`. Raises what probing raises."""
     cache = context.cache
     try:
         with cache_in_use(cache, _quiet):

@@ -44,8 +44,6 @@ class Capabilities:
     fold_functions   its linker folds equal functions (`--icf=safe`)
     pack_relocations its linker packs relocations as bionic reads them (`--pack-dyn-relocs`)
     self_relocate    its linker packs relocations for a library that applies them itself
-    map_file         its linker writes a map (`-Map`)
-    exclude_libs     its linker hides the symbols of archives (`--exclude-libs`)
     lto              its objects hold bitcode beside their code, and it links either (LLVM's
                      `-ffat-lto-objects`; gcc's objects are another thing)
     precompile       it makes precompiled headers that need no times of files (clang's)
@@ -57,8 +55,6 @@ class Capabilities:
     fold_functions: bool
     pack_relocations: bool
     self_relocate: bool
-    map_file: bool
-    exclude_libs: bool
     lto: bool
     precompile: bool
 

@@ -172,22 +172,6 @@ def _self_relocate(bench: Bench) -> bool:
     return judged is True
 
 
-def _map_file(bench: Bench) -> bool:
-    done = bench.link("mapped.so", "twins.o", "-Wl,-Map,mapped.txt")
-    return done.code == 0 and b"lta_both" in bench.content("mapped.txt")
-
-
-def _exclude_libs(bench: Bench) -> bool:
-    for source in ("user.c", "member.c"):
-        if bench.compile(source).code:
-            return False
-    if bench.archive("member.a", "member.o").code:
-        return False
-    done = bench.link("excluded.so", "user.o", "member.a", "-Wl,--exclude-libs,ALL")
-    names = bench.symbols("excluded.so", ".dynsym") if not done.code else {}
-    return "lta_user" in names and "lta_member" not in names
-
-
 def _lto(bench: Bench) -> bool:
     for source in ("user.c", "member.c"):
         if bench.compile(source, *LTO_FLAGS, output=f"late-{source}.o").code:
@@ -220,8 +204,6 @@ CHECKS: Final[Mapping[str, Callable[[Bench], bool]]] = {
     "fold_functions": _fold_functions,
     "pack_relocations": _pack_relocations,
     "self_relocate": _self_relocate,
-    "map_file": _map_file,
-    "exclude_libs": _exclude_libs,
     "lto": _lto,
     "precompile": _precompile,
 }

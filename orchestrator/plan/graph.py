@@ -381,12 +381,3 @@ def texts_of(variants: Iterable[VariantObjects]) -> dict[str, str]:
 def projection_files(projections: Mapping[str, str]) -> dict[str, str]:
     """file (`$cache/...`) -> text, from digest -> text of projection headers."""
     return {f"$cache/projections/{digest}.h": text for digest, text in projections.items()}
-
-
-def sharing(variants: Mapping[str, VariantObjects]) -> dict[str, tuple[str, ...]]:
-    """Object -> the labels of the variants that link it, both sorted."""
-    users: dict[str, list[str]] = {}
-    for label in sorted(variants):
-        for action in variants[label].compiles:
-            users.setdefault(action.object, []).append(label)
-    return {key: tuple(users[key]) for key in sorted(users)}

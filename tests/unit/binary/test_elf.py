@@ -18,7 +18,6 @@ from orchestrator.binary.elf import (
     WrongSonameError,
     check,
     exported_symbols,
-    section_sizes,
     soname_of,
     violations,
 )
@@ -146,10 +145,3 @@ def test_an_object_file_is_not_a_library(tmp_path: Path) -> None:
     with pytest.raises(NotElfError) as caught:
         check(tmp_path / "x.o", RULES)
     assert caught.value.seen == "an ELF file of type ET_REL"
-
-
-def test_section_sizes_are_of_what_is_loaded(good: Path) -> None:
-    sizes = section_sizes(good)
-    assert sizes[".bss"] == 4
-    assert {".text", ".rodata", ".dynsym"} <= sizes.keys()
-    assert ".symtab" not in sizes

@@ -25,9 +25,6 @@ ZIG = Capabilities(
     fold_functions=True,
     pack_relocations=True,
     self_relocate=True,
-    # zig refuses -Map and --exclude-libs
-    map_file=False,
-    exclude_libs=False,
     lto=True,
     precompile=True,
 )
@@ -39,8 +36,6 @@ GNU = Capabilities(
     fold_functions=False,
     pack_relocations=False,
     self_relocate=False,
-    map_file=True,
-    exclude_libs=True,
     # gcc's objects of this kind and its precompiled headers are other things
     lto=False,
     precompile=False,

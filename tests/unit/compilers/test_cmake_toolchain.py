@@ -142,12 +142,11 @@ def test_the_verb_shows(workspace: Path, capsys: pytest.CaptureFixture[str]) -> 
     shown = json.loads(capsys.readouterr().out)["toolchains"]
     assert [each["abi"] for each in shown] == ["linux-arm64", "linux-other"]
     assert shown[0]["target"] == "aarch64-linux-gnu.2.28"
-    assert (shown[0]["shared"], shown[0]["map_file"]) == (True, False)
+    assert (shown[0]["shared"], shown[0]["lto"]) == (True, True)
     assert verb(workspace, "show", "linux-arm64") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "linux-arm64"
     assert "  fold_functions    yes" in lines
-    assert "  exclude_libs      no" in lines
     assert lines[-1] == "  runs              not on this machine, or not tried yet"
 
 

@@ -14,7 +14,6 @@ from orchestrator.plan.graph import (
     native_compiles,
     registration_compiles,
     selection_compile,
-    sharing,
 )
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantSpec
@@ -150,11 +149,3 @@ def test_link_order_and_what_is_whole() -> None:
 def test_links_are_kept_as_they_are() -> None:
     link = Link("$state/x", "archive", "linux-x86_64", (), ())
     assert action_graph([], [link]) == ActionGraph({}, (link,))
-
-
-def test_who_shares_what() -> None:
-    found = sharing({"b": variant(("aten::linear",)), "a": variant(("toy::conv",), digest="2")})
-    by_unit = {c.object: c.unit for c in variant(("aten::linear",)).compiles}
-    users = {by_unit[o]: who for o, who in found.items() if o in by_unit}
-    assert users[CORE] == users["native/capi/capi.cpp"] == ("a", "b")
-    assert users[LINEAR] == users["generated/registrations.cpp"] == ("b",)
