@@ -378,7 +378,6 @@ def _finish(
             for old in kept
             if builder.nodes[old].tags
         },
-        by_name={name: number for number, name in enumerate(plain)},
     )
     return completed(index)
 

@@ -341,8 +341,8 @@ def parallel_units(index: RuntimeIndex, dialect: Dialect) -> frozenset[int]:
     They are what `at::parallel_for` was made in, which asks even without threads.
     """
     unit = dialect.layout.threads
-    wanted = (index.by_name.get(f"{name}@{unit}") for name in dialect.symbols.threads)
-    asking = {node for node in wanted if node is not None}
+    wanted = {f"{name}@{unit}" for name in dialect.symbols.threads}
+    asking = {node for node, name in enumerate(index.names) if name in wanted}
     callers: dict[int, list[int]] = {}
     for node in range(len(index.names)):
         for target in index.targets(node):

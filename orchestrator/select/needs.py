@@ -129,7 +129,8 @@ class _Closures:
         follow_calls: bool,
     ) -> None:
         self.index = index
-        self.kernels = kernels
+        # not the registry itself: it keeps this, and a cycle is freed late
+        self._registrations = kernels.by_operator
         self.entry = entry
         self.cut = cut
         self.follow_calls = follow_calls
@@ -228,7 +229,11 @@ class _Closures:
         return done[root]
 
     def _has_one_parent(self, vertex: int) -> bool:
-        return vertex in self.index.referred_to_once and vertex not in self.entry
+        return (
+            vertex < self._first_unit
+            and bool(self.index.referred_to_once[vertex])
+            and vertex not in self.entry
+        )
 
     def _edges(self, vertex: int) -> tuple[int, list[int]]:
         """A vertex's own bits, and the vertices that it leads to: `closure._Walk`, step by step."""
@@ -242,7 +247,7 @@ class _Closures:
             return bits | self._bit("unit", unit), targets
         name = self._names[vertex - self._first_operator]
         bits = self._bit("operator", name)
-        for registration in self.kernels.kernels(name):
+        for registration in self._registrations.get(name, ()):
             bits |= self._enter(registration.unit, targets)
             for node in registration.targets:
                 bits |= self._refer(node, targets)

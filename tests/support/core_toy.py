@@ -126,7 +126,6 @@ def make_index(
             for node, some in (TAGS if tags is None else tags).items()
             if node in number
         },
-        by_name=number,
     )
 
 

@@ -83,7 +83,6 @@ def test_what_is_saved_is_loaded(
         edges=array("i", data.draw(st.lists(st.integers(0, 2**31 - 1), max_size=3))),
         operator_calls={7: "aten::a.b", 3: "c::d"},
         kernel_tags={5: ("abs_cpu", "neg_cpu"), 2: ("copy_",)},
-        by_name={name: number for number, name in enumerate(nodes)},
     )
     loaded = read(save_index(index), tmp_path_factory.getbasetemp())
     assert loaded == index
