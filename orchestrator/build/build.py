@@ -90,7 +90,7 @@ def build(
     for app in apps_of(labels):
         with failures.of(*(label for label in labels if label.app == app)):
             refuse_blocked_folder(session, app)
-    variants = plan_variants(session, failures.with_traces(labels))
+    variants = plan_variants(session, failures.with_traces(labels), last=True)
     graph = action_graph(
         (v.objects for v in variants), (link for v in variants for link in v.links.all)
     )

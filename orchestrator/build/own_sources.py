@@ -28,7 +28,6 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.layers import (
     LayerUnit,
     from_json,
-    layered,
     looked_up_by_name,
     namespaces_of,
     read_unit,
@@ -102,7 +101,7 @@ class OwnLayer:
             runtime,
             facts=replace(runtime.facts, app=self.sources),
             base=runtime,
-            own_index=layered(runtime.index, self.units),
+            own_units=self.units,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from orchestrator.build.execute import object_store, stored_name
@@ -37,18 +38,29 @@ class Variant:
 
 
 def plan_variants(
-    session: Session, labels: Sequence[Label], *, generate: bool = True
+    session: Session, labels: Sequence[Label], *, generate: bool = True, last: bool = False
 ) -> tuple[Variant, ...]:
     """Prepare and plan every label, in the order given; all selections come from the traces.
 
     generate: whether torchgen writes registrations that are not there yet; see `plan_all`.
+    last: whether no other plan is expected: then a runtime's index and needs are forgotten once its
+    variants are planned, so that there is one at a time, and none while libraries are delivered
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what preparing and planning
     raise.
     """
     found = dict[Label, Variant]()
-    for on, apps in session.grouped(label.app for label in labels):
-        own = [label for label in labels if label.app in apps]
-        found |= _plan_on(on, own, generate)
+    groups = session.grouped(label.app for label in labels)
+    for name, same in groupby(groups, key=lambda group: group[0].name):
+        runtimes = [session.on(name)]
+        for on, apps in same:
+            own = [label for label in labels if label.app in apps]
+            found |= _plan_on(on, own, generate)
+            runtimes.append(on)
+            if last:
+                on.forget_plans()
+        # after all of them: an app's own sources are a layer over the same index
+        for on in runtimes if last else ():
+            on.runtime.forget_index()
     return tuple(found[label] for label in labels)
 
 

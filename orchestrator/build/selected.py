@@ -51,13 +51,13 @@ def _resolved(
 ) -> tuple[str, ...]:
     """The selected operators that the variant does not register: only code calls them."""
     kernels = session.kernels_for(selection.root_operators)
-    units = session.runtime.index.units
+    paths = session.unit_paths
     registered = set(request.operators)
     return tuple(
         operator
         for operator in selection.operators
         if operator not in registered
-        and all(units[one.unit].path.startswith(GENERATED) for one in kernels.kernels(operator))
+        and all(paths[one.unit].startswith(GENERATED) for one in kernels.kernels(operator))
     )
 
 

@@ -347,6 +347,22 @@ class RuntimeSession(Session):
         return Planner(self.runtime.index, self.runtime.facts)
 
     @cached_property
+    def unit_paths(self) -> tuple[str, ...]:
+        """The paths of the index's units, in its order."""
+        return tuple(unit.path for unit in self.runtime.index.units)
+
+    def forget_plans(self) -> None:
+        """Free what only the next plan would need; all of it is found again on first use.
+
+        Registries and `unit_paths` stay, without what plans have kept in them: deliveries ask for
+        them, and finding them again would read the index.
+        """
+        self.__dict__.pop("planner", None)
+        for one in (self.kernels, *self._kernels.values()):
+            one.kept.clear()
+        _ = self.unit_paths
+
+    @cached_property
     def extension_symbols(self) -> tuple[str, ...]:
         """What a library that takes add-ons exports of PyTorch, where it has it."""
         return extension_symbols(self.runtime.index)

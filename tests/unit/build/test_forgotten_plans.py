@@ -1,0 +1,110 @@
+"""What planning needs most memory for is freed once a runtime's variants are planned."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from core_toy import make_index
+
+import orchestrator.build.plan as module
+from orchestrator.build.plan import plan_variants
+from orchestrator.build.prepare import PreparedRuntime
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.select.closure import Registry
+from orchestrator.select.needs import needed
+from orchestrator.values.labels import Label
+
+RUNTIMES = {"one": "a", "other": "b"}
+
+
+def test_lookups_are_not_made_unless_asked_for() -> None:
+    index = make_index()
+    needed(index, Registry({}), entry=[0], operators=(), follow_calls=False)
+    assert "by_name" not in index.__dict__
+    assert index.names[index.by_name[index.names[1]]] == index.names[1]
+
+
+def test_what_is_needed_is_freed_with_its_registry() -> None:
+    index, kernels = make_index(), Registry({})
+    needed(index, kernels, entry=[0], operators=(), follow_calls=False)
+    (kept,) = map(weakref.ref, kernels.kept.values())
+    gc.disable()  # its count of references alone frees it
+    try:
+        kernels.kept.clear()
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+class _Workspace:
+    """A session of two runtimes, each with an app; the index of each is the toy's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read = list[str]()
+        self.held = dict[str, weakref.ref[RuntimeIndex]]()
+        keys = SimpleNamespace(alias=frozenset(), backend_select="", non_functional="", host="CPU")
+        context: Any = SimpleNamespace(root=Path("/w"))
+        self.session = Session(context, lambda line: None)
+        defaults = SimpleNamespace(backends=("CPU",))
+        apps = {
+            app: SimpleNamespace(runtime=name, config=SimpleNamespace(sources=None))
+            for name, app in RUNTIMES.items()
+        }
+        self.session._found.__dict__["workspace"] = SimpleNamespace(
+            apps=apps, config=SimpleNamespace(defaults=defaults)
+        )
+        for name in RUNTIMES:
+            none: Any = None
+            dialect: Any = SimpleNamespace(keys=keys)
+            fetched: Any = SimpleNamespace(digest="")
+            runtime = PreparedRuntime(
+                name, none, dialect, fetched, Path(), Path(), {}, {}, none, "", {}
+            )
+            self.session.on(name).__dict__["runtime"] = runtime
+        monkeypatch.setattr("orchestrator.build.prepare.whole_index", self._index)
+        monkeypatch.setattr(module, "_plan_on", self._plan)
+        self.together = 0
+
+    def _index(self, dialect: object, tree: str, name: str) -> RuntimeIndex:
+        self.read.append(name)
+        index = make_index()
+        self.held[name] = weakref.ref(index)
+        return index
+
+    def _plan(self, on: RuntimeSession, labels: list[Label], generate: bool) -> dict[Label, Any]:
+        needed(on.runtime.index, on.kernels, entry=[0], operators=(), follow_calls=False)
+        _ = on.planner, on.kernels_for(())
+        self.together = max(self.together, len(self.indexes))
+        return dict.fromkeys(labels)
+
+    @property
+    def indexes(self) -> list[str]:
+        """The runtimes whose index is in memory."""
+        return [name for name, index in self.held.items() if index() is not None]
+
+
+LABELS = [Label(app, "linux-x86_64") for app in RUNTIMES.values()]
+
+
+def test_one_index_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = _Workspace(monkeypatch)
+    plan_variants(workspace.session, LABELS, last=True)
+    assert (workspace.together, workspace.indexes) == (1, [])
+    for app in RUNTIMES.values():
+        on = workspace.session.of(app)
+        _ = on.kernels, on.kernels_for(()), on.unit_paths
+    assert workspace.read == [*RUNTIMES], "what a delivery asks for is still known"
+
+
+def test_indexes_stay_for_more_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = _Workspace(monkeypatch)
+    plan_variants(workspace.session, LABELS)
+    assert workspace.indexes == [*RUNTIMES]
+    _ = [workspace.session.of(app).runtime.index for app in RUNTIMES.values()]
+    assert workspace.read == [*RUNTIMES]
