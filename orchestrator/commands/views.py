@@ -52,9 +52,9 @@ def progress_view(quiet: bool, verbose: bool = False) -> View:
 
 
 def assumption(jobs: int, load: Load) -> str:
-    """What a forecast takes for granted: ` with 2 jobs on 2 cores, beside 8 other processes`."""
+    """What a forecast takes for granted: ` with 2 jobs on 2 cores, beside 8 processes`."""
     others = round(load.others)
-    beside = f", beside {others} other process{'' if others == 1 else 'es'}" if others else ""
+    beside = f", beside {others} process{'' if others == 1 else 'es'}" if others else ""
     return (
         f" with {jobs} job{'' if jobs == 1 else 's'}"
         f" on {load.usable} core{'' if load.usable == 1 else 's'}{beside}"

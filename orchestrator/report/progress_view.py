@@ -100,7 +100,7 @@ class ProgressView:
             state = self._progress.snapshot()
             if self._assumed or not self._live:
                 about = _about(state)
-                self._print(f"{state.total} to run{about}{about and self._assumed}")
+                self._print(f"{_actions(state.total)} to run{about}{about and self._assumed}")
         if self._live and not self._live.auto_refresh:
             self._live.refresh()
 
@@ -134,7 +134,7 @@ def beat_line(state: Snapshot) -> str:
     """The line that is printed at intervals without a terminal."""
     if not state.total:
         return "checking for changes"
-    line = f"{state.finished} of {state.total} run after {exact_seconds(state.elapsed)}"
+    line = f"{state.finished} of {_actions(state.total)} run after {exact_seconds(state.elapsed)}"
     names = ", ".join(_short(name) for name in state.running)
     return f"{line}{_about(state)}" + (f": {names}" if names else "")
 
@@ -154,7 +154,12 @@ def _about(state: Snapshot) -> str:
 
 
 def _count(finished: int, total: int) -> str:
-    return f"{finished} run" if finished == total else f"{finished} of {total} run"
+    done = "" if finished == total else f"{finished} of "
+    return f"{done}{_actions(total)} run"
+
+
+def _actions(count: int) -> str:
+    return f"{count} action{'' if count == 1 else 's'}"
 
 
 # What ninja's rules put before a path (execute/ninja_file.py).

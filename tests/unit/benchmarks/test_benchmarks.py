@@ -258,13 +258,13 @@ class TestSteps:
             tracer_units("nothing of the kind")
 
     def test_a_forecast_is_read_from_what_a_build_says(self) -> None:
-        said = "160 to run, about 2 min\nclang: note\n160 run in 1 min 50 s\n"
+        said = "160 actions to run, about 2 min\nclang: note\n160 actions run in 1 min 50 s\n"
         assert forecast(said) == {"said_seconds": 120.0, "took_seconds": 110.0}
         for assumed in (
             "with 2 jobs on 2 cores",
-            "with 1 job on 2 cores, beside 8 other processes",
+            "with 1 job on 2 cores, beside 8 processes",
         ):
-            said = f"160 to run, about 1 h 5 min {assumed}\n160 run in 1 min 50 s\n"
+            said = f"160 actions to run, about 1 h 5 min {assumed}\n160 actions run in 1 min 50 s\n"
             assert forecast(said) == {"said_seconds": 3900.0, "took_seconds": 110.0}
         assert forecast("checking for changes\n") is None
         assert seconds("1 h 20 min") == 4800.0

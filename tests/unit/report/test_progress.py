@@ -272,9 +272,9 @@ def test_away_from_a_terminal_one_line_at_start_and_end() -> None:
         clock.now += 31.5
         view.feed("@@2 2 1 2 0.0@@b")
     assert target.getvalue() == (
-        "2 to run, about 1 min\n"
+        "2 actions to run, about 1 min\n"
         "a long warning of the compiler [with brackets] that is not broken\n"
-        "2 run in 1 min 02 s\n"
+        "2 actions run in 1 min 02 s\n"
     )
 
 
@@ -297,7 +297,7 @@ def test_an_interrupted_build_says_how_far_it_came() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert target.getvalue().splitlines()[-1] == (
-        "1 of 9 run in 0.0 s; the next run goes on from there"
+        "1 of 9 actions run in 0.0 s; the next run goes on from there"
     )
 
 
@@ -312,7 +312,10 @@ def test_line_on_a_terminal() -> None:
 def test_a_path_with_a_blank_is_cut_at_its_folders() -> None:
     running = ("link '/w 1/a b_torch.so'", "aten/my op.cpp", "archive /w/libx.a")
     line = beat_line(Snapshot(1, 4, running, 30.0, 20.0))
-    assert line == "1 of 4 run after 30 s, about 20 s: link a b_torch.so, my op.cpp, archive libx.a"
+    assert (
+        line
+        == "1 of 4 actions run after 30 s, about 20 s: link a b_torch.so, my op.cpp, archive libx.a"
+    )
 
 
 def test_live_line_goes_away_and_messages_stay() -> None:
@@ -325,7 +328,7 @@ def test_live_line_goes_away_and_messages_stay() -> None:
     text = target.getvalue()
     assert "0/1" in text
     assert "\x1b[1mwarning\x1b[0m: x" in text
-    assert text.endswith("1 run in 0.0 s\n")
+    assert text.endswith("1 action run in 0.0 s\n")
 
 
 def test_where_there_is_no_terminal_it_is_told_that_work_goes_on() -> None:
@@ -345,13 +348,13 @@ def test_where_there_is_no_terminal_it_is_told_that_work_goes_on() -> None:
         view.feed("@@1 2 1 2 0.0@@link x")
         clock.now += 30
         assert told.wait(10)
-    assert "1 of 2 run after 30 s, about 20 s: link x\n" in target.getvalue()
-    assert target.getvalue().endswith("1 of 2 run in 30 s\n")
+    assert "1 of 2 actions run after 30 s, about 20 s: link x\n" in target.getvalue()
+    assert target.getvalue().endswith("1 of 2 actions run in 30 s\n")
 
 
 def test_what_a_beat_tells() -> None:
     assert beat_line(Snapshot(0, 0, (), 0.0, None)) == "checking for changes"
-    assert beat_line(Snapshot(3, 9, (), 61.0, None)) == "3 of 9 run after 1 min 01 s"
+    assert beat_line(Snapshot(3, 9, (), 61.0, None)) == "3 of 9 actions run after 1 min 01 s"
 
 
 def test_each_command_is_told_where_that_is_asked_for() -> None:
@@ -361,5 +364,5 @@ def test_each_command_is_told_where_that_is_asked_for() -> None:
         view.feed("@@1 2 0 1 0.0@@CXX src/Add.cpp")
         view.feed("@@2 2 0 2 0.0@@link x")
     assert target.getvalue() == (
-        "2 to run, about 2 s\n[1/2] CXX src/Add.cpp\n[2/2] link x\n2 run in 0.0 s\n"
+        "2 actions to run, about 2 s\n[1/2] CXX src/Add.cpp\n[2/2] link x\n2 actions run in 0.0 s\n"
     )

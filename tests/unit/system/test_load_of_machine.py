@@ -63,8 +63,8 @@ def test_a_system_that_does_not_tell_is_idle(text: str, tmp_path: Path) -> None:
     ("load", "jobs", "text"),
     [
         (Load(2, 2, 0.4), 2, " with 2 jobs on 2 cores"),
-        (Load(2, 1, 0.6), 1, " with 1 job on 1 core, beside 1 other process"),
-        (Load(2, 2, 8.2), 2, " with 2 jobs on 2 cores, beside 8 other processes"),
+        (Load(2, 1, 0.6), 1, " with 1 job on 1 core, beside 1 process"),
+        (Load(2, 2, 8.2), 2, " with 2 jobs on 2 cores, beside 8 processes"),
     ],
 )
 def test_what_is_assumed_is_said(load: Load, jobs: int, text: str) -> None:
@@ -84,10 +84,9 @@ def test_the_forecast_of_a_busy_machine(terminal: bool) -> None:
         view.feed("@@0 100 1 1 0.0@@u0")
         first = progress.snapshot().remaining
         assert first == pytest.approx(250)
-        assert (
-            "100 to run, about 4 min 15 s with 2 jobs on 2 cores, beside 8 other processes\n"
-            in target.getvalue()
-        )
+        said = "100 actions to run, about 4 min 15 s with 2 jobs on 2 cores, beside 8 processes\n"
+        assert said in target.getvalue()
+        assert len(said) <= 80
         # the others end: what is measured corrects it
         for number in range(50):
             now += 0.5
@@ -112,6 +111,6 @@ def test_little_work_is_begun_at_once(
         view.feed("@@0 1 1 1 0.0@@a")
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "to run" in line] == [
-        "2 to run, about 3 s",
-        "2 to run, about 15 s with 2 jobs on 2 cores",
+        "2 actions to run, about 3 s",
+        "2 actions to run, about 15 s with 2 jobs on 2 cores",
     ]
