@@ -58,7 +58,9 @@ def _find(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
     stored = session.context.cache / "headers" / f"{key}.json"
     headers = _read(stored)
     if headers is None:
-        session.log(f"finding the headers of the C++ API for {abi}")
+        several = len(session.workspace.config.pins) > 1
+        of_runtime = f"{session.name}'s" if several else "the"
+        session.log(f"finding the headers of {of_runtime} C++ API for {abi}")
         headers = tuple(headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi)))
         listed = [[h.source, h.destination] for h in headers]
         # a cache that can only be read serves too

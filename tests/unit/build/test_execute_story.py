@@ -81,6 +81,8 @@ class Fake:
         compiler.write_text(script.replace("{root}", str(root)))
         compiler.chmod(0o755)
         self.said: list[str] = []
+        self.name = "pytorch_2_6"
+        self.workspace = SimpleNamespace(config=SimpleNamespace(pins={self.name: None}))
         self.public_headers: dict[str, tuple[HeaderFile, ...]] = {}
         self.folders = {"tree": f"{root}/tree"}
         self.context = SimpleNamespace(
@@ -129,6 +131,13 @@ def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -
     another = Fake(tmp_path, "#!/bin/sh\nexit 1\n")
     assert delivered_headers(another, "linux-x86_64") == found  # type: ignore[arg-type]
     assert another.said == []
+
+
+def test_of_several_runtimes_the_one_whose_headers_are_found_is_named(tmp_path: Path) -> None:
+    session = Fake(tmp_path, COMPILER)
+    session.workspace.config.pins["pytorch_1_13"] = None
+    delivered_headers(session, "linux-x86_64")  # type: ignore[arg-type]
+    assert session.said == ["finding the headers of pytorch_2_6's C++ API for linux-x86_64"]
 
 
 def test_a_probe_that_does_not_compile(tmp_path: Path) -> None:
