@@ -21,7 +21,7 @@ from orchestrator.build.verify import NotBuiltError, OtherDeliveryError, verify_
 from orchestrator.deliver.delivered import ChangedDeliveryError
 from orchestrator.deliver.manifest import read_manifest
 from orchestrator.deliver.variant import Delivered, DeliverInputs, deliver
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.values.labels import Label
 from orchestrator.verify.verdict import VerificationFailedError, VerifyResult
 
@@ -118,6 +118,32 @@ def test_what_does_not_pass_is_not_delivered(workspace: Workspace) -> None:
     with pytest.raises(VerificationFailedError) as caught:
         workspace.finish()
     assert caught.value.hint == "dist/toy/linux-x86_64 is not written"
+    assert list(workspace.folder.parent.iterdir()) == []
+
+
+def test_a_library_above_its_budget_is_told_in_full(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prove(session: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
+        config = SimpleNamespace(budgets={"linux-x86_64": 1_500_000})
+        place = Place("apps/toy/app.yaml")
+        budgeted: Any = SimpleNamespace(
+            label=LABEL, app=SimpleNamespace(config=config, place=place)
+        )
+        building._check_budget(budgeted, replace(delivered, stripped_bytes=1_500_000))
+        building._check_budget(budgeted, replace(delivered, stripped_bytes=1_718_272))
+
+    monkeypatch.setattr(building, "_prove", prove)
+    with pytest.raises(building.OverBudgetError) as caught:
+        workspace.finish()
+    assert caught.value.render() == (
+        "apps/toy/app.yaml: error: //apps/toy:linux-x86_64 is larger than its budget\n"
+        "  expected: at most 1,500,000 bytes\n"
+        "  seen:     1,718,272 bytes\n"
+        "  do:       raise the budget, use `optimize: size`, or find out which model needs an"
+        " operator: ./orchestrate why //apps/toy:linux-x86_64 NAME;"
+        " dist/toy/linux-x86_64 is not written"
+    )
     assert list(workspace.folder.parent.iterdir()) == []
 
 
