@@ -246,8 +246,8 @@ def further_step(bench: Bench) -> dict[str, Any]:
 
 def forecast(said: str) -> dict[str, float] | None:
     """What a build's progress says on stderr when it begins and when it ends, in wall seconds:
-    `160 actions to run, about 2 min with 2 jobs on 2 cores` and `160 actions run in 1 min 50 s`. None where it ran
-    too little to say."""
+    `160 actions to run, about 2 min with 2 jobs on 2 cores` and `160 actions run in 1 min
+    50 s`. None where it ran too little to say."""
     begin = re.search(r"^\d+ actions? to run, about ((?:\d+ (?:h|min|s) ?)+)", said, re.MULTILINE)
     end = re.search(r"^\d+ actions? run in (.+)$", said, re.MULTILINE)
     if not begin or not end:

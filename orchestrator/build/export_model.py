@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.add_app import AppRequest, add_app
@@ -100,7 +101,8 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
         pytorch=config.pins[runtime].pytorch,
         paths=[*(cwd / path for path in asked.paths), cwd, context.root],
     )
-    data, result = export_module(request, TOLERANCES, python, context.env, context.runner)
+    with _places_below(context.root):
+        data, result = export_module(request, TOLERANCES, python, context.env, context.runner)
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         staged = Path(folder, f"{name}.ptl")
         staged.write_bytes(data)
@@ -122,6 +124,19 @@ def app_of(text: str) -> str:
     if label.abi is not None:
         return Label.parse(f"//apps/{label.app}/{label.abi}").app
     return label.app
+
+
+@contextmanager
+def _places_below(root: Path) -> Iterator[None]:
+    """Names the file of an error as other errors do, relative to the workspace: torch gives its
+    path."""
+    try:
+        yield
+    except OrchestratorError as error:
+        if error.place and Path(error.place.file).is_relative_to(root):
+            file = Path(error.place.file).relative_to(root).as_posix()
+            error.place = replace(error.place, file=file)
+        raise
 
 
 def _require_off(app: App, name: str) -> None:

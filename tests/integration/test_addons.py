@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,9 @@ def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
+    said = shown("docs/guide/add-ons.md", "this add-on is for another library").strip()
+    said = re.sub(r"(build id(?: is)?) [0-9a-f]+\.\.\.", r"\1 ...", said)
+    assert agrees(said.replace("1.0.0", "0.1.0"), told[5][2])
     build_id = json.loads((shipped / "dist/camera/linux-x86_64/manifest.json").read_text())
     own = build_id["library"]["build_id"]
     damaged = "not an add-on for this processor, or damaged: "

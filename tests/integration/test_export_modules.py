@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from guide import rough, shown
 from real import ROOT, V1_13, Ran, orchestrator, workspace_copy
 from torch_python import torch_python
 
@@ -22,6 +23,7 @@ from orchestrator.verify.compare import compare_results
 
 pytestmark = pytest.mark.full_only
 
+PAGE = "docs/guide/export.md"
 SOURCES = Path(__file__).parent / "canonical"
 NETS = """
 import torch
@@ -47,6 +49,29 @@ class Fixed(nn.Module):
 
 def examples():
     return [(torch.randn(2, 6),), (torch.rand(1, 6),)]
+"""
+# What docs/guide/export.md exports, and one that its section on control flow is about.
+VAD = """
+import torch
+from torch import Tensor, nn
+
+class Detector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(160, 8)
+        self.last = nn.Linear(8, 1)
+    def forward(self, sound: Tensor) -> Tensor:
+        if bool((sound.abs() < 0.001).all()):
+            return torch.zeros(sound.size(0), 1)
+        return torch.sigmoid(self.last(torch.relu(self.hidden(sound))))
+
+def examples():
+    return [(torch.randn(1, 160),)]
+
+class Logs(nn.Module):
+    def forward(self, sound: Tensor, name: str) -> Tensor:
+        with open(name) as file:
+            return sound
 """
 WITH_CODE = """
 import sys
@@ -99,6 +124,20 @@ def test_a_module_becomes_an_app(root: Path, python: str) -> None:
     assert again.code == 0, again.err
     assert "created" not in again.out
     assert (root / "apps/gate/models/gate.ptl").read_bytes() == made
+
+
+def test_the_outputs_of_the_guide(root: Path, python: str) -> None:
+    """The first command of docs/guide/export.md, and a module that TorchScript refuses."""
+    (root / "models").mkdir()
+    (root / "models/vad.py").write_text(VAD)
+    words = ("--module", "models.vad:Detector", "--inputs", "models.vad:examples")
+    assert f"export model apps/vad {' '.join(words)}\n" in (ROOT / PAGE).read_text()
+    ran = export(root, python, "vad", *words)
+    assert ran.code == 0, ran.err
+    assert rough(ran.out) == rough(shown("docs/guide/export.md", "apps/vad/models/detector.ptl"))
+    ran = export(root, python, "logs", "--module", "models.vad:Logs", *words[2:], "--quiet")
+    assert ran.code == 1
+    assert rough(ran.err) == rough(shown("docs/guide/export.md", "models/vad.py:"))
 
 
 @pytest.mark.parametrize(

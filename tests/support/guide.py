@@ -1,9 +1,9 @@
 """What the documents say that commands print, for the tests that compare it with what they print.
 
-In README.md and docs/guide, a fence with `sh` holds commands, one with `text` a listing that no
-command prints, and one without a language an output, unless all of its lines begin with `./`. Each
-output is asked for by a test, by `shown(page, start)`; that all are asked for is a test as well
-(`test_guide_outputs.py`).
+In README.md and docs/guide, a fence with `sh` holds commands, one with `text` a listing of files
+that no command prints, and one without a language an output, unless all of its lines begin with
+`./`. Each output and each listing is asked for by a test, by `shown(page, start)`; that all are
+asked for is a test as well (`test_guide_outputs.py`).
 
 How they are compared: values that a machine or a version decides are masked by `rough`, and `...`
 in a line of a document stands for anything. All else is the same.
@@ -22,19 +22,22 @@ FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | 
 
 @dataclass(frozen=True)
 class Shown:
-    """An output that a page shows, its path relative to the repository."""
+    """An output or a listing that a page shows, its path relative to the repository."""
 
     page: str
     output: str
+    is_listing: bool = False
 
 
 def outputs() -> Iterator[Shown]:
-    """Every output in README.md and the guides."""
+    """Every output and listing in README.md and the guides."""
     for page in (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md"))):
         for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
             lines = fence["body"].splitlines()
-            if not fence["info"] and not all(line.startswith("./") for line in lines):
-                yield Shown(page.relative_to(ROOT).as_posix(), fence["body"])
+            is_listing = fence["info"].split(" ")[0] == "text"
+            is_output = not fence["info"] and not all(line.startswith("./") for line in lines)
+            if is_output or is_listing:
+                yield Shown(page.relative_to(ROOT).as_posix(), fence["body"], is_listing)
 
 
 def shown(page: str, start: str) -> str:
@@ -43,6 +46,12 @@ def shown(page: str, start: str) -> str:
         one.output for one in outputs() if one.page == page and one.output.startswith(start)
     )
     return found
+
+
+def listed(page: str, start: str) -> list[str]:
+    """The files of the listing of a page that begins with `start`: its lines without what is said
+    of them, which stands behind two blanks."""
+    return [re.split("  +", line.strip())[0] for line in shown(page, start).splitlines()]
 
 
 def rough(output: str) -> str:

@@ -18,10 +18,10 @@ from orchestrator.build.export_model import (
     export_model,
 )
 from orchestrator.build.session import Session
-from orchestrator.canonical.exporting import ExportResult, ModuleRequest
+from orchestrator.canonical.exporting import ExportResult, ModuleRequest, NotScriptableError
 from orchestrator.canonical.python import ExportPython
 from orchestrator.context import Context
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.values.labels import LabelSyntaxError
 from tests import ptl
 
@@ -60,6 +60,22 @@ def test_a_new_app(tmp_path: Path, asked: list[ModuleRequest]) -> None:
     request = asked[0]
     assert (request.name, request.pytorch, request.compiled) == ("net", "2.6.0", "script")
     assert request.paths == [tmp_path / "here", tmp_path]
+
+
+def test_the_file_of_an_error_is_relative_to_the_workspace(
+    tmp_path: Path, asked: list[ModuleRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace(tmp_path)
+    for file, told in ((f"{tmp_path}/models/vad.py", "models/vad.py"), ("/torch/nn.py",) * 2):
+        place = Place(file, 19, 1)
+
+        def refuse(*_: Any, place: Place = place) -> Any:
+            raise NotScriptableError("x", place=place)
+
+        monkeypatch.setattr(story, "export_module", refuse)
+        with pytest.raises(NotScriptableError) as caught:
+            export_model(session(tmp_path), "vad", ModelExport("nets:Net"), tmp_path)
+        assert caught.value.place == Place(told, 19, 1)
 
 
 @pytest.mark.parametrize(

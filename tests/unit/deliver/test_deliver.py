@@ -15,6 +15,7 @@ from typing import Any
 
 import package_toy as toy
 import pytest
+from guide import listed
 
 from orchestrator.binary.elf import ElfRules, check
 from orchestrator.binary.elf_strip import NotStrippableError
@@ -128,6 +129,15 @@ def test_folder_has_the_documented_shape(quick: DeliverInputs, tmp_path: Path) -
     assert found == {*done.manifest.files, "manifest.json", MARKER}
     assert done.stripped_bytes == done.shared_library.stat().st_size
     assert done.shared_library.stat().st_mode & 0o777 == 0o755
+    # the guide names each, or the folder that it is in
+    lines = listed("docs/guide/use-the-library.md", "lib/libcamera_torch.so")
+    named = [one for line in lines for one in line.replace("camera", "toy").split(", ")]
+    prefixes = tuple(one.removesuffix("...") for one in named if one.endswith(("/", "...")))
+    assert {path for path in found if path not in named and not path.startswith(prefixes)} == {
+        MARKER
+    }
+    for one in named:
+        assert any(path == one or path.startswith(one.removesuffix("...")) for path in found), one
 
 
 def test_manifest_tells_the_truth_and_round_trips(quick: DeliverInputs, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import package_toy as toy
 import pytest
 from golden_files import Golden
+from guide import listed
 
 from orchestrator.binary.elf import (
     ForeignLibraryError,
@@ -247,6 +248,9 @@ def test_names_are_known_before_packing(variants: list[DeliverInputs], tmp_path:
     manifests = [deliver(variant, tmp_path / "m").manifest for variant in variants]
     assert aar.names(manifests, os.environ) == tuple(p.name for p in packed(variants, tmp_path))
     assert aar.names(manifests, {})[0] == "toy-libtorch-1.2.0-WITHOUT-JAVA.aar"
+    camera = manifests[0].model_copy(update={"package_name": "camera-libtorch", "version": "1.0.0"})
+    said = listed("docs/guide/use-the-aar.md", "camera-libtorch-1.0.0.aar")
+    assert [*aar.names([camera], os.environ)] == [one.rstrip("/") for one in said]
 
 
 def test_delivered_models_are_assets(variants: list[DeliverInputs], tmp_path: Path) -> None:

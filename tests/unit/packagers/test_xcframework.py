@@ -17,6 +17,7 @@ import cmake
 import ninja
 import pytest
 from golden_files import Golden
+from guide import listed
 from ios_toy import ABIS, GOLDEN, ZIG, Built, build, delivered, record_xcode, toolchain
 from package_toy import TOY
 
@@ -359,6 +360,9 @@ def test_names(manifest: Manifest) -> None:
     )
     digits = manifest.model_copy(update={"package_name": "9lives"})
     assert xcframework.module_name(digits) == "Lib9lives"
+    camera = manifest.model_copy(update={"package_name": "camera-libtorch", "version": "0.1.0"})
+    said = listed("docs/guide/use-the-xcframework.md", "CameraLibtorch-0.1.0")
+    assert [*xcframework.names([camera])] == said
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from guide import ROOT, Shown, agrees, outputs, rough, shown
+from guide import ROOT, Shown, agrees, listed, outputs, rough, shown
 from rich.console import Console
 from test_explanation import NEW, OLD, log
 from test_load import good_workspace
@@ -41,31 +41,33 @@ from orchestrator.verify.verdict import VerifyResult
 
 # every output of it is compared by tests/first_hour
 WHOLE = {"docs/guide/your-own-repository.md"}
+ASKS = ("shown", "listed")
 
 
 def asked_for() -> Iterator[tuple[str, str]]:
-    """(page, start) of each call of `shown` in the tests."""
+    """(page, start) of each call of `shown` or `listed` in the tests."""
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
         text = file.read_text(encoding="utf-8")
-        if "shown(" not in text:
+        if not any(f"{name}(" in text for name in ASKS):
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "shown":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ASKS:
                 words = [one.value for one in node.args if isinstance(one, ast.Constant)]
                 if len(words) == 2:
                     yield str(words[0]), str(words[1])
 
 
 def test_every_output_is_compared() -> None:
+    """Listings too, and those of a page of which only the outputs are compared as a whole."""
     asked = {*asked_for()}
+    wanted = [one for one in outputs() if one.page not in WHOLE or one.is_listing]
     left = [
         one
-        for one in outputs()
-        if one.page not in WHOLE
-        and not any(one.page == page and one.output.startswith(start) for page, start in asked)
+        for one in wanted
+        if not any(one.page == page and one.output.startswith(start) for page, start in asked)
     ]
     assert left == []
-    assert len(asked) == len([one for one in outputs() if one.page not in WHOLE])
+    assert len(asked) == len(wanted)
 
 
 def test_the_rules() -> None:
@@ -75,6 +77,20 @@ def test_the_rules() -> None:
     assert agrees("one of a, ..., z\n", "one of a, b, z\n")
     assert not agrees("one of a, ..., z\n", "one of a,\nb, z\n")
     assert not agrees("a.b\n", "a+b\n")
+
+
+def test_the_files_of_an_app() -> None:
+    """Those that each app here has, for each of its models."""
+    app, declaration, model, *traces = listed("docs/guide/add-an-app.md", "apps/greeter/")
+    assert (app, declaration) == ("apps/greeter/", "app.yaml")
+    for folder in (file.parent for file in ROOT.glob("apps/*/app.yaml")):
+        names = {file.stem for file in (folder / "models").iterdir()}
+        found = {
+            file.relative_to(folder).as_posix()
+            for part in ("models", "traces")
+            for file in (folder / part).iterdir()
+        }
+        assert found == {one.replace("hello", name) for one in (model, *traces) for name in names}
 
 
 def test_coverage() -> None:
