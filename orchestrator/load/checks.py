@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App, Group, Toolchain
 from orchestrator.load.groups import abis_of
 from orchestrator.load.sources import found_sources
-from orchestrator.load.validate import MOST_DETAILED
+from orchestrator.load.validate import detailed
 from orchestrator.load.yaml import PlaceIndex
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
@@ -351,18 +350,30 @@ def _targets(
                 seen=f"{target}, which stands for {', '.join(groups[target])}",
                 hint=f"keep {target} or {abi}",
             )
-    unknown = (number for number, abi in enumerate(targets) if abi not in known)
-    for number in islice(unknown, MOST_DETAILED):
-        yield unknown_target(targets[number], known, app.places.value(("targets", number)))
-    beside = (abi for abi in app.config.budgets if abi not in named and abi not in stood_for)
-    for abi in islice(beside, MOST_DETAILED):
-        yield BudgetTargetError(
-            f"a budget for {abi}, which is not a target of this app",
-            place=app.places.key(("budgets", abi)),
-            expected=", ".join(targets),
-            seen=abi,
-            hint=did_you_mean_abi(abi, targets, "remove it, or add the target"),
-        )
+
+    def place(number: int) -> Place:
+        return app.places.value(("targets", number))
+
+    yield from detailed(
+        [number for number, abi in enumerate(targets) if abi not in known],
+        lambda number: unknown_target(targets[number], known, place(number)),
+        place,
+    )
+    yield from detailed(
+        [abi for abi in app.config.budgets if abi not in named and abi not in stood_for],
+        lambda abi: _budget_of_no_target(app, abi),
+        lambda abi: app.places.key(("budgets", abi)),
+    )
+
+
+def _budget_of_no_target(app: App, abi: str) -> BudgetTargetError:
+    return BudgetTargetError(
+        f"a budget for {abi}, which is not a target of this app",
+        place=app.places.key(("budgets", abi)),
+        expected=", ".join(app.config.targets),
+        seen=abi,
+        hint=did_you_mean_abi(abi, app.config.targets, "remove it, or add the target"),
+    )
 
 
 def _extra(app: App) -> Iterator[OrchestratorError]:
@@ -486,10 +497,14 @@ def _repeated(
     counts = Counter(values)
     last_of = {value: number for number, value in enumerate(values)}
     path = (key,) if isinstance(key, str) else key
-    for value in sorted(value for value, count in counts.items() if count > 1)[:MOST_DETAILED]:
-        last = last_of[value]
-        yield RepeatedError(
-            f"`{path[-1]}` lists `{value}` twice",
-            place=declared.places.value((*path, last)),
-            hint="keep one of them",
-        )
+
+    def place(value: str) -> Place:
+        return declared.places.value((*path, last_of[value]))
+
+    yield from detailed(
+        sorted(value for value, count in counts.items() if count > 1),
+        lambda value: RepeatedError(
+            f"`{path[-1]}` lists `{value}` twice", place=place(value), hint="keep one of them"
+        ),
+        place,
+    )

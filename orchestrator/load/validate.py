@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeGuard, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -46,6 +46,7 @@ _ELSEWHERE: Final = {
 }
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 _TYPES: Final = {
     "bool_type": "true or false",
@@ -85,11 +86,15 @@ class FurtherFaultError(OrchestratorError):
     """A fault beyond the first ones of a file, reported without details."""
 
 
+class FurtherFaultsError(OrchestratorError):
+    """Faults of a list beyond its first ones, reported as a number: `facts["faults"]`."""
+
+
 class DeclarationErrors(OrchestratorError):
     """Several faults, reported together: the first `MOST_ERRORS`, in the order of places."""
 
     def __init__(self, errors: Sequence[OrchestratorError]) -> None:
-        super().__init__(f"{len(errors)} errors in the workspace files")
+        super().__init__(f"{sum(map(_faults, errors)):,} errors in the workspace files")
         self.errors = tuple(sorted(errors, key=lambda error: error.place or Place("")))
 
     @property
@@ -99,9 +104,30 @@ class DeclarationErrors(OrchestratorError):
     def render(self) -> str:
         """The errors one after another, and how many there are."""
         shown = [error.render() for error in self.errors[:MOST_ERRORS]]
-        left = len(self.errors) - len(shown)
-        more = f", {left} not shown" if left else ""
+        left = sum(map(_faults, self.errors[MOST_ERRORS:]))
+        more = f", {left:,} not shown" if left else ""
         return "\n".join([*shown, f"{self.what}{more}"])
+
+
+def _faults(error: OrchestratorError) -> int:
+    """How many faults an error tells of."""
+    return int(error.facts["faults"]) if isinstance(error, FurtherFaultsError) else 1
+
+
+def detailed(
+    faulty: Sequence[T], fault: Callable[[T], OrchestratorError], place: Callable[[T], Place]
+) -> Iterator[OrchestratorError]:
+    """The faults of a list's entries: the first `MOST_DETAILED` in full, then how many there are
+    beyond them, at the place of the next one."""
+    yield from map(fault, faulty[:MOST_DETAILED])
+    if left := len(faulty[MOST_DETAILED:]):
+        yield FurtherFaultsError(
+            f"and {left:,} more faults in this list"
+            if left > 1
+            else "and 1 more fault in this list",
+            place=place(faulty[MOST_DETAILED]),
+            facts={"faults": left},
+        )
 
 
 def raise_all(errors: Sequence[OrchestratorError]) -> None:

@@ -492,7 +492,7 @@ def test_thousands_of_unknown_keys_are_told_in_time(root: Path) -> None:
         load_config(root)
     first, *_, last = caught.value.render().splitlines()
     assert first == f"WORKSPACE:{len(WORKSPACE.splitlines()) + 1}:1: error: unknown key `key0`"
-    assert last == "20000 errors in the workspace files, 19990 not shown"
+    assert last == "20,000 errors in the workspace files, 19,990 not shown"
     assert time.process_time() - started < 5
 
 
@@ -554,9 +554,9 @@ def test_a_target_that_stands_for_several(root: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "opens", "entries", "closes", "faults"),
     [
-        ("targets", "[", [f"x{n}" for n in range(30_000)], "]", 100),
+        ("targets", "[", [f"x{n}" for n in range(30_000)], "]", 30_000),
         ("targets", "[", ["linux-x86_64"] * 30_000, "]", 1),
-        ("budgets", "{", [f"x{n}: 1MB" for n in range(30_000)], "}", 100),
+        ("budgets", "{", [f"x{n}: 1MB" for n in range(30_000)], "}", 30_000),
     ],
     ids=["unknown", "repeated", "budgets"],
 )
@@ -576,4 +576,27 @@ def test_long_lists_take_little_time(
     start = time.process_time()
     workspace = load_workspace(tmp_path, {})
     assert time.process_time() - start < 2
-    assert len(workspace.broken["vad"]) == faults
+    found = workspace.broken["vad"]
+    assert len(found) == min(faults, 101)
+    if faults > 1:
+        with pytest.raises(DeclarationErrors) as caught:
+            raise_all(found)
+        assert caught.value.errors[100].what == "and 29,900 more faults in this list"
+        *_, last = caught.value.render().splitlines()
+        assert last == "30,000 errors in the workspace files, 29,990 not shown"
+
+
+def test_faults_beyond_the_first_hundred_of_a_list_are_counted(root: Path) -> None:
+    """In text by the last line, for machines by an error of their own."""
+    for count, told in ((103, "3 more faults"), (101, "1 more fault")):
+        targets = "".join(f"  - x{number}\n" for number in range(count))
+        text = f"models:\n  - file: models/small.ptl\ntargets:\n{targets}"
+        (root / "apps/camera/app.yaml").write_text(text)
+        with pytest.raises(DeclarationErrors) as caught:
+            raise_all(load_workspace(root, {}).broken["camera"])
+        *_, unknown, more = caught.value.parts
+        assert unknown.what == "no toolchain for x99"
+        assert more.render() == f"apps/camera/app.yaml:104:5: error: and {told} in this list"
+        assert (more.code, more.facts) == ("FURTHER_FAULTS", {"faults": count - 100})
+        lines = caught.value.render().splitlines()
+        assert lines[-1] == f"{count} errors in the workspace files, {count - 10} not shown"
