@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from orchestrator.deliver.app_samples import java_class
 from orchestrator.deliver.manifest import Manifest
-from orchestrator.deliver.sample import c_program
+from orchestrator.deliver.sample import c_program, sampled
 from orchestrator.platforms import PLATFORMS
 from orchestrator.system.templates import environment
 
@@ -81,24 +82,34 @@ def pkgconfig_files(manifest: Manifest, layout: Layout) -> dict[str, str]:
 def readme(manifest: Manifest, library_bytes: int) -> str:
     """The README for users of the library; `library_bytes` is the size of the file to link."""
     template = "README-static.md.j2" if manifest.library.is_static else "README.md.j2"
-    # One whose call is known, where there is one.
-    sampled = min(manifest.models, key=lambda model: (model.call is None, model.name))
+    model = sampled(manifest.models)
     return _render(
         template,
         manifest,
         FOLDER,
         library_bytes=library_bytes,
         methods=methods_by_model(manifest),
-        program=c_program(sampled),
-        sampled=sampled.name,
+        program=c_program(model),
+        is_known=model.call is not None,
+        sampled=model.name,
         link_name=PurePosixPath(manifest.library.file).stem.removeprefix("lib"),
     )
 
 
 def readme_aar(manifest: Manifest, **facts: Any) -> str:
-    """The README of an AAR and of its Maven repository; `facts` are the template's own."""
-    methods = methods_by_model(manifest)
-    return _render("README-aar.md.j2", manifest, FOLDER, methods=methods, **facts)
+    """The README of an AAR and of its Maven repository; `facts` are the template's own, `package`
+    among them: the Java package."""
+    model = sampled(manifest.models)
+    return _render(
+        "README-aar.md.j2",
+        manifest,
+        FOLDER,
+        methods=methods_by_model(manifest),
+        program=java_class(model, facts["package"]),
+        sampled=model.name,
+        is_known=model.call is not None,
+        **facts,
+    )
 
 
 def methods_by_model(manifest: Manifest) -> dict[str, list[str]]:

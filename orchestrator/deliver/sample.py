@@ -7,7 +7,7 @@ says. A model without a known call gets a program that lists its methods.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Final
 
@@ -16,7 +16,6 @@ from orchestrator.system.templates import Fit
 from orchestrator.values.methods import ELEMENTS, Call, Input
 
 _HEAD: Final = """\
-#include <libtorch_app.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,11 +65,16 @@ _TAKEN: Final = re.compile(
 )
 
 
-def c_program(model: ModelFact) -> Fit:
+def sampled(models: Iterable[ModelFact]) -> ModelFact:
+    """The model that a README calls: one whose call is known, where there is one."""
+    return min(models, key=lambda model: (model.call is None, model.name))
+
+
+def c_program(model: ModelFact, header: str = "libtorch_app.h") -> Fit:
     """The program's text; its argument is the model's file. It is fit for a block of code: names,
     types and values are those of `values.methods`."""
     call = model.call
-    parts = [_HEAD]
+    parts = [f"#include <{header}>\n{_HEAD}"]
     if call is not None and call.arguments:
         parts.append(_MADE)
     parts.append(
@@ -86,7 +90,7 @@ int main(int argc, char **argv) {{
 
 
 def _calling(model: ModelFact, call: Call) -> Iterator[str]:
-    names = _Names(_parameters(model, call))
+    names = Names(parameters(model, call), _TAKEN)
     made = []
     for index, argument in enumerate(call.arguments):
         name = names.of(index)
@@ -99,7 +103,7 @@ def _calling(model: ModelFact, call: Call) -> Iterator[str]:
     yield "  lta_value *result = NULL;"
     yield f'  check(lta_module_run(module, "{call.method}", {given}, {len(made)}, &result));'
     yield ""
-    if _returns_a_tensor(model, call):
+    if returns_a_tensor(model, call):
         yield _TENSOR
     else:
         yield '  printf("a result of kind %d\\n", (int)lta_value_kind(result));\n'
@@ -108,11 +112,13 @@ def _calling(model: ModelFact, call: Call) -> Iterator[str]:
         yield f"  lta_value_free({name});"
 
 
-class _Names:
-    """Names of variables, each used once: those of the parameters, where C can have them."""
+class Names:
+    """Names of variables, each used once: those of the parameters, where a language can have them;
+    `taken` are those that it cannot."""
 
-    def __init__(self, parameters: Sequence[str]) -> None:
+    def __init__(self, parameters: Sequence[str], taken: re.Pattern[str]) -> None:
         self._parameters = parameters
+        self._taken = taken
         self._numbers = count(1)
         self._used: set[str] = set()
         # of the values that the program owns, in the order in which they are made
@@ -125,7 +131,7 @@ class _Names:
     def fresh(self, wanted: str) -> str:
         """A name that nothing has, nor what goes with it (`<name>_shape`, `<name>_data`)."""
         name = wanted
-        while _TAKEN.fullmatch(name) or any(
+        while self._taken.fullmatch(name) or any(
             one in self._used for one in (name, f"{name}_shape", f"{name}_data")
         ):
             name = f"{wanted}{next(self._numbers)}"
@@ -133,18 +139,20 @@ class _Names:
         return name
 
 
-def _parameters(model: ModelFact, call: Call) -> list[str]:
+def parameters(model: ModelFact, call: Call) -> list[str]:
+    """The names of what the called method takes, where the model's file says them."""
     for method in model.methods:
         if method.name == call.method and method.parameters is not None:
             return [one.name for one in method.parameters]
     return []
 
 
-def _returns_a_tensor(model: ModelFact, call: Call) -> bool:
+def returns_a_tensor(model: ModelFact, call: Call) -> bool:
+    """Whether the called method is known to return one tensor."""
     return any(m.name == call.method and m.returns == ("Tensor",) for m in model.methods)
 
 
-def _value(value: Input, name: str, names: _Names) -> Iterator[str]:
+def _value(value: Input, name: str, names: Names) -> Iterator[str]:
     """The lines that make a value."""
     if value.kind == "tensor":
         yield from _tensor(value, name)

@@ -32,11 +32,13 @@ from typing import BinaryIO, Final
 from orchestrator.binary import macho
 from orchestrator.binary.macho_universal import universal
 from orchestrator.deliver import sbom
+from orchestrator.deliver.app_samples import is_called_in_swift, swift_function
 from orchestrator.deliver.delivered import NO_ENVIRONMENT, NOT_FOR_RELEASE, Delivery, read_delivery
 from orchestrator.deliver.files import File, write_package
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.deliver.render import methods_by_model, package_name
 from orchestrator.deliver.rules import static_library_rules
+from orchestrator.deliver.sample import c_program, sampled
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.privacy import privacy_manifest
 from orchestrator.packagers.zips import write_zip
@@ -285,6 +287,7 @@ def _swift_package(manifests: Sequence[Manifest], files: Sequence[File]) -> list
 
 def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
     minimums = {manifest.abi: minimum_of(manifest) for manifest in manifests}
+    model = sampled(manifests[0].models)
     return {
         "m": manifests[0],
         "module": module_name(manifests[0]),
@@ -297,6 +300,10 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "archive": names(manifests)[0],
         "swift_archive": names(manifests)[1],
         "methods": methods_by_model(manifests[0]),
+        "sampled": model.name,
+        "is_called": is_called_in_swift(model),
+        "swift": swift_function(model),
+        "program": c_program(model, f"{module_name(manifests[0])}/libtorch_app.h"),
         "delivered": [one.name for one in manifests[0].models if one.delivered is not None],
         # RubyGems' versions, which CocoaPods has, know no `~`.
         "pod_version": manifests[0].version.replace("~", "-"),

@@ -18,11 +18,37 @@ from orchestrator.deliver.manifest import (
 )
 from orchestrator.deliver.variant import DeliverInputs, Licence
 from orchestrator.load.workspace import load_workspace
+from orchestrator.values.methods import Call, Input, Method, Parameter
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/package"
 TOY = GOLDEN / "toy"
 TARGET = "x86_64-linux-gnu.2.28"
+TOY_MODEL = ModelFact(
+    name="toy",
+    file="models/toy.ptl",
+    sha256="ab" * 32,
+    methods=(
+        Method(
+            name="blend",
+            parameters=(
+                Parameter(name="images", type="Tensor"),
+                Parameter(name="weights", type="Tuple[int, float]"),
+            ),
+            returns=("Tensor",),
+        ),
+    ),
+    call=Call(
+        method="blend",
+        arguments=(
+            Input(kind="tensor", dtype="float32", shape=(1, 3, 96, 96)),
+            Input(
+                kind="tuple",
+                items=(Input(kind="int", value=2), Input(kind="double", value=0.5)),
+            ),
+        ),
+    ),
+)
 # What `package.strip` fills in.
 PLACEHOLDER = "-Wl,--build-id=0x" + 40 * "0"
 # One of its own, for a library that nobody strips.
@@ -115,7 +141,7 @@ def inputs(folder: Path, library: Path, registrations: Path, core: Path) -> Deli
         c_header=TOY / "libtorch_app.h",
         headers=(HeaderFile(str(TOY / "core.h"), "toy/core.h"),),
         definitions=("TOY_MOBILE", "TOY_LEVEL=2"),
-        models=(ModelFact(name="toy", file="models/toy.ptl", sha256="ab" * 32),),
+        models=(TOY_MODEL,),
         selection=SelectionFact(
             operators=("aten::mul.Tensor", "aten::add.Tensor"),
             kernel_dtypes={"add_kernel": ("Long", "Float")},

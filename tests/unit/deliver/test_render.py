@@ -107,6 +107,13 @@ def manifest(**changes: object) -> Manifest:
     return facts.model_copy(update=changes)
 
 
+def _for_nobody() -> Manifest:
+    """Of a stub toolchain, with its model, of which no call is known."""
+    delivered = "share/camera/models/classifier.ptl"
+    model = CLASSIFIER.model_copy(update={"call": None, "delivered": delivered})
+    return manifest(for_release=False, models=(model,))
+
+
 def texts() -> dict[str, str]:
     """All golden texts by their path below `texts/`."""
     facts = manifest()
@@ -117,10 +124,18 @@ def texts() -> dict[str, str]:
         "sbom.cdx.json": sbom.text(facts, LIBRARIES),
         "manifest.json": facts.text(),
     }
+    library = LibraryFact(file="lib/libcamera_torch.a", soname=None, build_id=None, symbols=None)
+    static = manifest(abi="ios-arm64", system="ios", library=library)
     deb = {**render.cmake_files(facts, DEB), **render.pkgconfig_files(facts, DEB)}
-    return {f"folder/{name}": text for name, text in folder.items()} | {
-        f"deb/{name}": text for name, text in deb.items() if name != "toolchain.cmake"
+    readmes = {
+        "static/README.md": render.readme(static, 20_317_024),
+        "not-for-release/README.md": render.readme(_for_nobody(), 1_317_024),
     }
+    return (
+        {f"folder/{name}": text for name, text in folder.items()}
+        | readmes
+        | {f"deb/{name}": text for name, text in deb.items() if name != "toolchain.cmake"}
+    )
 
 
 @pytest.mark.parametrize("path", sorted(texts()))
