@@ -184,7 +184,7 @@ def _digest(
     parts = [variant.delivery.digest for variant in variants]
     parts += [f"{file.path} {file.sha256()}" for file in sources]
     parts.append(compiler.version if compiler else "no javac")
-    return "aar 2 " + hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return "aar 3 " + hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _write(target: BinaryIO, contents: Callable[[], Iterable[File]]) -> None:

@@ -76,7 +76,7 @@ def pack(
     target = into / name
     write_package(
         target,
-        f"wheel 1 {delivery.digest} {digest.hexdigest()}",
+        f"wheel 2 {delivery.digest} {digest.hexdigest()}",
         partial(_write, delivery=delivery, texts=texts),
     )
     return (target,)

@@ -124,7 +124,7 @@ def pack(
     prefixes = ("", f"{module_name(manifests[0])}/")
     digest = sha256("".join(sorted(variant.digest for variant in variants)).encode()).hexdigest()
     for target, content, prefix in zip(targets, contents, prefixes, strict=True):
-        made_of = f"xcframework 2 {digest}"
+        made_of = f"xcframework 3 {digest}"
         write_package(target, made_of, partial(_write, files=content, prefix=prefix))
     return targets
 
