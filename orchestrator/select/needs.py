@@ -66,7 +66,7 @@ def needed(
     roots, whole = tuple(operators), tuple(units)
     while True:
         closures = _closures(index, kernels, nodes, left, follow_calls)
-        found, uncuttable = closures.of(roots, whole)
+        found, uncuttable = closures.of(nodes, roots, whole)
         if not uncuttable:
             return found
         left -= uncuttable
@@ -87,12 +87,12 @@ def added_bytes(
     before, new = tuple(operators), tuple(more)
     nodes, left = frozenset(entry), frozenset(cut)
     roots = (*before, *new)
-    while uncuttable := _closures(index, kernels, nodes, left, False).of(roots, units)[1]:
+    while uncuttable := _closures(index, kernels, nodes, left, False).of(nodes, roots, units)[1]:
         left -= uncuttable
     closures = _closures(index, kernels, nodes, left, False)
-    base = closures.outcome(before, units)
-    each = {name: closures.bytes_of(closures.outcome((name,), ()) & ~base) for name in new}
-    return each, closures.bytes_of(closures.outcome(new, ()) & ~base)
+    base = closures.outcome(nodes, before, units)
+    each = {name: closures.bytes_of(closures.outcome((), (name,), ()) & ~base) for name in new}
+    return each, closures.bytes_of(closures.outcome((), new, ()) & ~base)
 
 
 def _closures(
@@ -102,18 +102,22 @@ def _closures(
     cut: frozenset[int],
     follow_calls: bool,
 ) -> _Closures:
-    key = (id(index), entry, cut, follow_calls)
+    """Those of an index with these units cut, made anew where they do not know all of `entry`: what
+    apps enter by differs in little, and each set of its own would take 40 MB."""
+    key = (id(index), cut, follow_calls)
     kept = kernels.kept.get(key)
-    if not isinstance(kept, _Closures):
-        kept = kernels.kept[key] = _Closures(index, kernels, entry, cut, follow_calls)
+    known = kept.entry if isinstance(kept, _Closures) else frozenset[int]()
+    if not isinstance(kept, _Closures) or not entry <= known:
+        kept = kernels.kept[key] = _Closures(index, kernels, known | entry, cut, follow_calls)
     return kept
 
 
 class _Closures:
-    """Outcomes of roots, for one set of entry nodes and one of cut units.
+    """Outcomes of roots, for one set of cut units.
 
     Vertices are nodes, then units, then operators.
 
+    entry   the nodes that may be roots: they have a bit of their own if they have a size
     done    vertex -> its outcome, as bits
     labels  bit -> what it stands for; None for one that stands for a size alone
     sizes   bit -> the bytes that it stands for
@@ -146,9 +150,11 @@ class _Closures:
         self._names: list[str] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
 
-    def of(self, operators: Iterable[str], units: Iterable[int]) -> tuple[Needed, frozenset[int]]:
+    def of(
+        self, entry: Iterable[int], operators: Iterable[str], units: Iterable[int]
+    ) -> tuple[Needed, frozenset[int]]:
         """What the roots need, and the cut units that they need after all."""
-        outcome = self.outcome(operators, units)
+        outcome = self.outcome(entry, operators, units)
         found: dict[_Kind, list[Any]] = {kind: [] for kind in _KINDS}
         for named in compress(self.labels, _selectors(outcome & self.named)):
             assert named is not None
@@ -168,12 +174,12 @@ class _Closures:
             frozenset(found["uncuttable"]),
         )
 
-    def outcome(self, operators: Iterable[str], units: Iterable[int]) -> int:
-        """What the roots need, as bits."""
+    def outcome(self, entry: Iterable[int], operators: Iterable[str], units: Iterable[int]) -> int:
+        """What the roots need, as bits. entry: of `self.entry`."""
         outcome, vertices = 0, list[int]()
         for unit in units:
             outcome |= self._enter(unit, vertices)
-        for node in self.entry:
+        for node in entry:
             outcome |= self._refer(node, vertices)
         vertices += [self._operator(operator) for operator in operators]
         for vertex in vertices:

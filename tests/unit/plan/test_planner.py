@@ -106,6 +106,21 @@ def test_needs_are_what_a_walk_finds(index: RuntimeIndex, data: st.DataObject) -
         assert seen == without_the_way(index, expected, follow)
 
 
+def test_what_apps_enter_by_shares_one_memory() -> None:
+    """Its outcomes take 40 MB of the shipped index for each that is kept."""
+    index = make_index(
+        {"n": ("u.cpp", 1, ["m"]), "m": ("u.cpp", 2, [])}, [UnitFacts("u.cpp", 1.0)], []
+    )
+    kernels = registry(index, [], DIALECT.keys)
+    n, m = index.by_name["n"], index.by_name["m"]
+    sizes = [
+        needed(index, kernels, entry=entry, operators=(), follow_calls=False).bytes
+        for entry in ([n], [m], [n, m], [m])
+    ]
+    assert sizes == [3, 2, 3, 2]
+    assert len(kernels.kept) == 1
+
+
 def test_a_chain_as_long_as_memory_needs_no_recursion() -> None:
     count = 20_000
     nodes = {f"n{n:05}": ("u.cpp", 1, [f"n{n + 1:05}"]) for n in range(count)}
