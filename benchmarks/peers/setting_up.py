@@ -6,8 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from benchmarks.processes import run
+
+# What ExecuTorch's wheel depends on, and nobody publishes a wheel of: plain Python.
+_WITHOUT_WHEELS: Final = ("antlr4-python3-runtime",)
 
 
 def pins(text: str) -> tuple[str, ...]:
@@ -37,5 +41,7 @@ def peers_python(root: Path, folder: Path) -> Path:
 
 
 def _installs(python: Path, wanted: Sequence[str]) -> bool:
-    command = [str(python), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wanted]
-    return run(command, env=os.environ).code == 0
+    command = [str(python), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+    for name in _WITHOUT_WHEELS:
+        command += ["--no-binary", name]
+    return run([*command, *wanted], env=os.environ).code == 0
