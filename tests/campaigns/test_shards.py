@@ -204,18 +204,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @real
 def test_run_killed_at_any_moment_gives_the_same(campaign: Campaign, runs: Runs) -> None:
-    for number, rng in campaign.tries(short=2, long=200):
+    for number, rng in campaign.tries(short=3, long=200):
         runs.lose(rng)
         app = rng.choice(_APPS)
         process = runs.start(app)
         time.sleep(rng.uniform(0.3, 6))
-        # all of it, as a machine that is reset; or the process alone, whose ninja goes on
+        # all of it, as a machine that is reset; the process alone, whose ninja goes on; Ctrl-C
+        how = ("machine", "process", "Ctrl-C")[number % 3]
         with contextlib.suppress(ProcessLookupError):
-            if rng.random() < 0.5:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
+            if how == "process":
                 process.kill()
-        process.communicate()
+            else:
+                os.killpg(process.pid, signal.SIGKILL if how == "machine" else signal.SIGINT)
+        _, told = process.communicate()
+        if how == "Ctrl-C":
+            # it may have ended before; Python itself tells of what comes while it starts
+            assert process.returncode in (0, 130, -signal.SIGINT), told
+            assert process.returncode == -signal.SIGINT or "Traceback" not in told, told
         assert list(whole(runs.cache / "shards")) is not None
         assert runs.good(app) == runs.expected[app], f"try {number}"
     assert not (runs.root / ".orchestrator/development/link").exists()

@@ -116,3 +116,11 @@ def test_own_operators_classes_and_elementwise_kernels_are_in_the_shard(tmp_path
     assert {"ink::smooth", "ink::ease.Scalar"} <= found["outline"]["operators"].keys()
     again = json.loads(good(orchestrator("run", "//apps/inker", "--json", cwd=folder)))["models"]
     assert [[shard["compiled"] for shard in one["shards"]] for one in again] == [[None], [None]]
+    functor = folder / "apps/inker/kernels/ease.elementwise"
+    text = functor.read_text()
+    functor.write_text(text.replace("+ sharpness", "+ sharp"))
+    ran = orchestrator("run", "//apps/inker", cwd=folder)
+    assert ran.code == 1
+    line = 1 + text[: text.index("+ sharpness")].count("\n")
+    assert f"apps/inker/kernels/ease.elementwise:{line}:" in ran.err
+    assert "use of undeclared identifier 'sharp'" in ran.err
