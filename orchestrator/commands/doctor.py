@@ -17,7 +17,7 @@ from rich.console import Console
 from orchestrator.build.fetch import is_fetched
 from orchestrator.build.model_needs import read_models, unfit, unusable, uses
 from orchestrator.build.offers import offers
-from orchestrator.commands.findings import Finding, Machine, findings
+from orchestrator.commands.findings import EVERY_BUILD, Finding, Machine, findings
 from orchestrator.commands.patterns import warn_of_broken
 from orchestrator.commands.runtime_findings import runtime_findings
 from orchestrator.commands.views import stderr_logger
@@ -160,16 +160,26 @@ _COLUMNS: Final = (
 )
 # Findings that are grouped where they are alike, and the names of the groups.
 _KINDS: Final = {"toolchain ": "toolchains", "source of ": "sources"}
+# Findings of one row where they are present: those of versions, and those of paths.
+_VERSIONS: Final = frozenset({"python", "ninja", "ziglang", "cmake"})
+_PATHS: Final = frozenset({"javac", "git", "apt-get"})
 
 
 def _together(found: tuple[Finding, ...]) -> list[Finding]:
-    """The findings, with equal ones for toolchains and for sources merged.
+    """The findings, with what is present of packages and of programs in a row each, and equal ones
+    for toolchains and for sources merged: a report of one screen.
 
     Of a toolchain's capabilities only the version is shown.
     """
     rows: dict[object, Finding] = {}
     for finding in found:
         kind = next((k for k in _KINDS if finding.name.startswith(k)), None)
+        if finding.state == "present" and finding.name in _VERSIONS:
+            _add(rows, "packages", finding, f"{finding.name} {finding.found}")
+            continue
+        if finding.state == "present" and finding.name in _PATHS:
+            _add(rows, "programs", finding, finding.found)
+            continue
         if kind is None or finding.state != "present":
             rows[finding.name] = finding
             continue
@@ -182,3 +192,13 @@ def _together(found: tuple[Finding, ...]) -> list[Finding]:
             finding, name=_KINDS[kind], found=f"{shared}: {names}", needed_by=tuple(needed)
         )
     return list(rows.values())
+
+
+def _add(rows: dict[object, Finding], name: str, finding: Finding, shown: str) -> None:
+    """Add to the row `name` what is shown of a finding; who needs any of it needs the row."""
+    before = rows.get(name)
+    needed = sorted({*finding.needed_by, *(before.needed_by if before else ())})
+    if EVERY_BUILD in needed:
+        needed = [EVERY_BUILD]
+    found = f"{before.found}, {shown}" if before else shown
+    rows[name] = replace(finding, name=name, found=found, needed_by=tuple(needed))

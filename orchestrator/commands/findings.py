@@ -15,7 +15,8 @@ from orchestrator.values.config import Emulator, RuntimePin, Source
 
 # PyTorch's source unpacked and generated (0.6 GB), and some apps' objects.
 LEAST_SPACE: Final = 4 * 10**9
-_EVERY: Final = ("every build",)
+EVERY_BUILD: Final = "every build"
+_EVERY: Final = (EVERY_BUILD,)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def _runs(one: VersionUse) -> str:
     if not one.able:
         return "has all operators of no model"
     but = f" but {_some(one.unable)}" if one.unable else ""
-    return f"has the operators of all models{but}"
+    return f"has all models' operators{but}"
 
 
 def _runtimes(workspace: Workspace, unusable: Mapping[str, OrchestratorError]) -> Iterator[Finding]:

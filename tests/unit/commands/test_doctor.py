@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from orchestrator import cli
+from orchestrator.commands import doctor
 from orchestrator.commands.findings import Finding, Machine, findings
 from orchestrator.compilers.capabilities import LinkerBrokenError
 from orchestrator.load.workspace import Toolchain, load_workspace
@@ -246,6 +247,27 @@ def test_the_verb_tells_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "file").touch()
     assert _doctor(tmp_path, ORCHESTRATOR_CACHE="file") == 1
     rows = {line[9:27].strip(): line[:7] for line in capsys.readouterr().out.splitlines()}
-    assert rows["ninja"] == "ok     "
+    assert rows["packages"] == "ok     "
     assert rows["Xcode"] == "-      "
     assert rows["source of pytorch"] == rows["cache folder"] == "missing"
+
+
+def test_what_is_present_takes_few_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    every = ("every build",)
+    found = (
+        Finding("python", "present", "3.11.7", every, ""),
+        Finding("ninja", "absent", "", (), "pip install it"),
+        Finding("ziglang", "present", "0.17.0", ("ios-arm64",), ""),
+        Finding("toolchain a", "present", "zig 1: shared", ("a",), ""),
+        Finding("toolchain b", "present", "zig 1: shared, lto", ("b",), ""),
+        Finding("javac", "present", "/usr/bin/javac", (), ""),
+        Finding("git", "present", "/usr/bin/git", (), ""),
+    )
+    doctor._print_table(found, whole=False)
+    assert capsys.readouterr().out == (
+        "    what        found, or how to get it        needed by\n"
+        "ok  packages    python 3.11.7, ziglang 0.17.0  every build\n"
+        "-   ninja       pip install it\n"
+        "ok  toolchains  zig 1: a, b                    a, b\n"
+        "ok  programs    /usr/bin/javac, /usr/bin/git\n"
+    )

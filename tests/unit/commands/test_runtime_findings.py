@@ -43,14 +43,14 @@ def version(*able: str, unable: tuple[str, ...] = (), needed: tuple[str, ...] = 
 @pytest.mark.parametrize(
     ("use", "found"),
     [
-        (version("a/x", "b/y"), "pinned as next; has the operators of all models"),
+        (version("a/x", "b/y"), "pinned as next; has all models' operators"),
         (
             version("a/x", unable=("b/y",)),
-            "pinned as next; has the operators of all models but b/y",
+            "pinned as next; has all models' operators but b/y",
         ),
         (
             version("a/x", unable=("b/1", "b/2", "b/3", "b/4", "b/5")),
-            "pinned as next; has the operators of all models but b/1, b/2, b/3 and 2 more",
+            "pinned as next; has all models' operators but b/1, b/2, b/3 and 2 more",
         ),
         (version(unable=("b/y",)), "pinned as next; has all operators of no model"),
         (version(), "pinned as next"),
