@@ -12,6 +12,7 @@ from core_toy import ROOT
 from test_render import manifest
 
 from orchestrator.codegen.projection import projection_text
+from orchestrator.deliver.app_samples import java_class, swift_function
 from orchestrator.deliver.sample import c_program, python_call
 from orchestrator.index.model import UnitFacts
 from orchestrator.system.templates import FILTERS, Fit, UnfitTextError, environment
@@ -34,6 +35,7 @@ NAMES = {
     "methods": {"classifier": ["forward(Tensor images) -> Tensor", "old(...)", "none() -> None"]},
     "program": c_program(manifest().models[0]),
     "sampled": "classifier",
+    "is_known": True,
     "link_name": "camera_torch",
     "delivered": ["classifier"],
     "models_from_lib": "../share/camera/models",
@@ -50,6 +52,10 @@ IOS = {
     "pod_version": "1.2.0",
     "methods": {"classifier": ["forward(Tensor images) -> Tensor"]},
     "delivered": ["classifier"],
+    "sampled": "classifier",
+    "is_called": True,
+    "swift": swift_function(manifest().models[0]),
+    "program": c_program(manifest().models[0]),
 }
 PROJECTION = {
     "everything": False,
@@ -122,6 +128,7 @@ PACKAGERS: Mapping[str, Mapping[str, Any]] = {
 DELIVER: Mapping[str, Mapping[str, Any]] = {
     "README-aar.md.j2": {
         **NAMES,
+        "program": java_class(manifest().models[0], "libtorch.camera"),
         "package": "libtorch.camera",
         "group": "com.example",
         "artifact": "camera-libtorch",
