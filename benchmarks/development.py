@@ -20,7 +20,7 @@ _AGAIN: Final = 5
 
 @dataclass(frozen=True)
 class _Developed:
-    """An app's model in the development library, timed by `orchestrate run`."""
+    """An app's model, run and timed by `orchestrate run`."""
 
     bench: Bench
     workspace: Path
@@ -41,7 +41,7 @@ class _Developed:
 
 def development_step(bench: Bench, first: str, delivered: Timed) -> dict[str, Any]:
     """`run` of the first app: from an empty cache, again, and with one operator more; the model's
-    time in the development library and in the delivered one.
+    time that `run --repeat` tells and that in the delivered library.
 
     delivered: the first app's model in its library
     """

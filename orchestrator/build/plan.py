@@ -51,16 +51,17 @@ def plan_variants(
     found = dict[Label, Variant]()
     groups = session.grouped(label.app for label in labels)
     for name, same in groupby(groups, key=lambda group: group[0].name):
-        runtimes = [session.on(name)]
+        base = session.on(name)
         for on, apps in same:
             own = [label for label in labels if label.app in apps]
             found |= _plan_on(on, own, generate)
-            runtimes.append(on)
             if last:
                 on.forget_plans()
+                if on is not base:
+                    on.runtime.forget_index()
         # after all of them: an app's own sources are a layer over the same index
-        for on in runtimes if last else ():
-            on.runtime.forget_index()
+        if last:
+            base.runtime.forget_index()
     return tuple(found[label] for label in labels)
 
 

@@ -9,6 +9,7 @@ arguments.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,9 +36,9 @@ from orchestrator.system.staging import write_if_changed
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST
-from orchestrator.values.config import ModelConfig
+from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
 from orchestrator.values.trace import Trace
-from orchestrator.verify.model_runner import run_model
+from orchestrator.verify.model_runner import run_model, still_running
 from orchestrator.verify.npy import read_npy
 from orchestrator.verify.png import read_png
 from orchestrator.verify.verdict import RunnerResult, VerifyResult, ended, verify
@@ -195,7 +196,7 @@ def read_inputs(paths: Sequence[Path]) -> bytes | None:
     """
     if not paths:
         return None
-    if len(paths) == 1 and paths[0].suffix == ".json":
+    if len(paths) == 1 and paths[0].suffix.lower() == ".json":
         try:
             with paths[0].open("rb") as file:
                 text = file.read(_LONGEST_INPUTS + 1)
@@ -204,11 +205,17 @@ def read_inputs(paths: Sequence[Path]) -> bytes | None:
         if len(text) > _LONGEST_INPUTS or not text.lstrip().startswith(b"["):
             raise _unfit(paths[0], f"a file of {len(text):,} bytes that is no list")
         return text
+    arguments, elements = list[dict[str, Any]](), 0
     for path in paths:
-        if path.suffix not in _READERS:
-            raise _unfit(path, f"a file with the suffix {path.suffix or 'of none'}")
-    calls = [{"method": "forward", "args": [_READERS[path.suffix](path) for path in paths]}]
-    return json.dumps(calls).encode()
+        read = _READERS.get(path.suffix.lower())
+        if read is None:
+            suffix = f"the suffix {path.suffix}" if path.suffix else "no suffix"
+            raise _unfit(path, f"a file with {suffix}")
+        arguments.append(read(path))
+        elements += math.prod(arguments[-1]["tensor"]["shape"])
+        if elements > MOST_ELEMENTS:
+            raise _unfit(path, f"more than {MOST_ELEMENTS:,} elements with those before it")
+    return json.dumps([{"method": "forward", "args": arguments}]).encode()
 
 
 # The files that are an argument each, by their suffixes.
@@ -318,8 +325,10 @@ def _run(
 
 
 def _seen(session: RuntimeSession, subject: Subject, shard: Shard, wide: frozenset[str]) -> Seen:
+    """The traces that a library to time the model in is cut by, unless it has other inputs than
+    those: then by what it had when it ran."""
     trace, traces = subject.trace or subject.earlier, tuple[Trace, ...]()
-    if subject.app is not None and subject.trace is not None:
+    if subject.app is not None and subject.trace is not None and _as_traced(session, subject):
         traces = (subject.trace, *_others(session, subject, subject.app))
     hot = None if trace is None else trace.hot_tags
     return Seen(subject.roots, shard.operators, wide, traces, hot)
@@ -358,6 +367,13 @@ def _time(
         recorded=subject.recorded,
         runner=session.context.runner,
     )
+    if ran.stderr == still_running():
+        raise RunFailedError(
+            f"{repeat:,} runs of the model {subject.name} take too long",
+            place=Place(str(subject.path)),
+            seen=ran.stderr,
+            hint="pass a smaller number to --repeat",
+        )
     result = ran.result or {}
     error = result.get("error") or next(
         (r["error"] for r in result.get("runs", ()) if r["error"]), None
@@ -449,12 +465,16 @@ def _checked(
 
 
 def _verdict(session: RuntimeSession, subject: Subject, seen: RunnerResult) -> VerifyResult | None:
-    if subject.app is None or subject.trace is None:
-        return None
-    if subject.recorded != session.shipped(subject.app, _model_of(subject)).inputs:
+    if subject.app is None or subject.trace is None or not _as_traced(session, subject):
         return None
     runs = read_runs(subject.app.folder, subject.trace, session.context.root)
     return verify(subject.name, runs, seen)
+
+
+def _as_traced(session: RuntimeSession, subject: Subject) -> bool:
+    """Whether an app's model is run on its own inputs."""
+    assert subject.app is not None
+    return subject.recorded == session.shipped(subject.app, _model_of(subject)).inputs
 
 
 def _growth(

@@ -69,7 +69,13 @@ from orchestrator.system.folders import ensure_folder
 from orchestrator.system.reading import file_sha256
 from orchestrator.trace.form import Vocabulary
 from orchestrator.values.action import Compile
-from orchestrator.values.config import CpuLevel, KernelPart, ModelConfig, ToolchainConfig
+from orchestrator.values.config import (
+    CpuLevel,
+    KernelChoice,
+    KernelPart,
+    ModelConfig,
+    ToolchainConfig,
+)
 from orchestrator.values.methods import Call
 from orchestrator.values.names import did_you_mean
 from orchestrator.values.operators import Arguments, OperatorName
@@ -122,10 +128,7 @@ class Session:
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
         """The parts of models for which an app takes kernels of the kernel library: all for `auto`,
         none for `native`, else those that `kernels:` in app.yaml lists."""
-        choice = self.workspace.apps[app].kernels
-        if choice == "native":
-            return frozenset()
-        return frozenset(get_args(KernelPart) if choice == "auto" else choice)
+        return parts_chosen(self.workspace.apps[app].kernels)
 
     def shipped(self, app: App, model: ModelConfig) -> Shipped:
         """The model's file that is traced and verified: the declared one, or its canonical one.
@@ -335,7 +338,16 @@ class RuntimeSession(Session):
     ) -> frozenset[str] | None:
         """The kernels that call a library, of those that operators ask for, which models name or
         have called; None where the app's variant for the ABI has none, whatever it computes."""
-        parts = self.kernel_parts(app)
+        return self.features_of(abi, self.kernel_parts(app), root_operators, called)
+
+    def features_of(
+        self,
+        abi: str,
+        parts: frozenset[KernelPart],
+        root_operators: Collection[str],
+        called: Collection[str],
+    ) -> frozenset[str] | None:
+        """As `asked_features`, for these parts of models."""
         shipped = load_entries(self.runtime.dialect)
         if not parts or not shipped or self.library_index(abi) is None:
             return None
@@ -570,6 +582,13 @@ class AppSession(RuntimeSession):
             for one in app.config.models
             if one.name in traced
         }
+
+
+def parts_chosen(choice: KernelChoice) -> frozenset[KernelPart]:
+    """The parts of models that `kernels:` names, in app.yaml or WORKSPACE's defaults."""
+    if choice == "native":
+        return frozenset()
+    return frozenset(get_args(KernelPart) if choice == "auto" else choice)
 
 
 def require_loadable(

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 from orchestrator.build.build import View
 from orchestrator.build.execute import execute_actions, require_success
 from orchestrator.build.links import variant_links
 from orchestrator.build.plan import variant_requests
-from orchestrator.build.session import RuntimeSession
+from orchestrator.build.session import RuntimeSession, parts_chosen
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
-from orchestrator.libraries.features import asked_by_operators, load_entries
 from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
 from orchestrator.plan.graph import action_graph, texts_of
@@ -126,7 +124,7 @@ def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantReq
         features=_features(session, app, seen),
         cpu=None if app is None else session.declared_levels(app.name, session.host),
         parts=_parts(session, app),
-        threads=1 if app is None else app.threads,
+        threads=defaults.threads if app is None else app.threads,
         dispatch="direct" if app is None else app.config.dispatch,
     )
 
@@ -143,12 +141,13 @@ def _selection(session: RuntimeSession, kernels: Registry, seen: Seen) -> Select
 
 
 def _parts(session: RuntimeSession, app: App | None) -> frozenset[KernelPart]:
-    return frozenset(get_args(KernelPart)) if app is None else session.kernel_parts(app.name)
+    if app is not None:
+        return session.kernel_parts(app.name)
+    return parts_chosen(session.workspace.config.defaults.kernels)
 
 
 def _features(session: RuntimeSession, app: App | None, seen: Seen) -> frozenset[str] | None:
     if app is not None:
         return session.asked_features(session.host, app.name, seen.roots, seen.operators)
-    if not load_entries(session.runtime.dialect) or session.library_index(session.host) is None:
-        return None
-    return asked_by_operators(seen.roots, seen.operators, _parts(session, None))
+    parts = _parts(session, None)
+    return session.features_of(session.host, parts, seen.roots, seen.operators)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace
-from orchestrator.load.validate import raise_all
+from orchestrator.load.validate import faults_of, raise_all
 from orchestrator.values.labels import Label, Pattern, resolve
 
 
@@ -60,5 +60,5 @@ def warn_of_broken(
     """Print a line about each broken app."""
     for app, (first, *more) in workspace.broken.items():
         if app not in without:
-            others = f", and {len(more)} more" if more else ""
+            others = f", and {sum(map(faults_of, more)):,} more" if more else ""
             log(f"warning: //apps/{app} is skipped: {first.place}: {first.what}{others}")

@@ -502,7 +502,7 @@ def _repeated(
         return declared.places.value((*path, last_of[value]))
 
     yield from detailed(
-        sorted(value for value, count in counts.items() if count > 1),
+        sorted((v for v, count in counts.items() if count > 1), key=last_of.__getitem__),
         lambda value: RepeatedError(
             f"`{path[-1]}` lists `{value}` twice", place=place(value), hint="keep one of them"
         ),

@@ -94,7 +94,7 @@ class DeclarationErrors(OrchestratorError):
     """Several faults, reported together: the first `MOST_ERRORS`, in the order of places."""
 
     def __init__(self, errors: Sequence[OrchestratorError]) -> None:
-        super().__init__(f"{sum(map(_faults, errors)):,} errors in the workspace files")
+        super().__init__(f"{sum(map(faults_of, errors)):,} errors in the workspace files")
         self.errors = tuple(sorted(errors, key=lambda error: error.place or Place("")))
 
     @property
@@ -104,12 +104,12 @@ class DeclarationErrors(OrchestratorError):
     def render(self) -> str:
         """The errors one after another, and how many there are."""
         shown = [error.render() for error in self.errors[:MOST_ERRORS]]
-        left = sum(map(_faults, self.errors[MOST_ERRORS:]))
+        left = sum(map(faults_of, self.errors[MOST_ERRORS:]))
         more = f", {left:,} not shown" if left else ""
         return "\n".join([*shown, f"{self.what}{more}"])
 
 
-def _faults(error: OrchestratorError) -> int:
+def faults_of(error: OrchestratorError) -> int:
     """How many faults an error tells of."""
     return int(error.facts["faults"]) if isinstance(error, FurtherFaultsError) else 1
 
@@ -122,9 +122,7 @@ def detailed(
     yield from map(fault, faulty[:MOST_DETAILED])
     if left := len(faulty[MOST_DETAILED:]):
         yield FurtherFaultsError(
-            f"and {left:,} more faults in this list"
-            if left > 1
-            else "and 1 more fault in this list",
+            f"and {left:,} more such faults" if left > 1 else "and 1 more such fault",
             place=place(faulty[MOST_DETAILED]),
             facts={"faults": left},
         )

@@ -287,7 +287,8 @@ def _swift_package(manifests: Sequence[Manifest], files: Sequence[File]) -> list
 
 def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
     minimums = {manifest.abi: minimum_of(manifest) for manifest in manifests}
-    model = sampled(manifests[0].models)
+    models = manifests[0].models
+    model = sampled([one for one in models if is_called_in_swift(one)] or models)
     return {
         "m": manifests[0],
         "module": module_name(manifests[0]),

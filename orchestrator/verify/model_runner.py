@@ -91,7 +91,7 @@ def run_model(
             )
         )
         if done.code is None:
-            return RunnerResult(-signal.SIGKILL, None, f"still running after {TIME_LIMIT} s")
+            return RunnerResult(-signal.SIGKILL, None, still_running())
         try:
             result = _read(output)
             said = None if result is None else result.pop("selection", None)
@@ -99,6 +99,11 @@ def run_model(
             return RunnerResult(done.code, result, done.err, selection)
         except RunsUnreadableError as error:
             return RunnerResult(done.code, None, f"{done.err}\nits result cannot be read: {error}")
+
+
+def still_running() -> str:
+    """What is said in place of a program's stderr where it took longer than it may."""
+    return f"still running after {TIME_LIMIT} s"
 
 
 def _reduced(env: Mapping[str, str]) -> dict[str, str]:

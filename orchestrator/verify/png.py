@@ -32,7 +32,6 @@ _MODES: Final = {
 }
 # A byte of a pixel as the float32 of byte / 255.
 _FLOATS: Final = tuple(byte / 255 for byte in range(256))
-_TOO_LARGE: Final = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
 class PictureUnreadableError(OrchestratorError):
@@ -48,18 +47,22 @@ def read_png(path: Path) -> dict[str, Any]:
     """
     try:
         with _without_warnings(), Image.open(path, formats=("PNG",)) as picture:
-            width, height = picture.size
-            if 3 * width * height > MOST_ELEMENTS:
+            mode, (width, height) = picture.mode, picture.size
+            # how Pillow is to read the pixels: it drops the lower half of 16 bits
+            raw = str(picture.tile[0].args if picture.tile else mode)
+            if mode not in _MODES or "16" in raw:
+                raise _unreadable(path, f"pixels that Pillow calls {raw}")
+            if len(_MODES[mode]) * width * height > MOST_ELEMENTS:
                 raise _unreadable(path, f"{width:,} x {height:,} pixels")
-            if picture.mode not in _MODES:
-                raise _unreadable(path, f"pixels of Pillow's mode {picture.mode}")
-            channels = picture.convert(_MODES[picture.mode]).split()
+            channels = picture.convert(_MODES[mode]).split()
+    except PictureUnreadableError:
+        raise
     except UnidentifiedImageError:
         raise _unreadable(path, "no PNG file") from None
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)[:200]) from None
-    except (ValueError, SyntaxError, *_TOO_LARGE) as error:
-        raise _unreadable(path, str(error)[:200]) from None
+    except Exception as error:  # Pillow's readers of chunks raise what they trip over
+        raise _unreadable(path, str(error)[:200] or type(error).__name__) from None
     elements = array("f")
     for channel in channels:
         elements.extend(map(_FLOATS.__getitem__, channel.tobytes()))
@@ -84,7 +87,7 @@ def _unreadable(path: Path, seen: str) -> PictureUnreadableError:
         "this picture cannot be passed to a model",
         place=Place(str(path)),
         expected="a PNG file with 8 bits in a channel or fewer, and at most"
-        f" {MOST_ELEMENTS // 3:,} pixels",
+        f" {MOST_ELEMENTS:,} elements",
         seen=seen,
         hint="save other arrays with numpy.save, and pass the .npy file",
     )

@@ -102,6 +102,28 @@ def test_one_index_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workspace.read == [*RUNTIMES], "what a delivery asks for is still known"
 
 
+def test_an_apps_layer_is_freed_before_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what they are layers over after all of them: it is read once."""
+    events = list[str]()
+
+    def runtime(name: str) -> SimpleNamespace:
+        index = SimpleNamespace(forget_index=lambda: events.append(f"free {name}"))
+        return SimpleNamespace(name="one", runtime=index, forget_plans=lambda: None, shown=name)
+
+    base, layers = runtime("base"), [runtime("a"), runtime("c")]
+    groups = [(layers[0], ["a"]), (base, ["b"]), (layers[1], ["c"])]
+    session: Any = SimpleNamespace(on=lambda name: base, grouped=lambda apps: groups)
+
+    def plan(on: Any, labels: list[Label], generate: bool) -> dict[Label, Any]:
+        events.append(f"plan {on.shown}")
+        return dict.fromkeys(labels)
+
+    monkeypatch.setattr(module, "_plan_on", plan)
+    labels = [Label(app, "linux-x86_64") for app in "abc"]
+    plan_variants(session, labels, last=True)
+    assert events == ["plan a", "free a", "plan base", "plan c", "free c", "free base"]
+
+
 def test_indexes_stay_for_more_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = _Workspace(monkeypatch)
     plan_variants(workspace.session, LABELS)

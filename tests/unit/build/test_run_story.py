@@ -33,6 +33,7 @@ from orchestrator.index.model import Registration
 from orchestrator.plan.development import NAME
 from orchestrator.select.closure import Registry
 from orchestrator.values.config import ModelConfig
+from orchestrator.verify.model_runner import still_running
 from orchestrator.verify.verdict import RunnerResult
 
 KNOWN = ("aten::a", "aten::b", "aten::c", "aten::d")
@@ -306,6 +307,38 @@ def test_a_model_that_does_not_run_where_it_is_timed(
     )
 
 
+def test_too_many_runs(toy: Callable[..., Toy], timed: Callable[[RunnerResult], list[Any]]) -> None:
+    timed(RunnerResult(-signal.SIGKILL, None, still_running()))
+    with pytest.raises(RunFailedError) as caught:
+        toy(lambda _: result()).run(repeat=1_000_000)
+    assert caught.value.render().rstrip() == (
+        "toy.ptl: error: 1,000,000 runs of the model toy take too long\n"
+        "  seen:     still running after 600 s\n"
+        "  do:       pass a smaller number to --repeat"
+    )
+
+
+@pytest.mark.parametrize(("given", "traced"), [(None, True), (b"[]", False)])
+def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
+    given: bytes | None, traced: bool, tmp_path: Path
+) -> None:
+    """Other inputs may have run other operators, and other dtypes."""
+    trace = cast(Any, SimpleNamespace(hot_tags=("add",)))
+    model = ModelConfig(file="toy.ptl")
+    app = cast(Any, SimpleNamespace(config=SimpleNamespace(models=(model,))))
+    session = cast(Any, SimpleNamespace(shipped=lambda *_: SimpleNamespace(inputs=None)))
+    info = cast(Any, SimpleNamespace(root_operators=("aten::a",)))
+    subject = Subject("toy", tmp_path, model, given, info, app, trace, trace)
+    shard = Shard(tmp_path, frozenset(KNOWN), 1, 1, None)
+    assert running._seen(session, subject, shard, frozenset({"copy_"})) == Seen(
+        frozenset({"aten::a"}),
+        frozenset(KNOWN),
+        frozenset({"copy_"}),
+        (trace,) if traced else (),
+        ("add",),
+    )
+
+
 def test_a_shard_that_the_base_refuses_is_a_bug_of_ours(toy: Callable[..., Toy]) -> None:
     text = "this add-on is for another library: for development, build id 00"
     one = toy(lambda _: result({"code": "LOAD_FAILED", "text": text}, at_load=True))
@@ -325,13 +358,26 @@ def test_inputs_are_calls_or_an_array_for_each_argument(tmp_path: Path) -> None:
     tensor = {"tensor": {"dtype": "uint8", "shape": [1], "data": "BQ=="}}
     assert json.loads(given or b"") == [{"method": "forward", "args": [tensor, tensor]}]
     assert read_inputs([]) is None
+    (tmp_path / "X.NPY").write_bytes(array)
+    assert read_inputs([tmp_path / "X.NPY"]) is not None
+
+
+def test_inputs_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }"
+    array = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + b"abc"
+    (tmp_path / "x.npy").write_bytes(array)
+    monkeypatch.setattr(running, "MOST_ELEMENTS", 8)
+    assert read_inputs(2 * [tmp_path / "x.npy"]) is not None
+    with pytest.raises(InputsUnfitError) as caught:
+        read_inputs(3 * [tmp_path / "x.npy"])
+    assert caught.value.seen == "more than 8 elements with those before it"
 
 
 @pytest.mark.parametrize(
     ("names", "seen"),
     [
         (("x.jpg",), "a file with the suffix .jpg"),
-        (("x",), "a file with the suffix of none"),
+        (("x",), "a file with no suffix"),
         (("gone.json",), "No such file or directory"),
         (("dict.json",), "a file of 2 bytes that is no list"),
         (("dict.json", "x.npy"), "a file with the suffix .json"),

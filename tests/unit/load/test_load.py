@@ -581,14 +581,26 @@ def test_long_lists_take_little_time(
     if faults > 1:
         with pytest.raises(DeclarationErrors) as caught:
             raise_all(found)
-        assert caught.value.errors[100].what == "and 29,900 more faults in this list"
+        assert caught.value.errors[100].what == "and 29,900 more such faults"
         *_, last = caught.value.render().splitlines()
         assert last == "30,000 errors in the workspace files, 29,990 not shown"
 
 
+def test_repeated_entries_are_told_in_the_files_order(root: Path) -> None:
+    """So that those beyond the first hundred are told behind them."""
+    targets = "".join(f"  - x{number:03}\n" for number in reversed(range(102)))
+    text = f"models:\n  - file: models/small.ptl\ntargets:\n{targets}{targets}"
+    (root / "apps/camera/app.yaml").write_text(text)
+    found = load_workspace(root, {}).broken["camera"]
+    twice = [one.what for one in found if "twice" in one.what]
+    assert twice[:2] == ["`targets` lists `x101` twice", "`targets` lists `x100` twice"]
+    (more,) = (one for one in found if one.what == "and 2 more such faults")
+    assert str(more.place) == "apps/camera/app.yaml:206:5"
+
+
 def test_faults_beyond_the_first_hundred_of_a_list_are_counted(root: Path) -> None:
     """In text by the last line, for machines by an error of their own."""
-    for count, told in ((103, "3 more faults"), (101, "1 more fault")):
+    for count, told in ((103, "3 more such faults"), (101, "1 more such fault")):
         targets = "".join(f"  - x{number}\n" for number in range(count))
         text = f"models:\n  - file: models/small.ptl\ntargets:\n{targets}"
         (root / "apps/camera/app.yaml").write_text(text)
@@ -596,7 +608,7 @@ def test_faults_beyond_the_first_hundred_of_a_list_are_counted(root: Path) -> No
             raise_all(load_workspace(root, {}).broken["camera"])
         *_, unknown, more = caught.value.parts
         assert unknown.what == "no toolchain for x99"
-        assert more.render() == f"apps/camera/app.yaml:104:5: error: and {told} in this list"
+        assert more.render() == f"apps/camera/app.yaml:104:5: error: and {told}"
         assert (more.code, more.facts) == ("FURTHER_FAULTS", {"faults": count - 100})
         lines = caught.value.render().splitlines()
         assert lines[-1] == f"{count} errors in the workspace files, {count - 10} not shown"

@@ -22,12 +22,26 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def png(width: int, height: int, depth: int, colour: int, rows: bytes, *more: bytes) -> bytes:
-    """A picture without a filter; `rows` has a byte 0 before each row."""
+def png(
+    width: int,
+    height: int,
+    depth: int,
+    colour: int,
+    rows: bytes,
+    *more: bytes,
+    after: tuple[bytes, ...] = (),
+) -> bytes:
+    """A picture without a filter; `rows` has a byte 0 before each row; more, after: chunks before
+    its data, and behind."""
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     data = chunk(b"IDAT", zlib.compress(rows))
     return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(more) + data + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + b"".join(more)
+        + data
+        + b"".join(after)
+        + chunk(b"IEND", b"")
     )
 
 
@@ -98,7 +112,22 @@ def written(form: str) -> bytes:
     [
         (b"", "no PNG file"),
         (written("BMP"), "no PNG file"),
-        (png(2, 1, 16, 0, bytes([0, 1, 2, 3, 4])), "pixels of Pillow's mode I;16"),
+        (png(2, 1, 16, 0, bytes([0, 1, 2, 3, 4])), "pixels that Pillow calls I;16B"),
+        (png(1, 1, 16, 2, bytes(7)), "pixels that Pillow calls RGB;16B"),
+        (png(1, 1, 16, 6, bytes(9)), "pixels that Pillow calls RGBA;16B"),
+        (png(1, 1, 16, 4, bytes(5)), "pixels that Pillow calls LA;16B"),
+        # what Pillow's readers trip over
+        (png(1, 1, 8, 0, bytes(2), after=(chunk(b"iCCP", b""),)), "index out of range"),
+        (png(1, 1, 8, 0, bytes(2), chunk(b"tEXt", b"bbox\0abc")), ""),
+        (png(1, 1, 8, 3, bytes(2), chunk(b"tRNS", b"\0")), ""),
+        (
+            png(
+                *(1, 1, 8, 3, bytes(2)),
+                chunk(b"PLTE", bytes(6)),
+                chunk(b"tEXt", b"transparency\0x"),
+            ),
+            "",
+        ),
         (png(5000, 5000, 8, 2, b""), "5,000 x 5,000 pixels"),
         (png(2**31 - 1, 2**31 - 1, 8, 2, b""), "exceeds limit"),
         (png(20_000, 10_000, 8, 0, b""), "exceeds limit"),
