@@ -169,7 +169,8 @@ class Runs:
             ORCHESTRATOR_CACHE=str(self.cache),
         )
         assert ran.code == 0, ran.err
-        assert "damaged" not in ran.err, ran.err
+        # of a shard; zig's own cache may hold what a killed zig left unfinished: it is made again
+        assert "in the store is damaged" not in ran.err, ran.err
         return outputs(ran.out, app)
 
     def lose(self, rng: random.Random) -> None:
