@@ -46,8 +46,8 @@ SEED: Final = 20261121
 COUNTS: Final = (125, 250, 500, 1000)
 FAMILIES: Final = 40
 ABIS: Final = ("linux-x86_64", "linux-arm64", "android-arm64-v8a", "ios-arm64")
-SECONDS: Final = 20.0
-BYTES: Final = 10**9
+SECONDS: Final = 12.0
+BYTES: Final = 600 * 10**6
 # As in a real trace: most kernels run on floats, some on indices and masks.
 _DTYPES: Final = (("Float",), ("Float", "Long"), ("Float", "Bool"), ("Long",))
 
