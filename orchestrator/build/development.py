@@ -26,7 +26,7 @@ from orchestrator.build.addon_link import (
     link_flags,
 )
 from orchestrator.build.build import View
-from orchestrator.build.execute import execute_actions, object_store, require_success
+from orchestrator.build.execute import execute_linked, object_store
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
@@ -58,9 +58,7 @@ from orchestrator.plan.development import (
 from orchestrator.plan.extension import exports_file, version_script
 from orchestrator.plan.graph import (
     VariantObjects,
-    action_graph,
     registration_compiles,
-    texts_of,
     unwritten,
 )
 from orchestrator.plan.variant import VariantSpec
@@ -237,21 +235,15 @@ class Development:
         )
 
     def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> int:
-        session = self.plain
-        graph = action_graph([objects], links.all)
-        runners = {c.object: c for c in links.runner_compiles}
-        graph = replace(graph, compiles={**graph.compiles, **runners})
-        execution = execute_actions(
-            session,
-            graph,
-            texts_of([objects]),
+        return execute_linked(
+            self.plain,
+            objects,
+            links.all,
+            links.runner_compiles,
             name=NAME,
             jobs=self.jobs,
-            keep_going=False,
             view=self.view,
-        )
-        require_success(session, graph, execution)
-        return count_units(c for c in graph.compiles.values() if c.object in execution.compiled)
+        ).compiled
 
     def shard(
         self, roots: Collection[str], operators: Collection[str], wide: Collection[str]

@@ -7,7 +7,7 @@ import secrets
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -21,10 +21,17 @@ from orchestrator.compilers.zig_results import note_results, remove_damaged_resu
 from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
 from orchestrator.execute.ninja_progress import Costs, parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
+from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.unity import shard_files
 from orchestrator.system.limits import limits, this_machine
 from orchestrator.system.staging import remove_no_file, write_if_changed
-from orchestrator.values.action import ActionGraph, Compile, precompiled_headers
+from orchestrator.values.action import (
+    ActionGraph,
+    Compile,
+    Link,
+    count_units,
+    precompiled_headers,
+)
 
 
 class ProgressSink(Protocol):
@@ -161,6 +168,42 @@ def _costs(
         name, seconds = ("archive", _ARCHIVE_SECONDS) if archive else ("link", _LINK_SECONDS)
         found[name].append(seconds)
     return {name: each for name, each in found.items() if each}
+
+
+@dataclass(frozen=True)
+class Linked:
+    """How many units all links were made of, and how many of them were compiled now."""
+
+    units: int
+    compiled: int
+
+
+def execute_linked(
+    session: Session,
+    objects: VariantObjects,
+    links: Iterable[Link],
+    runner_compiles: Iterable[Compile],
+    *,
+    name: str,
+    jobs: int | None,
+    view: Callable[[Costs, int], ProgressSink],
+) -> Linked:
+    """Compile and link one variant with its model runner, all of it. Raises ActionFailedError."""
+    graph = action_graph([objects], links)
+    runners = {c.object: c for c in runner_compiles}
+    graph = replace(graph, compiles={**graph.compiles, **runners})
+    execution = execute_actions(
+        session,
+        graph,
+        texts_of([objects]),
+        name=name,
+        jobs=jobs,
+        keep_going=False,
+        view=view,
+    )
+    require_success(session, graph, execution)
+    compiled = (c for c in graph.compiles.values() if c.object in execution.compiled)
+    return Linked(count_units(graph.compiles.values()), count_units(compiled))
 
 
 def require_success(session: Session, graph: ActionGraph, execution: Execution) -> None:

@@ -374,11 +374,8 @@ def _time(
             seen=ran.stderr,
             hint="pass a smaller number to --repeat",
         )
-    result = ran.result or {}
-    error = result.get("error") or next(
-        (r["error"] for r in result.get("runs", ()) if r["error"]), None
-    )
-    if error is not None or not result:
+    error = next(iter(_errors(ran)), None)
+    if error is not None or ran.result is None:
         raise RunFailedError(
             f"the model {subject.name} runs in the development library, and not in the library"
             " that it is timed in",
@@ -387,7 +384,7 @@ def _time(
             hint="this is a bug: report it; without --repeat the model runs",
             details=ran.stderr[-2000:],
         )
-    return Timed(library, made), result
+    return Timed(library, made), ran.result
 
 
 _TIMES: Final = ("microseconds", "microseconds_min")
@@ -403,13 +400,10 @@ def _with_times(
 
 def _missing(seen: RunnerResult) -> tuple[str, ...]:
     """The operators that the model asked for in vain, in loading it or in one of its runs."""
-    if seen.result is None:
-        return ()
-    errors = [seen.result.get("error"), *(run.get("error") for run in seen.result["runs"])]
     names = {
         str(name)
-        for error in errors
-        if error is not None and error["code"] == "MISSING_OPERATOR"
+        for error in _errors(seen)
+        if error["code"] == "MISSING_OPERATOR"
         for name in error.get("operators", ())
     }
     return tuple(sorted(names))
@@ -417,14 +411,19 @@ def _missing(seen: RunnerResult) -> tuple[str, ...]:
 
 def _missing_dtypes(seen: RunnerResult) -> dict[str, str]:
     """Kernel tags that lacked a dtype, with one of them."""
-    if seen.result is None:
-        return {}
-    errors = [seen.result.get("error"), *(run.get("error") for run in seen.result["runs"])]
     return {
         str(error["kernel_tag"]): str(error["dtype"])
-        for error in errors
-        if error is not None and error["code"] == "MISSING_DTYPE"
+        for error in _errors(seen)
+        if error["code"] == "MISSING_DTYPE"
     }
+
+
+def _errors(seen: RunnerResult) -> list[Mapping[str, Any]]:
+    """The errors that the runner tells: that of loading the model, then those of its runs."""
+    if seen.result is None:
+        return []
+    every = [seen.result.get("error"), *(run.get("error") for run in seen.result["runs"])]
+    return [error for error in every if error]
 
 
 def _checked(
@@ -448,7 +447,7 @@ def _checked(
             seen=str(whole["text"]),
             hint="this is a bug: report it; ./orchestrate clean, then run the model again",
         )
-    error = whole or next((run["error"] for run in seen.result["runs"] if run["error"]), None)
+    error = next(iter(_errors(seen)), None)
     if error is None:
         return dict(seen.result)
     hint = "run the model in PyTorch on the same inputs"

@@ -11,17 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.build.build import View
-from orchestrator.build.execute import execute_actions, require_success
+from orchestrator.build.execute import execute_linked
 from orchestrator.build.links import variant_links
 from orchestrator.build.plan import variant_requests
 from orchestrator.build.session import RuntimeSession, parts_chosen
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
-from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.select.closure import Registry
-from orchestrator.values.action import count_units
-from orchestrator.values.config import KernelPart
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
@@ -80,24 +77,14 @@ def timed_library(
     links = variant_links(session, prepared, request.app or NAME, objects, folder)
     assert links.runner is not None, "a machine runs what is built for it"
     needed = (links.shared, links.runner, *links.cxx_library)
-    graph = action_graph([objects], needed)
-    runners = {c.object: c for c in links.runner_compiles}
-    graph = replace(graph, compiles={**graph.compiles, **runners})
-    execution = execute_actions(
-        session,
-        graph,
-        texts_of([objects]),
-        name=_TIMED,
-        jobs=jobs,
-        keep_going=False,
-        view=view,
+    made = execute_linked(
+        session, objects, needed, links.runner_compiles, name=_TIMED, jobs=jobs, view=view
     )
-    require_success(session, graph, execution)
     return TimedLibrary(
         Path(session.fill(folder)),
         Path(session.fill(links.runner.output)),
-        count_units(graph.compiles.values()),
-        count_units(c for c in graph.compiles.values() if c.object in execution.compiled),
+        made.units,
+        made.compiled,
     )
 
 
@@ -109,6 +96,7 @@ def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantReq
         return replace(request, self_relocation=False, extensible=False)
     defaults, kernels = session.workspace.config.defaults, session.kernels_for(seen.roots)
     tags = session.tag_users if seen.hot is None else seen.hot
+    parts = parts_chosen(defaults.kernels if app is None else app.kernels)
     return VariantRequest(
         NAME,
         session.host,
@@ -121,9 +109,9 @@ def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantReq
         cut=session.cut_units(seen.roots),
         app=None if app is None else app.name,
         self_relocation=False,
-        features=_features(session, app, seen),
+        features=session.features_of(session.host, parts, seen.roots, seen.operators),
         cpu=None if app is None else session.declared_levels(app.name, session.host),
-        parts=_parts(session, app),
+        parts=parts,
         threads=defaults.threads if app is None else app.threads,
         dispatch="direct" if app is None else app.config.dispatch,
     )
@@ -138,16 +126,3 @@ def _selection(session: RuntimeSession, kernels: Registry, seen: Seen) -> Select
     return replace(
         usual, operators=dict.fromkeys(operators, frozenset({NAME})), root_operators=seen.roots
     )
-
-
-def _parts(session: RuntimeSession, app: App | None) -> frozenset[KernelPart]:
-    if app is not None:
-        return session.kernel_parts(app.name)
-    return parts_chosen(session.workspace.config.defaults.kernels)
-
-
-def _features(session: RuntimeSession, app: App | None, seen: Seen) -> frozenset[str] | None:
-    if app is not None:
-        return session.asked_features(session.host, app.name, seen.roots, seen.operators)
-    parts = _parts(session, None)
-    return session.features_of(session.host, parts, seen.roots, seen.operators)

@@ -168,37 +168,31 @@ _PATHS: Final = frozenset({"javac", "git", "apt-get"})
 def _together(found: tuple[Finding, ...]) -> list[Finding]:
     """The findings, with what is present of packages and of programs in a row each, and equal ones
     for toolchains and for sources merged: a report of one screen.
-
-    Of a toolchain's capabilities only the version is shown.
     """
-    rows: dict[object, Finding] = {}
+    rows: dict[tuple[str, str], Finding] = {}
     for finding in found:
-        kind = next((k for k in _KINDS if finding.name.startswith(k)), None)
-        if finding.state == "present" and finding.name in _VERSIONS:
-            _add(rows, "packages", finding, f"{finding.name} {finding.found}")
-            continue
-        if finding.state == "present" and finding.name in _PATHS:
-            _add(rows, "programs", finding, finding.found)
-            continue
-        if kind is None or finding.state != "present":
-            rows[finding.name] = finding
-            continue
-        shared = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
-        name = finding.name.removeprefix(kind)
-        before = rows.get((kind, shared))
-        names = f"{before.found.partition(': ')[2]}, {name}" if before else name
+        name, head, shown = _row(finding)
+        before = rows.get((name, head))
         needed = sorted({*finding.needed_by, *(before.needed_by if before else ())})
-        rows[kind, shared] = replace(
-            finding, name=_KINDS[kind], found=f"{shared}: {names}", needed_by=tuple(needed)
-        )
+        if EVERY_BUILD in needed:
+            needed = [EVERY_BUILD]
+        text = f"{before.found}, {shown}" if before else head + shown
+        rows[name, head] = replace(finding, name=name, found=text, needed_by=tuple(needed))
     return list(rows.values())
 
 
-def _add(rows: dict[object, Finding], name: str, finding: Finding, shown: str) -> None:
-    """Add to the row `name` what is shown of a finding; who needs any of it needs the row."""
-    before = rows.get(name)
-    needed = sorted({*finding.needed_by, *(before.needed_by if before else ())})
-    if EVERY_BUILD in needed:
-        needed = [EVERY_BUILD]
-    found = f"{before.found}, {shown}" if before else shown
-    rows[name] = replace(finding, name=name, found=found, needed_by=tuple(needed))
+def _row(finding: Finding) -> tuple[str, str, str]:
+    """Where a finding is shown: the row's name and its beginning, which are those of one row, and
+    what it adds to it. Of a toolchain's capabilities only the version is shown."""
+    name = finding.name
+    if finding.state != "present":
+        return name, "", finding.found
+    if name in _VERSIONS:
+        return "packages", "", f"{name} {finding.found}"
+    if name in _PATHS:
+        return "programs", "", finding.found
+    for kind, row in _KINDS.items():
+        if name.startswith(kind):
+            shared = finding.found.partition(":")[0] if kind == "toolchain " else finding.found
+            return row, f"{shared}: ", name.removeprefix(kind)
+    return name, "", finding.found
