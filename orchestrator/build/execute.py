@@ -16,8 +16,13 @@ from orchestrator.build.launch import launching, with_headers
 from orchestrator.build.linked import note_linked, remove_unknown
 from orchestrator.build.session import Session
 from orchestrator.cache.store import ObjectStore
-from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment, zig_caches
-from orchestrator.compilers.zig_results import note_results, remove_damaged_results
+from orchestrator.compilers.resolve import (
+    ResolvedToolchain,
+    checked_environment,
+    compiler_environment,
+    zig_caches,
+)
+from orchestrator.compilers.zig_results import note_results
 from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
 from orchestrator.execute.ninja_progress import Costs, parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
@@ -104,15 +109,17 @@ def execute_actions(
     )
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
-    compilers = compiler_environment(cache, session.context.env, session.context.state)
-    # links alone take what zig keeps
-    zig = zig_caches(compilers) if graph.links else ()
-    damaged = [name for folder in zig for name in remove_damaged_results(folder)]
-    if damaged:
-        session.log(
-            f"{len(damaged)} damaged file{'s' if len(damaged) > 1 else ''} in zig's cache: "
-            "removed, to be made again"
-        )
+    folders = (cache, session.context.env, session.context.state)
+    if graph.links:
+        compilers, damaged = checked_environment(*folders)
+        if damaged:
+            session.log(
+                f"{damaged} file{'s' if damaged > 1 else ''} in zig's cache changed since zig made "
+                f"{'them' if damaged > 1 else 'it'}: made again"
+            )
+    else:
+        # links alone take what zig keeps
+        compilers = compiler_environment(*folders)
     # ninja starts over from a damaged log, but not from what is no file
     for log in (".ninja_log", ".ninja_deps"):
         remove_no_file(build_file.with_name(log))
@@ -139,8 +146,9 @@ def execute_actions(
             runner=session.context.runner,
         )
     note_linked(note, linked, before)
-    for folder in zig:
-        note_results(folder)
+    if graph.links:
+        for folder in zig_caches(compilers):
+            note_results(folder)
     return Execution(frozenset(graph.compiles) - present, result)
 
 

@@ -18,7 +18,8 @@ from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.run_prefix import Running, find_running
 from orchestrator.compilers.wrappers import wrapper_digest, write_wrappers
-from orchestrator.compilers.zig import claim_zig_cache, seen_through, zig_cache
+from orchestrator.compilers.zig import claim_zig_cache, leave_zig_cache, seen_through, zig_cache
+from orchestrator.compilers.zig_results import damaged_results, remove_results
 from orchestrator.errors import Place
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
@@ -161,6 +162,27 @@ def compiler_environment(
         local = scratch / "zig"
         zig = seen_through(zig, local)
     return {**env, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}
+
+
+def checked_environment(
+    cache_folder: Path, env: Mapping[str, str], scratch: Path
+) -> tuple[dict[str, str], int]:
+    """`compiler_environment` in which zig links nothing that was damaged since it made it; the
+    number of damaged files, which it will make again.
+
+    The caller holds the workspace's lock. Raises OSError.
+    """
+    shared = zig_cache(cache_folder)
+    environment = compiler_environment(cache_folder, env, scratch)
+    found = {folder: damaged_results(folder) for folder in zig_caches(environment)}
+    for folder in (folder for folder, damaged in found.items() if damaged):
+        leave_zig_cache(folder)
+        if folder == shared:
+            claim_zig_cache(cache_folder)
+            environment = compiler_environment(cache_folder, env, scratch)
+        else:
+            remove_results(folder)
+    return environment, sum(map(len, found.values()))
 
 
 def zig_caches(environment: Mapping[str, str]) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import util
+from itertools import count
 from pathlib import Path
 
 from orchestrator.compilers.driver import LTO_LINK, CompilerMissingError, Driver
@@ -40,6 +41,8 @@ ZIG_SMALLEST = ("-Xclang", "-Oz", "-mllvm", "-inline-threshold=35")
 _INSTALLATION = "installation"
 # The folder, likewise, of zig's notes: which inputs made which result.
 _NOTES = "h"
+# In a folder that holds something damaged.
+_LEFT = "left"
 # A container does not see the installations of others that build in the same cache at this moment.
 _UNUSED_SECONDS = 7 * 24 * 3600
 
@@ -115,7 +118,7 @@ def zig_library() -> Path | None:
 
 
 def zig_cache(cache_folder: Path) -> Path:
-    """The folder of zig's own cache: one for each installation of zig.
+    """The folder of zig's own cache: one for each installation of zig, the first that is not left.
 
     zig knows its library's files by inode and time. Two environments that share one cache of it
     would build libc++ again, a minute for each target, whenever the other one was used before.
@@ -123,18 +126,31 @@ def zig_cache(cache_folder: Path) -> Path:
     library = zig_library()
     if library is None:
         return cache_folder / "zig"
-    return cache_folder / "zig" / hashlib.sha256(str(library).encode()).hexdigest()[:12]
+    name = hashlib.sha256(str(library).encode()).hexdigest()[:12]
+    numbers = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    folders = (cache_folder / "zig" / each for each in numbers)
+    return next(folder for folder in folders if not (folder / _LEFT).exists())
+
+
+def leave_zig_cache(folder: Path) -> None:
+    """Have nothing begin to use a folder of zig's cache: there is another, empty one from now on,
+    and nothing is seen through it. Raises OSError.
+
+    Builds that use it go on in it: what is removed under a zig that links ends its link.
+    """
+    write_text(folder / _LEFT, "")
 
 
 def seen_through(cache: Path, folder: Path) -> Path:
-    """`cache`, a folder of zig's cache; if it is read-only, `folder` with the same contents.
+    """`cache`, a folder of zig's cache; if it is read-only, `folder` with the same contents, or,
+    once that was left, without them.
 
     zig opens its manifests for writing, even to read them. So they are copied, and its results are
     linked; new files are only in `folder`.
     """
     if _writable(cache):
         return cache
-    for at, _, names in os.walk(cache):
+    for at, _, names in () if (folder / _LEFT).exists() else os.walk(cache):
         mirrored = folder / Path(at).relative_to(cache)
         mirrored.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -158,7 +174,8 @@ def _writable(folder: Path) -> bool:
 def claim_zig_cache(cache_folder: Path) -> None:
     """Make the folder, with a record of the installation, or mark it as used.
 
-    If it is new, folders of missing installations that were unused for a week are removed.
+    If it is new, folders that were left, or are of missing installations, are removed once they
+    were unused for a week.
     """
     folder, library = zig_cache(cache_folder), zig_library()
     if library is None:
@@ -177,6 +194,7 @@ def _remove_left(folders: Path) -> None:
         # another process may remove it at this moment, and a damaged one is nobody's
         with suppress(OSError, ValueError):
             gone = not Path(note.read_text(encoding="utf-8").strip()).is_dir()
+            gone = gone or (note.parent / _LEFT).exists()
             if gone and time.time() - note.stat().st_mtime > _UNUSED_SECONDS:
                 shutil.rmtree(note.parent, ignore_errors=True)
 

@@ -4,11 +4,15 @@ zig builds the libraries that every program of a target needs (compiler-rt, libu
 part, start files) at the target's first link, into `o/<digest of what it is made of>/` of its
 cache, and never reads them again to see whether they are as they were. A file that was damaged
 since would be linked, and one that is missing ends the link. So the digest of each is noted once a
-build has ended, and where one is another one now, zig is made to build them again: it is, once its
-manifests (`h/`) are gone.
+build has ended, and where one is another one now, zig is made to build them again: in another
+cache, where other builds may be using this one (`zig.leave_zig_cache`), or else in this one, which
+it does once its manifests (`h/`) are gone.
 
 zig fills `o/` in place. So nothing is noted while any zig is at work in the cache, which its locks
 on manifests tell, nor what is younger than a minute.
+
+Trap: what zig builds again may be other bytes (`crt1.o` names the folder that zig was called in).
+So nothing is taken away that zig may have to build again, but where all of it is.
 """
 
 from __future__ import annotations
@@ -34,27 +38,25 @@ _MANIFESTS: Final = "h"
 _LINKED: Final = ("*.a", "*.o")
 # What zig makes `libcompiler_rt.a` of: nothing links it.
 _INTERMEDIATE: Final = "_zcu.o"
+# The name of an archive that LLVM (`writeToTempFile`) is writing, or was when it was killed.
+_UNFINISHED: Final = ".temp-archive-"
 _YOUNG_SECONDS: Final = 60
 
 
-def remove_damaged_results(folder: Path) -> tuple[str, ...]:
-    """Remove the noted files of zig's cache that changed or are gone, with zig's manifests; their
-    paths below `folder`, sorted.
-
-    Raises OSError where they cannot be removed.
-    """
+def damaged_results(folder: Path) -> tuple[str, ...]:
+    """Paths below `folder` of the noted files that changed or are gone, sorted."""
     known = _read(folder)
     seen = _digests(folder, known)
-    damaged = tuple(sorted(name for name, digest in known.items() if seen.get(name) != digest))
-    if damaged:
-        # first: without manifests zig writes the others again, too
-        _write(folder, {})
-        for name in damaged:
-            shutil.rmtree((folder / name).parent, ignore_errors=True)
-        # a zig that runs now goes on with the manifests and the folder that it has open
-        for manifest in folder.glob(f"{_MANIFESTS}/*"):
-            manifest.unlink(missing_ok=True)
-    return damaged
+    return tuple(sorted(name for name, digest in known.items() if seen.get(name) != digest))
+
+
+def remove_results(folder: Path) -> None:
+    """Remove zig's results and manifests from a cache that no zig uses now. Raises OSError."""
+    # first: what is half removed is not noted
+    _write(folder, {})
+    for name in (_MANIFESTS, _RESULTS):
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder / name)
 
 
 def note_results(folder: Path) -> None:
@@ -97,7 +99,7 @@ def _is_old(path: Path) -> bool:
 def _linked_files(folder: Path) -> Iterator[str]:
     for pattern in _LINKED:
         for path in folder.glob(f"{_RESULTS}/*/{pattern}"):
-            if not path.name.endswith(_INTERMEDIATE):
+            if not path.name.endswith(_INTERMEDIATE) and _UNFINISHED not in path.name:
                 yield path.relative_to(folder).as_posix()
 
 

@@ -419,6 +419,15 @@ def test_each_installation_of_zig_has_a_cache_of_its_own(
             os.utime(cache / "zig/damaged/installation", (0, 0))
     assert [folder.exists() for folder in folders] == [False, True, True, True]
     assert (cache / "zig/damaged").exists()
+    # one that was left is removed likewise, by the next that begins
+    for age, kept in ((0, True), (8 * 24 * 3600, False)):
+        left = zig.zig_cache(cache)
+        zig.leave_zig_cache(left)
+        for folder in (left, folders[-1]):
+            os.utime(folder / "installation", 2 * (time.time() - age,))
+        zig.claim_zig_cache(cache)
+        assert left.exists() == kept
+        assert zig.zig_cache(cache).parent == left.parent
     # a use makes it young
     monkeypatch.setattr(zig, "zig_library", lambda: homes[1])
     zig.claim_zig_cache(cache)

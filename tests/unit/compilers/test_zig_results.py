@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.compilers.resolve import compiler_environment, zig_caches
+from orchestrator.compilers.resolve import checked_environment, compiler_environment, zig_caches
 from orchestrator.compilers.zig import zig_program
-from orchestrator.compilers.zig_results import note_results, remove_damaged_results
+from orchestrator.compilers.zig_results import damaged_results, note_results
 from orchestrator.errors import Place
 
 
@@ -58,7 +58,7 @@ def test_what_zig_made_of_its_own_and_of_a_source_is_noted(linker: Linker) -> No
         note(folder)
         results = json.loads((folder / "results.json").read_text())["results"]
         noted.append({name.rpartition("/")[2] for name in results})
-        assert remove_damaged_results(folder) == ()
+        assert damaged_results(folder) == ()
     assert {"libcompiler_rt.a", "libc_nonshared.a", "crt1.o"} <= noted[0]
     assert noted[1] == {"c.o"}
 
@@ -76,15 +76,50 @@ def test_a_damaged_library_is_made_again(linker: Linker, damage: str) -> None:
         half = len(whole) // 2
         end = b"" if damage == "cut short" else bytes([whole[half] ^ 1]) + whole[half + 1 :]
         library.write_bytes(whole[:half] + end)
-    assert remove_damaged_results(common) == (library.relative_to(common).as_posix(),)
-    # the folder stays: a zig that runs has it open
-    assert list((common / "h").iterdir()) == []
+    assert damaged_results(common) == (library.relative_to(common).as_posix(),)
+    assert checked_environment(linker.folder / "cache", os.environ, linker.folder) == (
+        linker.env,
+        1,
+    )
+    another, _ = zig_caches(linker.env)
+    assert (another, common.exists()) == (common.with_name(another.name), True)
     linker.program(2)
-    (again,) = common.glob("o/*/libcompiler_rt.a")
-    assert again.read_bytes() == whole
+    # its archive names the folder that it is in
+    assert len(list(another.glob("o/*/libcompiler_rt.a"))) == 1
     assert linker.program(1) == expected
+    note(another)
+    assert damaged_results(another) == ()
+
+
+def test_a_build_goes_on_while_another_finds_damage(tmp_path: Path) -> None:
+    """zig was told of the cache before, and links when it is left."""
+    linker = Linker(tmp_path)
+    expected, env, state = linker.program(1), linker.env, tmp_path / "other"
+    common, _ = zig_caches(env)
     note(common)
-    assert remove_damaged_results(common) == ()
+    (start,) = common.glob("o/*/crt1.o")
+    start.write_bytes(start.read_bytes() + b"damaged, but it still links")
+    (tmp_path / "c.c").write_text("int main(void) { return 1; }\n")
+    argv = [zig_program(Place("x")), "cc", "-target", "x86_64-linux-gnu.2.28", "c.c", "-o", "c"]
+    others, damaged = checked_environment(tmp_path / "cache", os.environ, state)
+    assert damaged == 1
+    assert subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True).returncode == 0
+    assert Path(others["ZIG_GLOBAL_CACHE_DIR"]) not in zig_caches(env)
+    # the one that was damaged is not what a build links after it was found
+    assert linker.program(1) == expected
+    assert checked_environment(tmp_path / "cache", os.environ, state) == (others, 0)
+
+
+def test_a_workspaces_own_part_of_the_cache_is_made_again_in_its_place(linker: Linker) -> None:
+    common, own = zig_caches(linker.env)
+    note(own)
+    next(own.glob("o/*/c.o")).write_bytes(b"damaged")
+    found = checked_environment(linker.folder / "cache", os.environ, linker.folder)
+    assert found == (linker.env, 1)
+    assert not any((own / name).exists() for name in ("h", "o"))
+    assert zig_caches(linker.env) == (common, own)
+    linker.program(3)
+    assert checked_environment(linker.folder / "cache", os.environ, linker.folder)[1] == 0
 
 
 def noted(folder: Path) -> set[str]:
@@ -93,11 +128,12 @@ def noted(folder: Path) -> set[str]:
 
 
 def test_what_may_be_unfinished_is_not_noted(tmp_path: Path) -> None:
-    for name in ("o/a/x.a", "o/a/x_zcu.o", "o/b/y.a", "h/manifest"):
+    old = ("o/a/x.a", "o/a/x_zcu.o", "o/a/z.a.temp-archive-8bf1821.a")
+    for name in (*old, "o/b/y.a", "h/manifest"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    os.utime(tmp_path / "o/a/x.a", (0, 0))
-    os.utime(tmp_path / "o/a/x_zcu.o", (0, 0))
+    for name in old:
+        os.utime(tmp_path / name, (0, 0))
     with (tmp_path / "h/manifest").open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         note_results(tmp_path)
@@ -120,14 +156,14 @@ def test_what_is_noted_while_zig_works_is_finished(tmp_path: Path) -> None:
                 os.utime(path, (0, 0))
         note_results(common)
     assert zig.returncode == 0
-    assert remove_damaged_results(common) == ()
+    assert damaged_results(common) == ()
     note(common)
     assert {name.rpartition("/")[2] for name in noted(common)} >= {"libcompiler_rt.a", "crt1.o"}
 
 
 def test_nothing_is_known_without_a_note(tmp_path: Path) -> None:
     note_results(tmp_path / "no cache")
-    assert remove_damaged_results(tmp_path / "no cache") == ()
+    assert damaged_results(tmp_path / "no cache") == ()
     assert not (tmp_path / "no cache").exists()
 
 
@@ -144,6 +180,6 @@ def test_a_damaged_note_removes_nothing(tmp_path: Path, note: str) -> None:
         (cache / name).parent.mkdir(parents=True)
         (cache / name).touch()
     (cache / "results.json").write_text(note)
-    assert remove_damaged_results(cache) == ()
+    assert damaged_results(cache) == ()
     assert (cache / "o/a/x.a").exists()
     assert (cache / "h/manifest").exists()
