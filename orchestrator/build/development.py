@@ -69,6 +69,8 @@ from orchestrator.values.fingerprint import fingerprint
 # Raised by one when shards of an earlier release must not be opened any more.
 _FORMAT: Final = 1
 _WHO: Final = frozenset({NAME})
+# On which a model has run in it.
+_PROCESSORS: Final = frozenset({"x86_64"})
 
 
 class NoDevelopmentLibraryError(OrchestratorError):
@@ -121,7 +123,7 @@ class Development:
         the runtime's version has no data for a development library."""
         session = self.session
         toolchain = session.toolchain(session.host)
-        if not takes_addons(toolchain):
+        if toolchain.config.processor not in _PROCESSORS or not takes_addons(toolchain):
             raise NoDevelopmentLibraryError(
                 f"there is no development library yet for {session.host}",
                 place=toolchain.place,

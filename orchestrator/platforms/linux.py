@@ -37,7 +37,7 @@ LIBRARY: Final = SharedLibrary(
     page_sizes={"x86_64": 0x1000, "arm64": 0x1000, "armv7": 0x1000},
     # not every glibc and musl reads packed relocations
     relocated="by itself",
-    addons=frozenset({"x86_64"}),
+    addons=frozenset({"arm64", "x86_64"}),
     checked=frozenset({"gnu"}),
 )
 LINUX: Final = Platform(

@@ -157,6 +157,20 @@ def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
     assert told[10:] == [["pages", 0, ""], ["runs that failed", 0, ""]]
 
 
+def test_an_add_on_for_arm64(shipped: Path) -> None:
+    """Both models run in both, under qemu: an add-on that was not run is not written."""
+    ran = orchestrator("build", "//apps/camera:linux-arm64", cwd=shipped)
+    assert ran.code == 0, ran.err
+    assert "is extensible: " in ran.err
+    package = "dist/camera/linux-arm64"
+    ran = orchestrator("addon", "--for", package, "apps/scanner/models/pages.ptl", cwd=shipped)
+    assert ran.code == 0, ran.err
+    assert "\n  with the library, pages: ok, classifier: ok\n" in ran.out
+    facts = json.loads((shipped / "dist/camera/addons/linux-arm64/pages/addon.json").read_text())
+    assert facts["operators"] == ["aten::hardswish"]
+    assert facts["bytes"] < 40_000
+
+
 def test_a_model_that_needs_nothing_more_fits(shipped: Path) -> None:
     words = ("addon", "--for", "dist/camera/linux-x86_64", "apps/camera/models/classifier.ptl")
     ran = orchestrator(*words, cwd=shipped)

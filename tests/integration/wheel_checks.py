@@ -85,6 +85,8 @@ def the_package_tells_itself() -> None:
     camera.set_threads(1)
     for wrong in (0, 2, 1025, 2**40, -(2**40)):
         raised(camera.InvalidArgumentError, partial(camera.set_threads, wrong))
+    refused = raised(camera.InvalidArgumentError, lambda: camera.extend("/no/such.so"))
+    assert str(refused).startswith("this library takes no add-ons: its app.yaml does not say")
     assert camera.has_operator("aten::conv2d")
     assert not camera.has_operator("aten::stft")
     classifier = camera.load("classifier")

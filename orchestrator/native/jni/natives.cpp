@@ -193,6 +193,25 @@ Boolean has_operator(Env* env, Class self, ByteArray name) {
   return text.valid() && lta_has_operator(text_of(text)) ? 1 : 0;
 }
 
+// Whether the copy is there and the C API sees all of the path; where not, Java has thrown.
+bool is_path(Env* env, Class self, const Bytes& text) {
+  if (!text.valid()) {
+    return false;
+  }
+  if (std::memchr(text.items(), 0, text.size()) != nullptr) {
+    fail(env, self, LTA_INVALID_ARGUMENT, "the path holds a zero", "");
+    return false;
+  }
+  return true;
+}
+
+void extend(Env* env, Class self, ByteArray path) {
+  const Bytes text(env, self, path);
+  if (is_path(env, self, text)) {
+    check(env, self, lta_library_extend(text_of(text)));
+  }
+}
+
 Int threads(Env*, Class) { return lta_threads(); }
 
 void set_threads(Env* env, Class self, Int count) {
@@ -203,11 +222,7 @@ void set_threads(Env* env, Class self, Int count) {
 
 Long load(Env* env, Class self, ByteArray path) {
   const Bytes text(env, self, path);
-  if (!text.valid()) {
-    return 0;
-  }
-  if (std::memchr(text.items(), 0, text.size()) != nullptr) {
-    fail(env, self, LTA_INVALID_ARGUMENT, "the path holds a zero", "");
+  if (!is_path(env, self, text)) {
     return 0;
   }
   lta_module* module = nullptr;
@@ -534,6 +549,7 @@ bool lta_jni_register(Env* env, Class natives) {
       {"selectionDigest", "()[B", address_of(selection_digest)},
       {"hasOperator", "([B)Z", address_of(has_operator)},
       {"threads", "()I", address_of(threads)},
+      {"extend", "([B)V", address_of(extend)},
       {"setThreads", "(I)V", address_of(set_threads)},
       {"load", "([B)J", address_of(load)},
       {"loadBytes", "([B)J", address_of(load_bytes)},

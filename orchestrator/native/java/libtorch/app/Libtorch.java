@@ -33,6 +33,19 @@ public final class Libtorch {
   }
 
   /**
+   * Adds to this library what an add-on has, so that the models that it was made for can be loaded too. Waits until no
+   * model is loaded or run. What it has added stays until the process ends; an add-on that is there already is left
+   * alone.
+   *
+   * @param path of a shared library that {@code orchestrate addon} made for this very build
+   * @throws LibtorchException where the library was made without {@code extensible: true}, or the file is no add-on, is
+   *     damaged, is for another build, or fails to register itself: then nothing of it stays
+   */
+  public static void extend(String path) {
+    Native.extend(Native.bytes(path));
+  }
+
+  /**
    * How many threads a model may use, the caller's own among them.
    *
    * @return {@code threads} of the app.yaml that the library was made for, or what was set

@@ -37,6 +37,8 @@ final class Native {
 
   static native boolean hasOperator(byte[] name);
 
+  static native void extend(byte[] path);
+
   static native int threads();
 
   static native void setThreads(int count);

@@ -80,11 +80,26 @@ public final class Checks {
     }
   }
 
+  private static String refusal(Runnable call) {
+    try {
+      call.run();
+      return "none";
+    } catch (LibtorchException error) {
+      return error.status() + " " + error.getMessage();
+    }
+  }
+
   private static void library() {
     require(Libtorch.version().startsWith("PyTorch 1.13.1"), Libtorch.version());
     require(Libtorch.selectionDigest().matches("[0-9a-f]{64}"), Libtorch.selectionDigest());
     require(Libtorch.hasOperator("aten::conv2d"), "conv2d");
     require(!Libtorch.hasOperator("aten::no_such"), "no_such");
+    require(
+        refusal(() -> Libtorch.extend("/no/such.so"))
+            .equals(
+                "INVALID_ARGUMENT this library takes no add-ons: its app.yaml does not say `extensible: true`"),
+        "extend");
+    require(refusal(() -> Libtorch.extend("a\0b")).equals("INVALID_ARGUMENT the path holds a zero"), "extend: zero");
     require(Libtorch.threads() == 1, "threads");
     Libtorch.setThreads(1);
     for (int count : new int[] {0, 2, 1025}) {
