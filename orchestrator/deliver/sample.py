@@ -130,6 +130,9 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """A name that nothing has, nor what goes with it (`<name>_shape`, `<name>_data`)."""
+        if self._taken.fullmatch(f"{wanted}0"):
+            # and so with each number: all names that begin so are taken
+            wanted = f"argument_{wanted.strip('_')}"
         name = wanted
         while self._taken.fullmatch(name) or any(
             one in self._used for one in (name, f"{name}_shape", f"{name}_data")

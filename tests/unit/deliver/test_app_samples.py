@@ -39,6 +39,7 @@ MODELS = {
     "swift_dtypes": model(call(*(one for one in TENSORS if "float16" not in str(one.dtype)))),
     "sizes": model(call(*SIZES)),
     "names": model(call(*TENSORS[:5]), "int", "result", "images", "_", "Value"),
+    "taken_with_any_number": model(call(*TENSORS[:3]), "Int", "lta_x", "LTA_y"),
     "values": model(call(*VALUES, method="other")),
 }
 

@@ -19,6 +19,10 @@ CAPI = toy.ROOT / "orchestrator/native/capi"
 TENSORS = tuple(Input(kind="tensor", dtype=dtype, shape=(2, 3)) for dtype in ELEMENTS)
 
 
+# Of each, all names that begin so are taken in some language.
+TAKEN = ("characters", "constants", "stdev", "_", "_x", "__owned", "co_x", "lta_x", "EXIT_x", "Int")
+
+
 def model(call: Call | None, *names: str) -> ModelFact:
     parameters = tuple(Parameter(name=name, type="Tensor") for name in names)
     method = Method(name="forward", parameters=parameters, returns=("Tensor",))
@@ -43,6 +47,7 @@ PROGRAMS = {
             *("int", "result", "images", "images_data", "printf", "class"),
         )
     ),
+    "taken_with_any_number": c_program(model(call(*(TENSORS * 2)[: len(TAKEN)]), *TAKEN)),
     "values": c_program(
         model(
             call(
