@@ -3,21 +3,27 @@
 In README.md and docs/guide, a fence with `sh` holds commands, one with `text` a listing of files
 that no command prints, and one without a language an output, unless all of its lines begin with
 `./`. Each output and each listing is asked for by a test, by `shown(page, start)`; that all are
-asked for is a test as well (`test_guide_outputs.py`).
+asked for is a test as well (`test_guide_outputs.py`). `shown_json` gives what a fence with
+`json` holds.
 
 How they are compared: values that a machine or a version decides are masked by `rough`, and `...`
-in a line of a document stands for anything. All else is the same.
+in a line of a document stands for anything. In JSON, `differences` masks what a run
+decides. All else is the same.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+# In JSON: what depends on the machine's speed, or on its cache.
+OF_A_RUN = {"actions_run", "seconds", "units_compiled", "units_reused"}
 
 
 @dataclass(frozen=True)
@@ -63,3 +69,47 @@ def agrees(said: str, printed: str) -> bool:
     """Whether a command printed what a document says, in which `...` stands for anything."""
     pattern = r"[^\n]*".join(map(re.escape, said.split("...")))
     return re.fullmatch(pattern, printed) is not None
+
+
+def shown_json(page: str, key: str) -> dict[str, Any]:
+    """The JSON object of a page that has `key`."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    values = [
+        json.loads(fence["body"]) for fence in FENCE.finditer(text) if fence["info"] == "json"
+    ]
+    (found,) = (one for one in values if isinstance(one, dict) and key in one)
+    return found
+
+
+def differences(said: Any, printed: Any, place: str = "") -> list[str]:
+    """Where a document's JSON is not what a command printed: keys in their order, and values.
+
+    Of what a run decides, only the type counts. Sizes, which each change of our code moves by a
+    little, may be 1 % off: renew the document's above that.
+    """
+    key = re.sub(r".*[.\]]", "", place)
+    same: bool
+    match said, printed:
+        case dict(), dict() if [*said] == [*printed]:
+            return [
+                one
+                for name in said
+                for one in differences(said[name], printed[name], f"{place}.{name}")
+            ]
+        case list(), list() if len(said) == len(printed):
+            return [
+                one
+                for index, (a, b) in enumerate(zip(said, printed, strict=True))
+                for one in differences(a, b, f"{place}[{index}]")
+            ]
+        case dict(), dict():
+            same = False
+        case str(), str():
+            same = agrees(said, printed)
+        case ((int() | float()), (int() | float())) if key in OF_A_RUN:
+            same = type(said) is type(printed)
+        case ((int() | float()), (int() | float())) if key.endswith(("bytes", "percent")):
+            same = abs(said - printed) <= printed / 100
+        case _:
+            same = type(said) is type(printed) and said == printed
+    return [] if same else [f"{place}: {said!r}, printed {printed!r}"]

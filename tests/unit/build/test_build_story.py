@@ -13,6 +13,7 @@ from typing import Any
 
 import package_toy as toy
 import pytest
+from guide import shown_json
 
 from orchestrator.build import build as building
 from orchestrator.build import package as packaging
@@ -121,22 +122,30 @@ def test_what_does_not_pass_is_not_delivered(workspace: Workspace) -> None:
     assert list(workspace.folder.parent.iterdir()) == []
 
 
-def test_a_library_above_its_budget_is_told_in_full(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def over_budget(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, budget: int, stripped: int
+) -> OrchestratorError:
+    """The error of a build whose library is larger than its budget."""
+
     def prove(session: Any, variant: Any, variants: Any, delivered: Delivered) -> Any:
-        config = SimpleNamespace(budgets={"linux-x86_64": 1_500_000})
+        config = SimpleNamespace(budgets={"linux-x86_64": budget})
         place = Place("apps/toy/app.yaml")
         budgeted: Any = SimpleNamespace(
             label=LABEL, app=SimpleNamespace(config=config, place=place)
         )
-        building._check_budget(budgeted, replace(delivered, stripped_bytes=1_500_000))
-        building._check_budget(budgeted, replace(delivered, stripped_bytes=1_718_272))
+        building._check_budget(budgeted, replace(delivered, stripped_bytes=budget))
+        building._check_budget(budgeted, replace(delivered, stripped_bytes=stripped))
 
     monkeypatch.setattr(building, "_prove", prove)
     with pytest.raises(building.OverBudgetError) as caught:
         workspace.finish()
-    assert caught.value.render() == (
+    return caught.value
+
+
+def test_a_library_above_its_budget_is_told_in_full(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert over_budget(workspace, monkeypatch, 1_500_000, 1_718_272).render() == (
         "apps/toy/app.yaml: error: //apps/toy:linux-x86_64 is larger than its budget\n"
         "  expected: at most 1,500,000 bytes\n"
         "  seen:     1,718,272 bytes\n"
@@ -145,6 +154,16 @@ def test_a_library_above_its_budget_is_told_in_full(
         " dist/toy/linux-x86_64 is not written"
     )
     assert list(workspace.folder.parent.iterdir()) == []
+
+
+def test_the_guide_shows_a_library_above_its_budget(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every value; that the numbers are camera's is compared where camera is built."""
+    said = shown_json("docs/guide/read-a-size-report.md", "code")
+    budget, stripped = said["facts"]["budget_bytes"], said["facts"]["stripped_bytes"]
+    seen = json.dumps(over_budget(workspace, monkeypatch, budget, stripped).to_json())
+    assert seen.replace("/toy", "/camera") == json.dumps(said)
 
 
 def test_what_passed_and_does_not_any_more_stays(workspace: Workspace) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from guide import ROOT, Shown, agrees, listed, outputs, rough, shown
+from guide import ROOT, Shown, agrees, differences, listed, outputs, rough, shown, shown_json
 from rich.console import Console
 from test_explanation import NEW, OLD, log
 from test_load import good_workspace
@@ -31,7 +32,8 @@ from orchestrator.report.canonical import CanonicalReport, CanonicalRow, PricedA
 from orchestrator.report.canonical import plain as canonical_text
 from orchestrator.report.explanation import explanation
 from orchestrator.report.fits import FitRow, FitsReport
-from orchestrator.report.packages import MissingAbi, PackageReport
+from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
+from orchestrator.report.table import BuildReport, VariantReport
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.fits import Lack
@@ -77,6 +79,47 @@ def test_the_rules() -> None:
     assert agrees("one of a, ..., z\n", "one of a, b, z\n")
     assert not agrees("one of a, ..., z\n", "one of a,\nb, z\n")
     assert not agrees("a.b\n", "a+b\n")
+
+
+def test_the_rules_of_json() -> None:
+    said = {"bytes": 1000, "seconds": 1.5, "a": [{"b": "x..."}, None], "n": 7}
+    assert (
+        differences(said, {"bytes": 1010, "seconds": 9.0, "a": [{"b": "xyz"}, None], "n": 7}) == []
+    )
+    for key, value in (
+        ("bytes", 1011),
+        ("seconds", None),
+        ("a", [{"b": "yz"}, None]),
+        ("a", [{"b": "xyz"}, False]),
+        ("a", [{"b": "xyz"}]),
+        ("a", [{"c": "xyz"}, None]),
+        ("n", 8),
+        ("n", "7"),
+        ("n", True),
+    ):
+        assert len(differences(said, {**said, key: value})) == 1, (key, value)
+    assert differences({"a": 1, "b": 2}, {"b": 2, "a": 1}) != []
+    assert differences({"n": 1}, {"n": True}) == [".n: 1, printed True"]
+
+
+def test_a_report_for_machines() -> None:
+    """Every key, and what follows from other values; all values, where camera is built."""
+    said = shown_json("docs/guide/read-a-size-report.md", "variants")
+    (row,), (package,) = said["variants"], said["packages"]
+    variant = VariantReport(
+        app=row["app"],
+        abi=row["abi"],
+        operators=row["operators"],
+        units_compiled=row["units_compiled"],
+        units_reused=row["units_reused"],
+        stripped_bytes=row["stripped_bytes"],
+        all_operators_bytes=row["all_operators_bytes"],
+        verified=row["verified"],
+    )
+    files = tuple(PackageFile(**file) for file in package["files"])
+    packed = PackageReport(package["app"], package["kind"], tuple(package["abis"]), files)
+    report = BuildReport((variant,), said["actions_run"], said["seconds"], (packed,))
+    assert report.to_json() == json.dumps(said, indent=2) + "\n"
 
 
 def test_the_files_of_an_app() -> None:

@@ -1,0 +1,65 @@
+"""docs/guide/read-a-size-report.md shows what a build prints for machines: camera's report, and the
+error where the library is larger than its budget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from guide import FENCE, differences, shown_json
+from real import ROOT, orchestrator, workspace_copy
+
+pytestmark = pytest.mark.real
+
+PAGE = "docs/guide/read-a-size-report.md"
+BUILD = ("build", "//apps/camera:linux-x86_64", "--json", "--quiet")
+
+
+def shown_budget() -> str:
+    """Of camera's library, as the page declares it."""
+    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    (part,) = (
+        fence["body"]
+        for fence in FENCE.finditer(text)
+        if fence["info"] == "yaml apps/camera/app.yaml, part"
+    )
+    budget: str = yaml.safe_load(part)["budgets"]["linux-x86_64"]
+    return budget
+
+
+def test_what_is_shown_for_machines(tmp_path: Path) -> None:
+    root = workspace_copy(tmp_path, "camera")
+    declaration = root / "apps/camera/app.yaml"
+    declared = yaml.safe_load(declaration.read_text())
+
+    declaration.write_text(
+        yaml.dump({**declared, "budgets": {"linux-x86_64": shown_budget()}}, sort_keys=False)
+    )
+    ran = orchestrator(*BUILD, cwd=root)
+    assert ran.code == 1, ran.err
+    printed, error = json.loads(ran.out), shown_json(PAGE, "code")
+    real = printed["error"]["facts"]["stripped_bytes"]
+    # a number in a text is not one that may be off
+    seen = f"{error['facts']['stripped_bytes']:,} bytes"
+    assert (error["seen"], printed["error"]["seen"]) == (seen, f"{real:,} bytes")
+    said = {**error, "seen": printed["error"]["seen"]}
+    assert differences({"format": 1, "error": said}, printed) == []
+
+    del declared["budgets"]
+    declaration.write_text(yaml.dump(declared, sort_keys=False))
+    ran = orchestrator(*BUILD, cwd=root)
+    assert ran.code == 0, ran.err
+    printed, report = json.loads(ran.out), shown_json(PAGE, "variants")
+    (row,), (example,) = printed["variants"], report["variants"]
+    assert (row["stripped_bytes"], example["stripped_bytes"]) == (
+        real,
+        error["facts"]["stripped_bytes"],
+    )
+    units = [one["units_compiled"] + one["units_reused"] for one in (row, example)]
+    assert units[0] == units[1]
+    packages = printed["packages"]
+    assert [one["kind"] for one in packages] == ["tar", "deb"]
+    # the page says that it leaves out the Debian packages
+    assert differences(report, {**printed, "packages": packages[:1]}) == []
