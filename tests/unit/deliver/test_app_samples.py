@@ -10,7 +10,7 @@ from pathlib import Path
 import package_toy as toy
 import pytest
 from golden_files import Golden
-from test_sample import TENSORS, call, model
+from test_sample import PREFIXES, TENSORS, call, model
 
 from orchestrator.deliver.app_samples import is_called_in_swift, java_class, swift_function
 from orchestrator.packagers.aar_java import find_java_compiler, java_sources
@@ -39,7 +39,7 @@ MODELS = {
     "swift_dtypes": model(call(*(one for one in TENSORS if "float16" not in str(one.dtype)))),
     "sizes": model(call(*SIZES)),
     "names": model(call(*TENSORS[:5]), "int", "result", "images", "_", "Value"),
-    "taken_with_any_number": model(call(*TENSORS[:3]), "Int", "lta_x", "LTA_y"),
+    "taken": model(call(*(TENSORS[0],) * 9), *PREFIXES),
     "values": model(call(*VALUES, method="other")),
 }
 

@@ -4,6 +4,7 @@ Python that passes what was traced."""
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,16 +12,14 @@ from typing import Any
 import package_toy as toy
 import pytest
 
+from orchestrator.deliver import app_samples, sample
 from orchestrator.deliver.manifest import ModelFact
-from orchestrator.deliver.sample import c_program, python_call
+from orchestrator.deliver.sample import Names, c_program, python_call
 from orchestrator.values.methods import ELEMENTS, Call, Input, Method, Parameter
 
+LANGUAGES = ("-xc -std=c99", "-xc++ -std=c++17")
 CAPI = toy.ROOT / "orchestrator/native/capi"
 TENSORS = tuple(Input(kind="tensor", dtype=dtype, shape=(2, 3)) for dtype in ELEMENTS)
-
-
-# Of each, all names that begin so are taken in some language.
-TAKEN = ("characters", "constants", "stdev", "_", "_x", "__owned", "co_x", "lta_x", "EXIT_x", "Int")
 
 
 def model(call: Call | None, *names: str) -> ModelFact:
@@ -47,7 +46,6 @@ PROGRAMS = {
             *("int", "result", "images", "images_data", "printf", "class"),
         )
     ),
-    "taken_with_any_number": c_program(model(call(*(TENSORS * 2)[: len(TAKEN)]), *TAKEN)),
     "values": c_program(
         model(
             call(
@@ -69,18 +67,45 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("language", ["-xc -std=c99", "-xc++ -std=c++17"])
-def test_the_program_compiles_without_a_warning(name: str, language: str, tmp_path: Path) -> None:
-    source = tmp_path / "call.c"
-    source.write_text(PROGRAMS[name])
+# No number makes a name of these that C or Swift can have.
+PREFIXES = ("lta_mode", "LTA_OK", "_", "_x", "std_dev", "constant", "co_x", "Int", "UInt8")
+
+
+@pytest.mark.parametrize(
+    "taken", [sample._TAKEN, app_samples._SWIFT_TAKEN, app_samples._JAVA_TAKEN]
+)
+def test_a_name_is_found_where_all_that_begins_so_is_taken(
+    taken: re.Pattern[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a search that finds none has an end
+    monkeypatch.setattr(sample, "count", lambda start: iter(range(start, 20)))
+    names = Names(PREFIXES, taken)
+    found = [names.of(index) for index, _ in enumerate(PREFIXES)]
+    assert len({*found}) == len(PREFIXES)
+    assert [name for name in found if taken.fullmatch(name)] == []
+
+
+def compiles(program: str, language: str, folder: Path) -> None:
+    source = folder / "call.c"
+    source.write_text(program)
     toy.zig(
         [
             *("c++" if "++" in language else "cc", *language.split(), "-target", toy.TARGET),
             *("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-I", CAPI, "-c", source),
-            *("-o", tmp_path / "call.o"),
+            *("-o", folder / "call.o"),
         ]
     )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_program_compiles_without_a_warning(name: str, language: str, tmp_path: Path) -> None:
+    compiles(PROGRAMS[name], language, tmp_path)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_that_are_taken_compile(language: str, tmp_path: Path) -> None:
+    compiles(c_program(model(call(*TENSORS[:9]), *PREFIXES)), language, tmp_path)
 
 
 def test_every_value_is_given_back() -> None:
