@@ -58,8 +58,10 @@ from orchestrator.models.listing import Listing, read_listings
 from orchestrator.models.offers import Offer
 from orchestrator.models.source_lines import operator_places
 from orchestrator.plan.extension import extension_symbols
+from orchestrator.plan.graph import CommonObjects
 from orchestrator.plan.own_folders import in_own_folders
 from orchestrator.plan.planner import Planner
+from orchestrator.plan.variant import VariantSpec
 from orchestrator.pytorch.arguments import argument_counts
 from orchestrator.pytorch.versions import VersionData
 from orchestrator.select.backends import cut_units, lean_units, reachable_backends
@@ -270,6 +272,8 @@ class RuntimeSession(Session):
         self.name = name
         # ABI -> what `build.public_headers` has found
         self.public_headers: dict[str, tuple[HeaderFile, ...]] = {}
+        # (specification, threads) -> what `build.variants` has planned for all such variants
+        self.common_objects: dict[tuple[VariantSpec, int], CommonObjects] = {}
         self._kernels: dict[tuple[str, ...], Registry] = {}
         self._models: dict[Path, ModelInfo] = {}
 
@@ -370,6 +374,7 @@ class RuntimeSession(Session):
         them, and finding them again would read the index.
         """
         self.__dict__.pop("planner", None)
+        self.common_objects.clear()
         for one in (self.kernels, *self._kernels.values()):
             one.kept.clear()
         _ = self.unit_paths

@@ -38,6 +38,7 @@ from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
 from orchestrator.plan.extension import exports_file, version_script
 from orchestrator.plan.flags import Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
+    CommonObjects,
     VariantObjects,
     bare_compile,
     cxx_library_compiles,
@@ -191,17 +192,19 @@ def plan_objects(
     plans          by label, as of `plan_units`
     registrations  by request, one for each of the plans
     """
-    objects = {
-        one.label: _objects(
-            session, prepared, one, plans[one.label], registrations[plans[one.label].request]
-        )
-        for one in requests
-    }
     renamed = session.runtime.renamed
-    return {
-        label: objects_in_own_folders(_kept(session, prepared, one), renamed)
-        for label, one in objects.items()
-    }
+    # an app's variants have one selection, and its digest takes longer than all else that is here
+    selected: dict[tuple[int, RegistrationRequest], GeneratedUnit] = {}
+    found = {}
+    for one in requests:
+        plan = plans[one.label]
+        key = (id(plan.selection), plan.request)
+        if key not in selected:
+            selected[key] = selection_unit(session, plan.selection, plan.request)
+        generated = (registrations[plan.request], selected[key])
+        objects = _kept(session, prepared, _objects(session, prepared, one, plan, *generated))
+        found[one.label] = objects_in_own_folders(objects, renamed)
+    return found
 
 
 def _objects(
@@ -210,30 +213,51 @@ def _objects(
     request: VariantRequest,
     plan: VariantPlan,
     registrations: Iterable[GeneratedUnit],
+    selected: GeneratedUnit,
 ) -> VariantObjects:
     runtime, cache, spec = session.runtime, session.context.cache, plan.spec
     stubs = generate_stubs(plan.needed.stubs, cache)
-    selected = selection_unit(session, request.selection, plan.request)
-    library, library_bytes = _library(session, spec)
+    key = (spec.common, request.threads)
+    if key not in session.common_objects:
+        session.common_objects[key] = _common(session, prepared, *key)
+    common = session.common_objects[key]
     return VariantObjects(
         plan,
         registration_compiles(runtime.facts, spec, (*registrations, *stubs), cache),
-        (
-            *native_compiles(runtime.facts, spec, _sources(plan), runtime.native),
-            threads_compile(spec, request.threads, runtime.native),
-            selection_compile(spec, selected, cache),
-        ),
-        runtime_library(session, prepared, spec),
+        (*common.native, selection_compile(spec, selected, cache)),
+        common.runtime_library,
         _java(session, spec, request.app),
-        _kernels(session, spec),
-        library,
-        library_bytes,
-        _cxx_library(prepared, spec),
+        common.kernels,
+        common.library,
+        common.library_bytes,
+        common.cxx_library,
         texts={
             **unwritten((*stubs, selected), cache),
             **_exports(session, request, spec),
             **own_texts(session),
         },
+    )
+
+
+def _common(
+    session: RuntimeSession, prepared: Prepared, spec: VariantSpec, threads: int
+) -> CommonObjects:
+    """What variants with `spec`, of which `VariantSpec.common` is all that counts, have in common.
+
+    threads: how many each uses by default
+    """
+    native = session.runtime.native
+    library, library_bytes = _library(session, spec)
+    return CommonObjects(
+        (
+            *native_compiles(session.runtime.facts, spec, _sources(spec), native),
+            threads_compile(spec, threads, native),
+        ),
+        runtime_library(session, prepared, spec),
+        _kernels(session, spec),
+        library,
+        library_bytes,
+        _cxx_library(prepared, spec),
     )
 
 
@@ -346,10 +370,10 @@ def _java(session: RuntimeSession, spec: VariantSpec, app: str | None) -> tuple[
     return java_compiles(spec, package, session.runtime.native)
 
 
-def _sources(plan: VariantPlan) -> tuple[str, ...]:
-    if plan.spec.purpose == "tracer":
-        return DEVELOPMENT_SOURCES if plan.spec.extensible else TRACER_SOURCES
-    return (*LIBRARY_SOURCES, EXTENDING) if plan.spec.extensible else LIBRARY_SOURCES
+def _sources(spec: VariantSpec) -> tuple[str, ...]:
+    if spec.purpose == "tracer":
+        return DEVELOPMENT_SOURCES if spec.extensible else TRACER_SOURCES
+    return (*LIBRARY_SOURCES, EXTENDING) if spec.extensible else LIBRARY_SOURCES
 
 
 def takes_addons(toolchain: ResolvedToolchain) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.values.action import Compile
@@ -56,7 +57,13 @@ def anchors_text(anchors: Iterable[str]) -> str:
 
 
 def _with_anchors(units: Iterable[Compile]) -> tuple[Compile, ...]:
-    return tuple(_with(unit, f"-DLTA_ANCHOR={_anchor(unit)}") for unit in units)
+    return tuple(map(_with_anchor, units))
+
+
+# many apps of a workspace have the same
+@lru_cache(maxsize=4096)
+def _with_anchor(unit: Compile) -> Compile:
+    return _with(unit, f"-DLTA_ANCHOR={_anchor(unit)}")
 
 
 def _anchor(unit: Compile) -> str:

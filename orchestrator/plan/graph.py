@@ -3,9 +3,9 @@ links."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -25,10 +25,11 @@ from orchestrator.plan.variant import (
     VariantSpec,
     flags_of,
     precompile,
+    precompiled,
 )
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.values.action import ActionGraph, Compile, Language, Link, Precompile
-from orchestrator.values.fingerprint import fingerprint
+from orchestrator.values.fingerprint import fingerprint, fingerprint_but
 
 # A registration unit costs about so much, and a little more for each operator (CPU seconds).
 _REGISTRATION_COST = 5.0
@@ -43,6 +44,21 @@ _SELECTION_COST = 0.1
 _C_API = "capi/capi.cpp"
 _PRECOMPILED = frozenset({_C_API, "capi/model_checks.cpp", "capi/selection_error.cpp"})
 _JAVA_FLAGS = (*BARE_FLAGS, "-I$native/capi")
+# A generated unit and its source (`$cache/...`) to its compilation.
+_Compiling = Callable[[GeneratedUnit, str], Compile]
+
+
+@dataclass(frozen=True)
+class CommonObjects:
+    """What variants of one specification (`VariantSpec.common`) link, whatever their apps select;
+    the fields are those of `VariantObjects`, `native` without what says the selection."""
+
+    native: tuple[Compile, ...]
+    runtime_library: tuple[Compile, ...] = ()
+    kernels: tuple[Compile, ...] = ()
+    library: tuple[Compile, ...] = ()
+    library_bytes: int = 0
+    cxx_library: tuple[Compile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,21 +132,48 @@ def registration_compiles(
     facts: RuntimeFacts, spec: VariantSpec, units: Iterable[GeneratedUnit], cache: Path
 ) -> tuple[Compile, ...]:
     """The compilations of generated registrations; `cache` is where units of earlier runs are."""
-    flags = flags_of(facts.dialect, spec)
-    pch = precompile(facts, spec, flags)
-    of = {"runtime": facts.identity, "pch": None if pch is None else pch.identity}
-    return tuple(
-        _compile(
-            spec,
-            f"generated/{unit.name}.cpp",
-            _source(unit, cache),
-            flags,
-            {"unit": unit.digest, **of},
-            _REGISTRATION_COST,
+    compile_one = _registering(facts.dialect, facts.identity, facts.pch, spec.level)
+    return tuple(compile_one(unit, _source(unit, cache)) for unit in units)
+
+
+@cache
+def _registering(dialect: Dialect, runtime: str, header: str, spec: VariantSpec) -> _Compiling:
+    flags = flags_of(dialect, spec)
+    pch = precompiled(header, runtime, spec, flags)
+    of = {"runtime": runtime, "pch": None if pch is None else pch.identity}
+    return _generated(spec, flags, of, _REGISTRATION_COST, pch)
+
+
+def _generated(
+    spec: VariantSpec,
+    flags: tuple[str, ...],
+    of: Mapping[str, object],
+    cost: float,
+    pch: Precompile | None = None,
+) -> _Compiling:
+    """How generated units are compiled that differ in their text alone; a large plan has thousands
+    of them.
+
+    of: what their objects depend on besides their text, toolchain and flags
+    """
+    common = {**of, "toolchain": spec.toolchain, "flags": flags}
+    fingerprint_with = fingerprint_but(common, "unit")
+
+    def compile_one(unit: GeneratedUnit, source: str) -> Compile:
+        return Compile(
+            unit=f"generated/{unit.name}.cpp",
+            source=source,
+            language="c++",
+            abi=spec.abi,
+            flags=flags,
+            projection=None,
+            fingerprint=fingerprint_with(unit.digest),
+            cost=cost,
             pch=pch,
+            parts={"unit": unit.digest, **common},
         )
-        for unit in units
-    )
+
+    return compile_one
 
 
 def unwritten(units: Iterable[GeneratedUnit], cache: Path) -> dict[str, str]:
@@ -138,6 +181,8 @@ def unwritten(units: Iterable[GeneratedUnit], cache: Path) -> dict[str, str]:
     return {_source(unit, cache): unit.text for unit in units if unit.text is not None}
 
 
+# asked of the same few units for each of an app's ABIs
+@lru_cache(maxsize=64)
 def _source(unit: GeneratedUnit, cache: Path) -> str:
     return f"$cache/{unit.path.relative_to(cache).as_posix()}"
 
@@ -241,11 +286,12 @@ def threads_compile(spec: VariantSpec, threads: int, native: str) -> Compile:
 
 def selection_compile(spec: VariantSpec, unit: GeneratedUnit, cache: Path) -> Compile:
     """The compilation of what says a library's selection: of its text and the toolchain alone."""
-    flags = (*spec.flags_before(), *BARE_FLAGS)
-    of = {"unit": unit.digest}
-    return _compile(
-        spec, f"generated/{unit.name}.cpp", _source(unit, cache), flags, of, _SELECTION_COST
-    )
+    return _selecting(spec.level)(unit, _source(unit, cache))
+
+
+@cache
+def _selecting(spec: VariantSpec) -> _Compiling:
+    return _generated(spec, (*spec.flags_before(), *BARE_FLAGS), {}, _SELECTION_COST)
 
 
 def tasks_compile(spec: VariantSpec, library: LibraryFacts, native: str) -> Compile:

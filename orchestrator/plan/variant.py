@@ -198,6 +198,13 @@ class VariantSpec:
         )
 
     @cached_property
+    def common(self) -> VariantSpec:
+        """The specification without what a selection decides of PyTorch's units: variants with the
+        same have all else in common."""
+        none = frozenset[str]()
+        return replace(self, entry=none, hot=none, lean=none, cut=none, dispatch="table")
+
+    @cached_property
     def without_features(self) -> VariantSpec:
         """Itself without kernels that call a library."""
         return replace(self, features=(), levels=(), kernel_entry=frozenset())
@@ -371,14 +378,21 @@ def flags_of(
 
 def precompile(facts: RuntimeFacts, spec: VariantSpec, flags: tuple[str, ...]) -> Precompile | None:
     """The precompiled header for units with `flags`; None where the variant has none."""
+    return precompiled(facts.pch, facts.identity, spec, flags)
+
+
+def precompiled(
+    header: str, runtime: str, spec: VariantSpec, flags: tuple[str, ...]
+) -> Precompile | None:
+    """`precompile` by what it takes of a runtime's facts: digests of the header and the runtime."""
     if not spec.precompile:
         return None
     # clang takes it for both: it asks only whether __OPTIMIZE__ and __OPTIMIZE_SIZE__ are defined
     flags = tuple("-O2" if flag == "-O3" else flag for flag in flags)
     identity = fingerprint(
         {
-            "header": facts.pch,
-            "runtime": facts.identity,
+            "header": header,
+            "runtime": runtime,
             "toolchain": spec.toolchain,
             "flags": (*flags, *PRECOMPILE_FLAGS),
         }

@@ -174,6 +174,7 @@ def environment(
         lstrip_blocks=blocks,
         keep_trailing_newline=True,
         autoescape=False,  # the filters do more than escape
+        auto_reload=False,  # a template does not change while a command runs
         finalize=_written,
     )
     made.filters.update(FILTERS)
