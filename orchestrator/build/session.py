@@ -275,6 +275,8 @@ class RuntimeSession(Session):
         # (specification, threads) -> what `build.variants` has planned for all such variants
         self.common_objects: dict[tuple[VariantSpec, int], CommonObjects] = {}
         self._kernels: dict[tuple[str, ...], Registry] = {}
+        # the registries' results, in one place: see `Registry`
+        self._needs: dict[object, object] = {}
         self._models: dict[Path, ModelInfo] = {}
 
     @cached_property
@@ -360,7 +362,7 @@ class RuntimeSession(Session):
     @cached_property
     def planner(self) -> Planner:
         """One planner for all variants of the runtime: it remembers what selections need."""
-        return Planner(self.runtime.index, self.runtime.facts)
+        return Planner(self.runtime.index, self.runtime.facts, self._needs)
 
     @cached_property
     def unit_paths(self) -> tuple[str, ...]:
@@ -375,9 +377,8 @@ class RuntimeSession(Session):
         """
         self.__dict__.pop("planner", None)
         self.common_objects.clear()
-        for one in (self.kernels, *self._kernels.values()):
-            one.kept.clear()
-        _ = self.unit_paths
+        self._needs.clear()
+        _ = self.kernels, self.unit_paths
 
     @cached_property
     def extension_symbols(self) -> tuple[str, ...]:
@@ -404,7 +405,8 @@ class RuntimeSession(Session):
     def kernels(self) -> Registry:
         """The registrations of all of the workspace's backends; `kernels_for` has those of some
         models."""
-        return registry(self.runtime.index, self.backends, self.runtime.dialect.keys)
+        keys = self.runtime.dialect.keys
+        return registry(self.runtime.index, self.backends, keys, self._needs)
 
     @cached_property
     def arguments(self) -> Mapping[str, Arguments]:
@@ -419,7 +421,7 @@ class RuntimeSession(Session):
         backends = reachable_backends(self.backends, root_operators)
         if backends not in self._kernels:
             keys = self.runtime.dialect.keys
-            self._kernels[backends] = registry(self.runtime.index, backends, keys)
+            self._kernels[backends] = registry(self.runtime.index, backends, keys, self._needs)
         return self._kernels[backends]
 
     def cut_units(self, root_operators: Iterable[str]) -> frozenset[str]:

@@ -82,7 +82,11 @@ class _Roots(TypedDict):
 class Planner:
     """Plans variants of one runtime."""
 
-    def __init__(self, index: RuntimeIndex, facts: RuntimeFacts) -> None:
+    def __init__(
+        self, index: RuntimeIndex, facts: RuntimeFacts, kept: dict[object, object] | None = None
+    ) -> None:
+        """kept: where the registries to plan with keep their results, if they share a place."""
+        self._kept = kept
         self.index = index
         self.facts = facts
         self._numbers = {unit.path: number for number, unit in enumerate(index.units)}
@@ -189,7 +193,7 @@ class Planner:
     def _host_kernels(self) -> Registry:
         """The registrations of the backend that every variant has."""
         keys = self._dialect.keys
-        return registry(self.index, (keys.host,), keys)
+        return registry(self.index, (keys.host,), keys, self._kept)
 
     def _least(self, operators: frozenset[str], spec: VariantSpec) -> frozenset[int]:
         """The units that these operators need, with all cut that can be: however they are chosen,

@@ -23,7 +23,8 @@ ROOT = -1
 class Registry:
     """The registrations of one index that count for a set of backends, by operator name.
 
-    kept  the results of `needs` for them, not part of the value
+    kept  the results of `needs` for them, not part of the value; registries of one index may keep
+          them in one place: most are the same for all
     """
 
     by_operator: Mapping[str, tuple[Registration, ...]]
@@ -34,8 +35,14 @@ class Registry:
         return self.by_operator.get(operator, ())
 
 
-def registry(index: RuntimeIndex, backends: Iterable[str], known: DispatchKeys) -> Registry:
-    """The registrations under `backends` and the alias keys; others are not built."""
+def registry(
+    index: RuntimeIndex,
+    backends: Iterable[str],
+    known: DispatchKeys,
+    kept: dict[object, object] | None = None,
+) -> Registry:
+    """The registrations under `backends` and the alias keys; others are not built. kept: as of
+    `Registry`; None: a place of its own."""
     keys = _WITHOUT_KEY | known.alias | {known.backend_select, *backends}
     found: dict[str, list[Registration]] = {}
     fallback: dict[str, list[Registration]] = {}
@@ -47,7 +54,8 @@ def registry(index: RuntimeIndex, backends: Iterable[str], known: DispatchKeys) 
     for operator, registrations in fallback.items():
         if not any(r.key == known.host for r in found.get(operator, ())):
             found.setdefault(operator, []).extend(registrations)
-    return Registry({operator: tuple(found[operator]) for operator in sorted(found)})
+    by_operator = {operator: tuple(found[operator]) for operator in sorted(found)}
+    return Registry(by_operator, {} if kept is None else kept)
 
 
 @dataclass(frozen=True)

@@ -3,23 +3,27 @@
 The closure of a set of roots is the union of their closures.  So every node, unit and operator is
 visited once, whatever the number of apps. Strongly connected components are found on the way (R.
 Tarjan, "Depth-first search and linear graph algorithms", 1972), and the result of each is one
-integer, a bit set.  Only results are kept (units, operators, entry points, stubs, sizes), not the
-nodes themselves: `closure.reach` finds how something was reached.
+integer, a bit set.  Only results are kept (units, operators, entry points, sizes), not the nodes
+themselves: `closure.reach` finds how something was reached.
+
+Apps differ in the units that are cut.  So a reference into a unit that may be cut is a result
+itself, a crossing, and not followed on the way: each question follows those that it does not cut.
+One memory serves all of them; each of its own would take 40 MB of the shipped index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal, get_args
 
-from orchestrator.index.model import RuntimeIndex
+from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
 from orchestrator.select.closure import GENERATED, Registry, initialisers, is_function
 
-_Kind = Literal[
-    "unit", "generated", "operator", "called", "direct", "tag", "switch", "stub", "uncuttable"
-]
+Registrations = Mapping[str, tuple[Registration, ...]]
+
+_Kind = Literal["unit", "generated", "operator", "called", "direct", "tag", "switch"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
 _Label = int | str | tuple[str, str]
 _ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
@@ -63,13 +67,8 @@ def needed(
 ) -> Needed:
     """As `closure.reach`, for the same arguments; results are cached in `kernels`."""
     nodes, left = frozenset(entry), frozenset(cut)
-    roots, whole = tuple(operators), tuple(units)
-    while True:
-        closures = _closures(index, kernels, nodes, left, follow_calls)
-        found, uncuttable = closures.of(nodes, roots, whole)
-        if not uncuttable:
-            return found
-        left -= uncuttable
+    closures = _closures(index, kernels, nodes, left, follow_calls)
+    return closures.needed(_Roots(kernels.by_operator, nodes, tuple(operators), tuple(units)), left)
 
 
 def added_bytes(
@@ -84,15 +83,18 @@ def added_bytes(
 ) -> tuple[dict[str, int], int]:
     """What each of `more` operators adds to the bytes that `operators` need, and what all of them
     add together: they share code."""
-    before, new = tuple(operators), tuple(more)
+    before, new, whole = tuple(operators), tuple(more), tuple(units)
     nodes, left = frozenset(entry), frozenset(cut)
-    roots = (*before, *new)
-    while uncuttable := _closures(index, kernels, nodes, left, False).of(nodes, roots, units)[1]:
-        left -= uncuttable
     closures = _closures(index, kernels, nodes, left, False)
-    base = closures.outcome(nodes, before, units)
-    each = {name: closures.bytes_of(closures.outcome((), (name,), ()) & ~base) for name in new}
-    return each, closures.bytes_of(closures.outcome((), new, ()) & ~base)
+    of = kernels.by_operator
+    left = closures.reached(_Roots(of, nodes, (*before, *new), whole), left).left
+
+    def outcome(roots: _Roots) -> int:
+        return closures.reached(roots, left).outcome
+
+    base = outcome(_Roots(of, nodes, before, whole))
+    each = {name: closures.bytes_of(outcome(_Roots(of, operators=(name,))) & ~base) for name in new}
+    return each, closures.bytes_of(outcome(_Roots(of, operators=new)) & ~base)
 
 
 def _closures(
@@ -102,89 +104,145 @@ def _closures(
     cut: frozenset[int],
     follow_calls: bool,
 ) -> _Closures:
-    """Those of an index with these units cut, made anew where they do not know all of `entry`: what
-    apps enter by differs in little, and each set of its own would take 40 MB."""
-    key = (id(index), cut, follow_calls)
+    """Those of an index, for all registries that keep results in one place; with calls followed,
+    for one registry: it says what a call brings.
+
+    Made anew where they do not know all of `entry` or of `cut`, which differ in little.
+    """
+    # the closures hold what is identified here
+    key = (id(index), id(kernels.by_operator) if follow_calls else None)
     kept = kernels.kept.get(key)
-    known = kept.entry if isinstance(kept, _Closures) else frozenset[int]()
-    if not isinstance(kept, _Closures) or not entry <= known:
-        kept = kernels.kept[key] = _Closures(index, kernels, known | entry, cut, follow_calls)
-    return kept
+    known = kept if isinstance(kept, _Closures) else None
+    if known is None or not (entry <= known.entry and cut <= known.cuttable):
+        if known is not None:
+            entry, cut = entry | known.entry, cut | known.cuttable
+        called = kernels.by_operator if follow_calls else None
+        known = kernels.kept[key] = _Closures(index, called, entry, cut)
+    return known
+
+
+@dataclass(frozen=True)
+class _Roots:
+    """Where a question starts: nodes, operators with what `registrations` has of them, and units;
+    the nodes are of `_Closures.entry`."""
+
+    registrations: Registrations
+    entry: frozenset[int] = frozenset()
+    operators: tuple[str, ...] = ()
+    units: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    """A reference into a unit that may be cut.
+
+    vertex  what it leads to where the unit is not cut
+    stub    the function that takes its place where it is; None if nothing can: the unit is not cut
+    """
+
+    vertex: int
+    unit: int
+    stub: str | None
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """What roots need, as bits; of the units to cut those that stay cut, and their stubs."""
+
+    outcome: int
+    left: frozenset[int]
+    stubs: frozenset[str]
 
 
 class _Closures:
-    """Outcomes of roots, for one set of cut units.
+    """Outcomes of roots.
 
     Vertices are nodes, then units, then operators.
 
-    entry   the nodes that may be roots: they have a bit of their own if they have a size
-    done    vertex -> its outcome, as bits
-    labels  bit -> what it stands for; None for one that stands for a size alone
-    sizes   bit -> the bytes that it stands for
-    named   the bits that have a label
+    called     what a call of an operator brings; None where calls are not followed
+    entry      the nodes that may be roots: they have a bit of their own if they have a size
+    cuttable   the units that a question may cut
+    done       vertex -> its outcome, as bits
+    labels     bit -> what it stands for; None for one that stands for a size alone
+    sizes      bit -> the bytes that it stands for
+    named      the bits that have a label
+    crossings  the bits that stand for crossings, which are not among those
     """
 
     def __init__(
         self,
         index: RuntimeIndex,
-        kernels: Registry,
+        called: Registrations | None,
         entry: frozenset[int],
-        cut: frozenset[int],
-        follow_calls: bool,
+        cuttable: frozenset[int],
     ) -> None:
         self.index = index
         # not the registry itself: it keeps this, and a cycle is freed late
-        self._registrations = kernels.by_operator
+        self.called = called
         self.entry = entry
-        self.cut = cut
-        self.follow_calls = follow_calls
+        self.cuttable = cuttable
         self.done: dict[int, int] = {}
         self.labels: list[tuple[_Kind, Any] | None] = []
         self.sizes: list[int] = []
         self.named = 0
+        self.crossings = 0
         self._bits: dict[tuple[_Kind, _Label], int] = {}
+        self._crossing_bits: dict[int, int] = {}
+        self._crossings: dict[int, _Crossing] = {}
         self._equal: dict[int, int] = {}  # equal outcomes are one value in memory
         self._first_unit = len(index.owners)
         self._first_operator = self._first_unit + len(index.units)
-        self._operators: dict[str, int] = {}
-        self._names: list[str] = []
+        self._operators: dict[tuple[object, ...], int] = {}
+        self._brought: list[tuple[str, tuple[Registration, ...]]] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
 
-    def of(
-        self, entry: Iterable[int], operators: Iterable[str], units: Iterable[int]
-    ) -> tuple[Needed, frozenset[int]]:
-        """What the roots need, and the cut units that they need after all."""
-        outcome = self.outcome(entry, operators, units)
+    def needed(self, roots: _Roots, cut: frozenset[int]) -> Needed:
+        """What the roots need, with these units cut that can be."""
+        reached = self.reached(roots, cut)
         found: dict[_Kind, list[Any]] = {kind: [] for kind in _KINDS}
-        for named in compress(self.labels, _selectors(outcome & self.named)):
+        for named in compress(self.labels, _selectors(reached.outcome & self.named)):
             assert named is not None
             found[named[0]].append(named[1])
-        return (
-            Needed(
-                units=frozenset(found["unit"]),
-                generated=frozenset(found["generated"]),
-                operators=frozenset(found["operator"]),
-                called=frozenset(found["called"]),
-                direct=frozenset(found["direct"]),
-                tags=frozenset(found["tag"]),
-                switches=frozenset(found["switch"]),
-                stubs=frozenset(found["stub"]),
-                bytes=self.bytes_of(outcome),
-            ),
-            frozenset(found["uncuttable"]),
+        return Needed(
+            units=frozenset(found["unit"]),
+            generated=frozenset(found["generated"]),
+            operators=frozenset(found["operator"]),
+            called=frozenset(found["called"]),
+            direct=frozenset(found["direct"]),
+            tags=frozenset(found["tag"]),
+            switches=frozenset(found["switch"]),
+            stubs=reached.stubs,
+            bytes=self.bytes_of(reached.outcome),
         )
 
-    def outcome(self, entry: Iterable[int], operators: Iterable[str], units: Iterable[int]) -> int:
-        """What the roots need, as bits. entry: of `self.entry`."""
+    def reached(self, roots: _Roots, cut: frozenset[int]) -> _Reached:
+        """The roots' outcome, with that of all crossings into units that are not cut."""
+        outcome, seen, left = self._outcome(roots), 0, cut
+        waiting: list[_Crossing] = []
+        while new := outcome & self.crossings & ~seen:
+            seen |= new
+            waiting += (self._crossings[bit] for bit in _positions(new))
+            left -= {one.unit for one in waiting if one.stub is None}
+            for one in waiting:
+                if one.unit not in left:
+                    outcome |= self._outcome_of(one.vertex)
+            waiting = [one for one in waiting if one.unit in left]
+        return _Reached(outcome, left, frozenset(one.stub or "" for one in waiting))
+
+    def _outcome(self, roots: _Roots) -> int:
         outcome, vertices = 0, list[int]()
-        for unit in units:
+        for unit in roots.units:
             outcome |= self._enter(unit, vertices)
-        for node in entry:
+        for node in roots.entry:
             outcome |= self._refer(node, vertices)
-        vertices += [self._operator(operator) for operator in operators]
+        for name in roots.operators:
+            vertices.append(self._operator(name, roots.registrations))
         for vertex in vertices:
-            outcome |= self.done[vertex] if vertex in self.done else self._find(vertex)
+            outcome |= self._outcome_of(vertex)
         return outcome
+
+    def _outcome_of(self, vertex: int) -> int:
+        return self.done[vertex] if vertex in self.done else self._find(vertex)
 
     def bytes_of(self, outcome: int) -> int:
         """The size of what bits stand for."""
@@ -221,7 +279,7 @@ class _Closures:
                     members = _cut_off(open_parts, vertex)
                     alone = len(members) == 1
                     size = sizes[vertex] if alone else sum(map(sizes.__getitem__, members))
-                    if alone and work and self._has_one_parent(vertex):
+                    if alone and work and self._has_one_parent(vertex, work[-1][0]):
                         # reached whenever its parent is, and never without: no bit of its own
                         sizes[work[-1][0]] += size
                     elif size:
@@ -234,9 +292,11 @@ class _Closures:
                     outcome[parent] |= outcome[vertex]
         return done[root]
 
-    def _has_one_parent(self, vertex: int) -> bool:
+    def _has_one_parent(self, vertex: int, parent: int) -> bool:
+        # an operator is a vertex for each set of registrations, and they may have one in common
         return (
             vertex < self._first_unit
+            and parent < self._first_operator
             and bool(self.index.referred_to_once[vertex])
             and vertex not in self.entry
         )
@@ -248,12 +308,12 @@ class _Closures:
             return self._node_edges(vertex, targets), targets
         if vertex < self._first_operator:
             unit, bits = vertex - self._first_unit, 0
-            for node in initialisers(self.index, unit, follow_calls=self.follow_calls):
-                bits |= self._refer(node, targets)
+            for node in initialisers(self.index, unit, follow_calls=self.called is not None):
+                bits |= self._refer(node, targets, unit)
             return bits | self._bit("unit", unit), targets
-        name = self._names[vertex - self._first_operator]
+        name, registrations = self._brought[vertex - self._first_operator]
         bits = self._bit("operator", name)
-        for registration in self._registrations.get(name, ()):
+        for registration in registrations:
             bits |= self._enter(registration.unit, targets)
             for node in registration.targets:
                 bits |= self._refer(node, targets)
@@ -267,47 +327,60 @@ class _Closures:
                 direct = self.index.direct_kernel(node)
                 if direct is not None:
                     bits |= self._bit("direct", direct)
-            bits |= self._enter(owner, targets)
+            else:
+                targets.append(self._first_unit + owner)
         operator = self.index.operator_calls.get(node)
         if operator is not None:
             bits |= self._bit("called", operator)
-            if self.follow_calls:
-                targets.append(self._operator(operator))
+            if self.called is not None:
+                targets.append(self._operator(operator, self.called))
         tags = self.index.kernel_tags.get(node, ())
         if tags:
             bits |= self._bit("switch", node)
-        if self.follow_calls:
+        if self.called is not None:
             for tag in tags:
                 bits |= self._bit("tag", tag)
-        owners, cut = self.index.owners, self.cut
         for target in self.index.targets(node):
-            if owners[target] in cut:
-                bits |= self._refer(target, targets)
-            else:
-                targets.append(target)
+            bits |= self._refer(target, targets, owner)
         return bits
 
     def _enter(self, unit: int, targets: list[int]) -> int:
         if self._generated[unit]:
             return 0
-        if unit in self.cut:
-            return self._bit("uncuttable", unit)
-        targets.append(self._first_unit + unit)
+        vertex = self._first_unit + unit
+        if unit in self.cuttable:
+            return self._crossing(vertex, unit, None)
+        targets.append(vertex)
         return 0
 
-    def _refer(self, node: int, targets: list[int]) -> int:
+    def _refer(self, node: int, targets: list[int], inside: int = COMDAT) -> int:
+        """A reference to a node, from within the unit `inside`: where that is entered, it is not
+        cut."""
         owner = self.index.owners[node]
-        if owner not in self.cut:
+        if owner == inside or owner not in self.cuttable:
             targets.append(node)
             return 0
         symbol = self.index.names[node].split("@", 1)[0]
-        return self._bit("stub", symbol) if is_function(symbol) else self._bit("uncuttable", owner)
+        return self._crossing(node, owner, symbol if is_function(symbol) else None)
 
-    def _operator(self, name: str) -> int:
-        number = self._operators.get(name)
+    def _crossing(self, vertex: int, unit: int, stub: str | None) -> int:
+        bit = self._crossing_bits.get(vertex)
+        if bit is None:
+            self._crossings[len(self.labels)] = _Crossing(vertex, unit, stub)
+            bit = self._crossing_bits[vertex] = self._new_bit(None, 0)
+            self.crossings |= bit
+        return bit
+
+    def _operator(self, name: str, registrations: Registrations) -> int:
+        """The vertex of an operator with what a registry has of it: most registries have the same
+        of most operators."""
+        brought = registrations.get(name, ())
+        # of what `_brought` keeps: no other takes its identity
+        key = (name, *map(id, brought))
+        number = self._operators.get(key)
         if number is None:
-            number = self._operators[name] = self._first_operator + len(self._names)
-            self._names.append(name)
+            number = self._operators[key] = self._first_operator + len(self._brought)
+            self._brought.append((name, brought))
         return number
 
     def _bit(self, kind: _Kind, label: _Label) -> int:
@@ -321,6 +394,13 @@ class _Closures:
         self.labels.append(label)
         self.sizes.append(size)
         return 1 << (len(self.labels) - 1)
+
+
+def _positions(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, the lowest first."""
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
 
 
 def _selectors(bits: int) -> bytes:

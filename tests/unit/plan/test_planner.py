@@ -106,6 +106,28 @@ def test_needs_are_what_a_walk_finds(index: RuntimeIndex, data: st.DataObject) -
         assert seen == without_the_way(index, expected, follow)
 
 
+def test_registries_may_keep_what_they_need_in_one_place() -> None:
+    """Each has the bytes of a node that only a registration leads to, which both of them have."""
+    index = make_index(
+        {"n": ("u.cpp", 5, []), "q": ("u.cpp", 7, [])},
+        [UnitFacts("u.cpp", 1.0)],
+        [("aten::a", "CPU", "u.cpp", ["n"]), ("aten::a", "QuantizedCPU", "u.cpp", ["q"])],
+    )
+    kept = dict[object, object]()
+    sizes = [
+        needed(
+            index,
+            registry(index, backends, DIALECT.keys, kept),
+            entry=(),
+            operators=["aten::a"],
+            follow_calls=False,
+        ).bytes
+        for backends in (["CPU"], ["CPU", "QuantizedCPU"], ["QuantizedCPU"])
+    ]
+    assert sizes == [5, 12, 7]
+    assert len(kept) == 1
+
+
 def test_what_apps_enter_by_shares_one_memory() -> None:
     """Its outcomes take 40 MB of the shipped index for each that is kept."""
     index = make_index(
