@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real import models_of, orchestrator
+from real import ROOT, models_of, orchestrator
 
 pytestmark = [pytest.mark.real, pytest.mark.full_only]
 
-# apps of one runtime
-APPS = ("assistant", "keyboard", "listener", "reader", "scanner", "translator")
+HOST = "linux-x86_64"
+# of both runtimes, and one with operators of its own
+APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 
 
 def rows(model: Path, *words: str | Path) -> list[dict[str, Any]]:
@@ -27,14 +28,16 @@ def rows(model: Path, *words: str | Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("app", APPS)
 def test_every_answer_of_a_manifest_is_what_a_run_shows(app: str, built: Path) -> None:
-    """An app's models in the libraries of all: what has not run there says no other thing than
-    what has. The libraries of its own name are left out: they know the model by its digest."""
-    others = [built / other / "linux-x86_64" for other in APPS if other != app]
+    """An app's models in the libraries of all apps, its own among them: what is told of a library
+    without running it is what running it shows."""
+    libraries = [built / one / HOST for one in APPS]
     for model in models_of(app):
-        told = rows(model, "--no-run", "--in", *others)
-        ran = rows(model, "--in", *others)
+        told = rows(model, "--no-run", "--in", *libraries)
+        ran = rows(model, "--in", *libraries)
+        assert told[APPS.index(app)]["verdict"] == "by manifest"
         for said, proof in zip(told, ran, strict=True):
             assert proof["not_run"] == "", proof
+            assert proof["verdict"] in ("proven", "does not fit"), proof
             if said["verdict"] == "by manifest":
                 assert proof["verdict"] == "proven", (said, proof)
             if said["verdict"] == "does not fit":
@@ -45,7 +48,7 @@ def test_every_answer_of_a_manifest_is_what_a_run_shows(app: str, built: Path) -
 @pytest.mark.parametrize("app", ["camera", "scanner"])
 def test_a_library_proves_its_own_models_and_so_do_its_packages(app: str, built: Path) -> None:
     packages = built / app / "packages"
-    names = [built / app / "linux-x86_64", *sorted(packages.glob("*-linux-x86_64.tar.zst"))]
+    names = [built / app / HOST, *sorted(packages.glob("*-linux-x86_64.tar.zst"))]
     (model,) = models_of(app)
     for row in rows(model, "--run", "--in", *names):
         assert (row["verdict"], row["runs"] > 0, row["failures"]) == ("proven", True, [])
