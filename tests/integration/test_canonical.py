@@ -24,6 +24,8 @@ from orchestrator.canonical.process import WORKER
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.report.canonical import in_place
+from orchestrator.trace.runs import runs_in
+from orchestrator.verify.compare import compare_results
 
 pytestmark = pytest.mark.full_only
 
@@ -210,14 +212,14 @@ def exported(python: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 def canonical_workspace(
-    tmp_path: Path, exported: Callable[[str], Path], apps: Iterable[str]
+    tmp_path: Path, exported: Callable[[str], Path], apps: Iterable[str], kind: str = "static"
 ) -> Path:
     root = workspace_copy(tmp_path, *apps)
     for app in apps:
         for model in exported(app).glob("*.ptl"):
             (root / "apps" / app / "models" / model.name).write_bytes(model.read_bytes())
         declared = root / "apps" / app / "app.yaml"
-        declared.write_text(f"{declared.read_text()}canonical: static\n")
+        declared.write_text(f"{declared.read_text()}canonical: {kind}\n")
     return root
 
 
@@ -320,3 +322,33 @@ def test_a_build_uses_it(python: str, exported: Callable[[str], Path], tmp_path:
         assert "apps/listener/models/words.canonical." in spoilt.err.splitlines()[0]
         file.write_bytes(data)
     assert orchestrator("build", "//apps/listener", "--quiet", cwd=root).code == 0
+
+
+@pytest.mark.real
+def test_a_traced_model_runs_in_its_library(
+    python: str, exported: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Traced by torch, recorded in the pinned PyTorch, built, and verified in the library as it is
+    delivered; its outputs are those of the original in that PyTorch."""
+    root = canonical_workspace(tmp_path, exported, ["scanner"], "traced")
+    declared = root / "apps/scanner/app.yaml"
+    declared.write_text(declared.read_text().replace("  - ios-arm64\n", ""))
+    assert canonical(root, python, "//apps/scanner", "--write").code == 0
+    lock = yaml.safe_load((root / "apps/scanner/models/pages.canonical.yaml").read_text())
+    assert lock["kind"] == "traced"
+    # what is left of a branch on a size, which static conversion keeps
+    assert "aten::gt.int" in lock["operators"]["before"]
+    assert "aten::gt.int" not in lock["operators"]["after"]
+    ran = orchestrator("trace", "//apps/scanner", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    built = orchestrator("build", "//apps/scanner", "--quiet", "--json", cwd=root)
+    assert built.code == 0, built.err
+    (variant,) = json.loads(built.out)["variants"]
+    assert variant["verified"] == "ok"
+    manifest = json.loads((root / "dist/scanner/linux-x86_64/manifest.json").read_text())
+    assert manifest["selection"]["root_operators"] == sorted(lock["operators"]["after"])
+    # the same inputs as the committed trace of the original
+    runs = "apps/scanner/traces/pages.runs.zst"
+    original, seen = (runs_in(one / runs) for one in (ROOT, root))
+    assert len(original["runs"]) == len(seen["runs"]) > 0
+    assert compare_results(original, seen) == []
