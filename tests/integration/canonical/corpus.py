@@ -2,14 +2,16 @@
 
 Run by a Python that has torch: `python corpus.py <worker.py> <folder> <kind> [name...]`. For each
 model it writes `<folder>/<name>.ptl` and `<name>.canonical.ptl`, and one line of JSON to stdout:
-{"name", "error"} or {"name", "largest", "calls", "compared", "rewrites"}. Each is converted
-in this process: importing torch takes longer than all that is done here.
+{"name", "cpu_seconds", "error"} or {"name", "cpu_seconds", "largest", "calls", "compared",
+"rewrites"}; the CPU seconds are the conversion's. Each is converted in this process: importing
+torch takes longer than all that is done here.
 """
 
 import importlib.util
 import json
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -731,14 +733,17 @@ def converted(worker: Any, name: str, folder: Path, kind: str) -> dict[str, Any]
             "without": [],
             "tolerances": TOLERANCES,
         }
+        started = time.process_time()
         result = worker.result(request)
+        seconds = round(time.process_time() - started, 4)
         if "error" in result:
-            return {"name": name, "error": result["error"]}
+            return {"name": name, "cpu_seconds": seconds, "error": result["error"]}
         data = Path(place, "canonical.ptl").read_bytes()
     (folder / f"{name}.canonical.ptl").write_bytes(data)
     largest, calls = unseen(name, path.read_bytes(), data)
     return {
         "name": name,
+        "cpu_seconds": seconds,
         "largest": largest,
         "calls": calls,
         "compared": sum(row["result"] == "same" for row in result["comparison"]),

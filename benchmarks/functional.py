@@ -1,0 +1,293 @@
+"""Measures canonical models and `fits`: operators and bytes saved, and what both cost.
+
+    .venv/bin/python -m benchmarks.functional --python ~/torch/bin/python
+    .venv/bin/python -m benchmarks.functional --python PYTHON --only corpus,apps --no-times
+
+`corpus`: the small models of tests/integration/canonical/corpus.py, converted and compared on
+inputs that the conversion did not have. `apps`: the example apps' models, exported with their
+TorchScript into a scratch workspace; apps with sources of their own are left out, as torch lacks
+their operators. `fits`: one model against 100 packages, links to those in dist/ (`build //...`
+first).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.machine import machine_facts
+from orchestrator.canonical.process import WORKER
+from orchestrator.models.info import read_model
+from orchestrator.pytorch.v1_13.dialect import DIALECT
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+CORPUS: Final = ROOT / "tests/integration/canonical/corpus.py"
+STEPS: Final = ("corpus", "apps", "fits")
+KINDS: Final = ("static", "traced")
+PACKAGES: Final = 100
+ENDINGS: Final = (".tar.zst", ".deb", ".aar", ".zip")
+# Packages without a library.
+OTHERS: Final = ("-symbols.", "-dbgsym_", "-dev_")
+NOT_MEASURED: Final = "not measured"
+
+
+def run(*argv: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a program of this benchmark's; the caller looks at its exit code."""
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def output(*argv: str) -> str:
+    """What a program prints. Raises RuntimeError if it fails."""
+    done = run(*argv)
+    if done.returncode:
+        raise RuntimeError(f"{argv}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def roots(path: Path) -> list[str]:
+    """A model's root operators."""
+    return sorted(map(str, read_model(path, DIALECT.models).root_operators))
+
+
+def corpus(python: str, kind: str, folder: Path, times: bool) -> dict[str, Any]:
+    """Convert the corpus; what came out, and root operators of what was converted."""
+    folder.mkdir()
+    text = output(python, "-W", "ignore", str(CORPUS), str(WORKER), str(folder), kind)
+    said = [json.loads(line) for line in text.splitlines()]
+    right = [one for one in said if "error" not in one]
+    return {
+        "models": len(said),
+        "converted": len(right),
+        "largest_difference": max(one["largest"] for one in right),
+        "cpu_seconds": round(sum(one["cpu_seconds"] for one in said), 2) if times else None,
+        "operators": {
+            one["name"]: [
+                roots(folder / f"{one['name']}.ptl"),
+                roots(folder / f"{one['name']}.canonical.ptl"),
+            ]
+            for one in right
+        },
+    }
+
+
+def app_names(root: Path) -> list[str]:
+    """The apps whose models torch can load."""
+    files = sorted(root.glob("apps/*/app.yaml"))
+    return [one.parent.name for one in files if "sources:" not in one.read_text()]
+
+
+def scratch_apps(python: str, root: Path) -> list[str]:
+    """A workspace with the apps and their models with TorchScript; returns the apps' names."""
+    root.mkdir()
+    shutil.copy2(ROOT / "WORKSPACE", root)
+    shutil.copytree(ROOT / "toolchains", root / "toolchains")
+    names = app_names(ROOT)
+    for app in names:
+        shutil.copytree(ROOT / "apps" / app, root / "apps" / app)
+        models = str(root / "apps" / app / "models")
+        output(python, "-W", "ignore", f"apps/{app}/export.py", "--with-code", "--out", models)
+    return names
+
+
+def apps(python: str, root: Path) -> dict[str, Any]:
+    """By kind and app: root operators of each model before and after, estimates of the library, or
+    why it was refused."""
+    names = scratch_apps(python, root)
+    found: dict[str, dict[str, Any]] = {}
+    for kind in KINDS:
+        for app in names:
+            words = ["--quiet", "canonical", f"//apps/{app}", "--kind", kind, "--json"]
+            argv = [sys.executable, "-P", "-m", "orchestrator", *words, "--python", python]
+            done = run(*argv, cwd=root)
+            if done.returncode:
+                lines = [one.strip() for one in done.stderr.splitlines()]
+                seen = [one.removeprefix("seen:").strip() for one in lines if one[:5] == "seen:"]
+                why = (seen or lines or ["?"])[0].replace(f"{ROOT}/", "")
+                found[f"{kind} {app}"] = {"refused": why}
+                continue
+            report = json.loads(done.stdout)
+            (priced,) = report["apps"]
+            found[f"{kind} {app}"] = {
+                "before": _named(report, "operators_before"),
+                "after": _named(report, "operators_after"),
+                "library_before": priced["library_before_estimate"],
+                "library_after": priced["library_after_estimate"],
+            }
+    return found
+
+
+def _named(report: Mapping[str, Any], key: str) -> list[str]:
+    return sorted({operator for model in report["models"] for operator in model[key]})
+
+
+def fits(dist: Path, folder: Path, times: bool) -> dict[str, Any]:
+    """One model against 100 packages. Raises RuntimeError if there are none."""
+    files = [
+        one
+        for one in sorted(dist.glob("*/packages/*"))
+        if one.name.endswith(ENDINGS) and not any(part in one.name for part in OTHERS)
+    ]
+    if not files:
+        raise RuntimeError(f"{dist} has no packages: ./orchestrate build //... makes them")
+    folder.mkdir()
+    names = []
+    for number in range(PACKAGES):
+        file = files[number % len(files)]
+        names.append(folder / f"{number:03}-{file.name}")
+        names[-1].symlink_to(file.resolve())
+    model = str(ROOT / "apps/camera/models/classifier.ptl")
+    argv = [sys.executable, "-P", "-m", "orchestrator", "fits", model, "--no-run", "--json", "--in"]
+    started = time.monotonic()
+    done = run(*argv, *map(str, names))
+    wall = time.monotonic() - started
+    if done.returncode not in (0, 1, 2) or not done.stdout:
+        raise RuntimeError(done.stderr[-2000:])
+    report = json.loads(done.stdout)
+    return {
+        "packages": len(report["packages"]),
+        "different": len(files),
+        "wall_seconds": round(wall, 2) if times else None,
+    }
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """FUNCTIONAL.md from functional.json."""
+    lines = ["# Canonical models, and `fits`", "", "Written by `python -m benchmarks.functional`."]
+    lines += ["", "| what | target | measured | met |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in _rows(results)]
+    if "apps" in results:
+        lines += ["", "## Apps", "", *_app_table(results["apps"])]
+    lines += ["", *(f"- {name}: {value}" for name, value in results["machine"].items())]
+    return "\n".join(lines) + "\n"
+
+
+def _row(what: str, target: str, measured: str, met: bool) -> tuple[str, ...]:
+    return (what, target, measured, "yes" if met else "no")
+
+
+def _open(what: str, target: str) -> tuple[str, ...]:
+    return (what, target, NOT_MEASURED, "not known")
+
+
+def _rows(results: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        *_corpus_rows(results.get("corpus")),
+        *_app_rows(results.get("apps")),
+        _open("CPU time of each model", "at most 2 % more"),
+        _fits_row(results.get("fits")),
+    ]
+
+
+def _corpus_rows(found: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    same = ("`static`: small models that convert and compute the same", "all, of at least 40")
+    cost = ("`static`: 40 small models, torch loaded", "4 CPU s")
+    if found is None:
+        return [_open(*same), _open(*cost)]
+    static = found["static"]
+    told = f"{static['converted']} of {static['models']}, difference at most"
+    told += f" {static['largest_difference']:.1g}"
+    rows = [_row(*same, told, static["models"] == static["converted"] >= 40)]
+    if static["cpu_seconds"] is None:
+        return [*rows, _open(*cost)]
+    seconds = 40 * static["cpu_seconds"] / static["models"]
+    return [*rows, _row(*cost, f"{seconds:.1f} CPU s", seconds <= 4)]
+
+
+def _app_rows(found: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    limits = {"static": 70, "traced": 55}
+    what = {
+        "static": "`static`: distinct root operators of all apps",
+        "traced": "`traced`: the same, of the apps that can be traced",
+    }
+    size = ("`static`: sum of the libraries, estimated by the index", "at least 5 % less")
+    if found is None:
+        opened = [_open(what[kind], f"at most {limits[kind]} % of before") for kind in KINDS]
+        return [*opened, _open(*size)]
+    rows = []
+    for kind in KINDS:
+        good = [v for k, v in found.items() if k.startswith(f"{kind} ") and "refused" not in v]
+        before, after = (len({o for v in good for o in v[n]}) for n in ("before", "after"))
+        target = f"at most {limits[kind]} % of before"
+        if not before:
+            rows.append(_open(what[kind], target))
+            continue
+        share = 100 * after / before
+        told = f"{before} to {after}, {share:.0f} %, {len(good)} apps"
+        rows.append(_row(what[kind], target, told, share <= limits[kind]))
+    good = [v for k, v in found.items() if k.startswith("static ") and "refused" not in v]
+    before, after = (sum(v[n] for v in good) for n in ("library_before", "library_after"))
+    if not before:
+        return [*rows, _open(*size)]
+    less = 100 * (before - after) / before
+    told = f"{before / 1e6:.2f} MB to {after / 1e6:.2f} MB, {less:.1f} % less"
+    return [*rows, _row(*size, told, less >= 5)]
+
+
+def _fits_row(found: Mapping[str, Any] | None) -> tuple[str, ...]:
+    what = ("`fits`, 100 packages", "5 s")
+    if found is None or found["wall_seconds"] is None:
+        return _open(*what)
+    told = f"{found['wall_seconds']:.1f} s, {found['packages']} packages"
+    return _row(*what, told, found["packages"] >= PACKAGES and found["wall_seconds"] <= 5)
+
+
+def _app_table(found: Mapping[str, Any]) -> list[str]:
+    lines = ["| app | kind | root operators | library, estimated |", "|---|---|---:|---:|"]
+    for key, one in found.items():
+        kind, app = key.split(" ")
+        if "refused" in one:
+            lines.append(f"| {app} | {kind} | refused: {one['refused']} | |")
+            continue
+        sizes = [f"{one[n] / 1e6:.2f}" for n in ("library_before", "library_after")]
+        counts = [len(one[n]) for n in ("before", "after")]
+        lines.append(
+            f"| {app} | {kind} | {counts[0]} to {counts[1]} | {sizes[0]} to {sizes[1]} MB |"
+        )
+    return lines
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.functional", description=__doc__)
+    parser.add_argument("--python", required=True, help="a Python that has torch")
+    parser.add_argument("--only", default=",".join(STEPS), help="steps, with commas")
+    parser.add_argument("--no-times", action="store_true", help="the machine is busy: count only")
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="packages for fits")
+    parser.add_argument("--output", type=Path, default=HERE, help="for functional.json and .md")
+    chosen = parser.parse_args(arguments)
+    steps, times = chosen.only.split(","), not chosen.no_times
+    if unknown := set(steps) - {*STEPS}:
+        parser.error(f"no such step: {', '.join(sorted(unknown))}")
+    facts = machine_facts("")
+    del facts["compiler, for both sides"]
+    facts["torch"] = output(chosen.python, "-c", "import torch; print(torch.__version__)").strip()
+    results: dict[str, Any] = {"format": 1, "machine": facts}
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="functional-") as name:
+        scratch = Path(name)
+        if "corpus" in steps:
+            results["corpus"] = {
+                kind: corpus(chosen.python, kind, scratch / kind, times) for kind in KINDS
+            }
+        if "apps" in steps:
+            results["apps"] = apps(chosen.python, scratch / "workspace")
+        if "fits" in steps:
+            results["fits"] = fits(chosen.dist, scratch / "packages", times)
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    (chosen.output / "functional.json").write_text(json.dumps(results, indent=1) + "\n")
+    (chosen.output / "FUNCTIONAL.md").write_text(render(results))
+    print(render(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""The text of the benchmark of canonical models and `fits`; nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.functional import HERE, app_names, fits, render
+
+APP = {"before": ["a", "b", "c", "d"], "after": ["a", "b"], "library_before": 2_000_000}
+GOOD: dict[str, Any] = {
+    "machine": {"cores": "2"},
+    "corpus": {
+        "static": {
+            "models": 50,
+            "converted": 50,
+            "largest_difference": 1e-6,
+            "cpu_seconds": 5.0,
+        }
+    },
+    "apps": {
+        "static one": {**APP, "library_after": 1_900_000},
+        "static two": {**APP, "library_before": 0, "library_after": 0},
+        "traced one": {**APP, "library_after": 1_800_000},
+        "traced two": {"refused": "aten::item"},
+    },
+    "fits": {"packages": 100, "different": 3, "wall_seconds": 4.9},
+}
+OPERATORS = "| `static`: distinct root operators of all apps | at most 70 % of before |"
+TRACED = "| `traced`: the same, of the apps that can be traced | at most 55 % of before |"
+SIZE = "| `static`: sum of the libraries, estimated by the index | at least 5 % less |"
+COST = "| `static`: 40 small models, torch loaded | 4 CPU s |"
+CONVERT = "| `static`: small models that convert and compute the same | all, of at least 40 |"
+FITS = "| `fits`, 100 packages | 5 s |"
+
+
+def test_what_is_met() -> None:
+    lines = render(GOOD).splitlines()
+    assert f"{CONVERT} 50 of 50, difference at most 1e-06 | yes |" in lines
+    assert f"{COST} 4.0 CPU s | yes |" in lines
+    assert f"{OPERATORS} 4 to 2, 50 %, 2 apps | yes |" in lines
+    assert f"{TRACED} 4 to 2, 50 %, 1 apps | yes |" in lines
+    assert f"{SIZE} 2.00 MB to 1.90 MB, 5.0 % less | yes |" in lines
+    assert f"{FITS} 4.9 s, 100 packages | yes |" in lines
+    assert "| two | traced | refused: aten::item | |" in lines
+    assert "| one | static | 4 to 2 | 2.00 to 1.90 MB |" in lines
+
+
+@pytest.mark.parametrize(
+    ("step", "one", "value", "line"),
+    [
+        ("corpus", "static", {"converted": 49}, CONVERT),
+        ("corpus", "static", {"models": 39, "converted": 39}, CONVERT),
+        ("corpus", "static", {"cpu_seconds": 5.1}, COST),
+        ("apps", "static one", {"after": ["a", "b", "x"]}, OPERATORS),
+        ("apps", "traced one", {"after": ["a", "b", "x"]}, TRACED),
+        ("apps", "static one", {"library_after": 1_900_001}, SIZE),
+        ("fits", "", {"wall_seconds": 5.1}, FITS),
+        ("fits", "", {"packages": 99}, FITS),
+    ],
+)
+def test_what_is_not(step: str, one: str, value: dict[str, Any], line: str) -> None:
+    found = GOOD[step]
+    changed = {**found, one: {**found[one], **value}} if one else {**found, **value}
+    (row,) = [row for row in render({**GOOD, step: changed}).splitlines() if row.startswith(line)]
+    assert row.endswith("| no |")
+
+
+def test_what_was_not_measured_is_not_met() -> None:
+    text = render({"machine": {}})
+    assert text.count("| not measured | not known |") == 7
+    busy = {**GOOD, "fits": {**GOOD["fits"], "wall_seconds": None}}
+    assert f"{FITS} not measured | not known |" in render(busy)
+
+
+def test_nothing_to_look_at(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="has no packages"):
+        fits(tmp_path, tmp_path / "packages", times=True)
+
+
+def test_apps_with_sources_are_left_out() -> None:
+    names = app_names(HERE.parent)
+    assert "camera" in names
+    assert "inker" not in names
+
+
+def test_the_committed_text_is_of_the_committed_figures() -> None:
+    results = json.loads((HERE / "functional.json").read_text(encoding="utf-8"))
+    assert (HERE / "FUNCTIONAL.md").read_text(encoding="utf-8") == render(results)
