@@ -14,6 +14,7 @@ from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.report.plan import show
+from orchestrator.system.collector import collector_paused
 from orchestrator.system.workspace_lock import cache_in_use
 
 NAME = "plan"
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
 
 
+@collector_paused()
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Plan and print the report."""
     log = stderr_logger(arguments.quiet)
