@@ -15,13 +15,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import crafted
 import pytest
 import yaml
 import zstandard
 from real import ROOT, models_of
+from test_app_samples import MODELS
+from test_calls import taking
 
 from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.deliver.app_samples import java_class
 from orchestrator.deliver.files import File
+from orchestrator.deliver.manifest import ModelFact, read_manifest
 from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers.aar_java import (
     compile_java,
@@ -29,12 +34,41 @@ from orchestrator.packagers.aar_java import (
     java_package,
     java_sources,
 )
+from orchestrator.values.methods import Call
 from orchestrator.verify.compare import compare_results
 
 pytestmark = pytest.mark.real
 
 NATIVE = ROOT / "orchestrator/native"
 PROGRAMS = Path(__file__).parent / "consumers/java"
+# what the class in the README prints, by app and model
+FIRST_CALLS = {
+    "assistant": {"spotter": "Tensor(FLOAT32, [1, 12])"},
+    "camera": {"classifier": "Tensor(FLOAT32, [1, 10])"},
+    "inker": {
+        "outline": "Tensor(FLOAT32, [12, 4])",
+        "strokes": "Tensor(FLOAT32, [1, 6])",
+    },
+    "keyboard": {"next_word": "Tensor(FLOAT32, [1, 800])"},
+    "listener": {"words": "Tensor(FLOAT32, [1, 12])"},
+    "reader": {
+        "detector": "Value(TUPLE)",
+        "recogniser": "Tensor(FLOAT32, [1, 24, 40])",
+    },
+    "scanner": {"pages": "Tensor(FLOAT32, [1, 4])"},
+    "translator": {"sentences": "Value(TUPLE)"},
+}
+# what the class prints of a model that gives its last argument back, or a number
+GIVEN_BACK = {
+    "no_arguments": "Tensor(FLOAT64, [1])",
+    "no_call": "forward() -> Any",
+    "every_dtype": "Tensor(BFLOAT16, [2, 3])",
+    "swift_dtypes": "Tensor(BOOL, [2, 3])",
+    "sizes": "Tensor(INT8, [1])",
+    "names": "Tensor(INT64, [2, 3])",
+    "taken": "Tensor(UINT8, [2, 3])",
+    "values": "Value(TUPLE)",
+}
 APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 
 
@@ -146,3 +180,37 @@ def test_two_apps_in_one_process(built: Path, tmp_path: Path) -> None:
     expected = struct.unpack("<800f", base64.b64decode(run["output"]["tensor"]["data"]))
     seen = [float(number) for number in ran.stdout.split()]
     assert seen == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def first_call(folder: Path, built: Path, app: str, fact: ModelFact, model: Path) -> str:
+    """What the class in a README prints, without a change to it."""
+    folder.mkdir()
+    sample = folder / "FirstCall.java"
+    sample.write_text(java_class(fact, java_package(app)))
+    programs = (sample, PROGRAMS / "CallFirst.java")
+    ran = run_java(folder, built, [app], "CallFirst", model, programs=programs)
+    assert (ran.returncode, ran.stderr) == (0, ""), fact.name
+    return ran.stdout
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_the_first_call_of_a_readme(built: Path, app: str, tmp_path: Path) -> None:
+    files = {model.stem: model for model in models_of(app)}
+    printed = {
+        fact.name: first_call(tmp_path / fact.name, built, app, fact, files[fact.name])
+        for fact in read_manifest(built / app / "linux-x86_64").models
+    }
+    assert printed == {name: f"{line}\n" for name, line in FIRST_CALLS[app].items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_first_calls_with_other_values(built: Path, name: str, tmp_path: Path) -> None:
+    """Every dtype and every kind of value, against a model that takes anything."""
+    fact = MODELS[name]
+    given = fact.call.arguments if fact.call else ()
+    if fact.call:
+        fact = fact.model_copy(update={"call": Call(method="forward", arguments=given)})
+    model = tmp_path / "any.ptl"
+    names = [f"a{index}" for index, _ in enumerate(given)]
+    model.write_bytes(taking(*((one, "Any") for one in names)) if names else crafted.model())
+    assert first_call(tmp_path / "java", built, "camera", fact, model) == f"{GIVEN_BACK[name]}\n"
