@@ -1,4 +1,5 @@
-// Every part of the Swift API once, on camera's library for Linux: README.md says how it is run.
+// Every part of the Swift API once, on camera's library for Linux: README.md says how it is run. It
+// takes a model of camera's, and one that returns a dictionary.
 import Foundation
 import ToyLibtorchSwift
 
@@ -36,3 +37,13 @@ print("tuple:", try items[0].bool(), try items[1].double(), try items[2].string(
 print("kinds:", items[3].kind == LTA_KIND_NONE, try items[0].kind == Value.bool(false).kind)
 print("list:", try Value.list([Value.int(7)], empty: LTA_KIND_INT).items()[0].int())
 print("no dictionary:", refused { _ = try pair.item("speech") })
+
+let dictionary = try Model(path: CommandLine.arguments[2]).forward(picture)
+print("dictionary:", dictionary.kind == LTA_KIND_DICT)
+print("item:", try dictionary.item("scores").elements() == [Float](repeating: 0.5, count: 3 * 96 * 96))
+print("another item:", try dictionary.item("count").int())
+print("no item:", refused { _ = try dictionary.item("speech") })
+print("key of another kind:", refused { _ = try dictionary.item(7) })
+for (key, value) in try dictionary.entries() {
+  print("entry:", try key.string(), value.kind == LTA_KIND_TENSOR)
+}

@@ -4,7 +4,6 @@ Python that passes what was traced."""
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,14 +70,20 @@ PROGRAMS = {
 PREFIXES = ("lta_mode", "LTA_OK", "_", "_x", "std_dev", "constant", "co_x", "Int", "UInt8")
 
 
-@pytest.mark.parametrize(
-    "taken", [sample._TAKEN, app_samples._SWIFT_TAKEN, app_samples._JAVA_TAKEN]
-)
+TAKEN = {
+    "C": sample._TAKEN,
+    "Java": app_samples._JAVA_TAKEN,
+    "Swift": app_samples._SWIFT_TAKEN,
+}
+
+
+@pytest.mark.parametrize("language", TAKEN)
 def test_a_name_is_found_where_all_that_begins_so_is_taken(
-    taken: re.Pattern[str], monkeypatch: pytest.MonkeyPatch
+    language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a search that finds none has an end
     monkeypatch.setattr(sample, "count", lambda start: iter(range(start, 20)))
+    taken = TAKEN[language]
     names = Names(PREFIXES, taken)
     found = [names.of(index) for index, _ in enumerate(PREFIXES)]
     assert len({*found}) == len(PREFIXES)
