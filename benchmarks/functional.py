@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.machine import machine_facts
+from benchmarks.written import write_results
 from orchestrator.canonical.process import WORKER
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
@@ -282,10 +283,7 @@ def main(arguments: Sequence[str]) -> int:
             results["apps"] = apps(chosen.python, scratch / "workspace")
         if "fits" in steps:
             results["fits"] = fits(chosen.dist, scratch / "packages", times)
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    (chosen.output / "functional.json").write_text(json.dumps(results, indent=1) + "\n")
-    (chosen.output / "FUNCTIONAL.md").write_text(render(results))
-    print(render(results))
+    write_results(chosen.output, "functional", results, render(results))
     return 0
 
 

@@ -32,6 +32,7 @@ import yaml
 from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
+from benchmarks.written import write_results
 from orchestrator.build.session import RuntimeSession, Session, tracer_digest
 from orchestrator.cli import make_context
 from orchestrator.index.model import RuntimeIndex
@@ -229,10 +230,7 @@ def main(arguments: Sequence[str]) -> int:
         "machine": machine_facts(compiler_name(session.toolchain(ABIS[0]))),
         "points": [vars(point) for point in points],
     }
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    (chosen.output / "planning.json").write_text(json.dumps(results, indent=1) + "\n")
-    (chosen.output / "PLANNING.md").write_text(render(results))
-    print(render(results))
+    write_results(chosen.output, "planning", results, render(results))
     return 0
 
 
