@@ -150,7 +150,9 @@ def seen_through(cache: Path, folder: Path) -> Path:
     """
     if _writable(cache):
         return cache
-    for at, _, names in () if (folder / _LEFT).exists() else os.walk(cache):
+    if (folder / _LEFT).exists():
+        return folder
+    for at, _, names in os.walk(cache):
         mirrored = folder / Path(at).relative_to(cache)
         mirrored.mkdir(parents=True, exist_ok=True)
         for name in names:

@@ -484,6 +484,13 @@ def test_zig_sees_a_read_only_cache_through_a_folder_of_the_workspace(
     assert (state / "zig/h/own").read_text() == "newer"
     for name in ("o/1a/libc.a", "o/h/result"):
         assert (state / "zig" / name).readlink() == cache / name
+    # one that was left has what is made in it alone
+    zig.leave_zig_cache(state / "zig")
+    (cache / "o/h/later").write_text("later")
+    assert compiler_environment(tmp_path / "cache", {}, state)["ZIG_GLOBAL_CACHE_DIR"] == str(
+        state / "zig"
+    )
+    assert not (state / "zig/o/h/later").exists()
 
 
 def test_a_read_only_cache_without_zigs_own(
