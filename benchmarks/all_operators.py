@@ -48,11 +48,12 @@ def measure_all_operators(
     )
     prepared = session.prepare_planning([abi])
     objects = plan_all(session, prepared, [request])[_NAME]
-    shared = variant_links(session, prepared, _NAME, objects).shared
+    links = variant_links(session, prepared, _NAME, objects)
+    shared = links.shared
     # the operators of backends that are not built (MKL-DNN) refer to what no unit defines
     flags = tuple("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in shared.flags)
     shared = replace(shared, flags=flags)
-    graph = action_graph([objects], [shared])
+    graph = action_graph([objects], [shared, *links.cxx_library])
     execution = execute_actions(
         session,
         graph,

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 from guide import rough, shown
-from real import ROOT, consume, models_of, orchestrator, workspace_copy
+from native_runner import compile_consumer
+from real import CONSUMERS, ROOT, consume, models_of, orchestrator, workspace_copy
 
 from orchestrator.binary.elf import exported_symbols
 from orchestrator.load.workspace import load_config
@@ -123,6 +124,17 @@ def test_the_whole_c_api_holds_what_its_header_says(built: Path, tmp_path: Path)
     assert consume(tmp_path, "c_api_check", "camera", built / "camera/linux-x86_64").endswith(
         "ok\n"
     )
+
+
+def test_the_memory_of_freed_tensors_stays_in_the_process(built: Path, tmp_path: Path) -> None:
+    delivered = built / "camera/linux-x86_64"
+    source = CONSUMERS / "heap.c"
+    program = compile_consumer(source, tmp_path / "heap", "camera", delivered)
+    argv = [str(program), str(ROOT / "apps/camera/models/classifier.ptl")]
+    told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    before, after = map(int, told.split())
+    assert before > 100  # glibc alone gives the pages of 1.5 MB back in every round
+    assert after < 5
 
 
 def test_cpp_consumer_of_the_static_libraries(built: Path, tmp_path: Path) -> None:

@@ -636,6 +636,16 @@ void require_bytecode(const void* data, size_t size) {
                                 : "the archive has no bytecode.pkl");
 }
 
+// Of a heap that ends with more free memory than twice the largest block that was once mapped by itself
+// and freed, glibc gives the end back to the system (mallopt(3), M_TRIM_THRESHOLD). Until a process has
+// freed a large one, the limit is 128 KB: every run would get its activations page by page anew.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  void* volatile block = std::malloc(4 << 20); // volatile: what is not used is not allocated
+  std::free(block);
+#endif
+}
+
 std::unique_ptr<lta_module> load(const void* data, size_t size) {
   require(data != nullptr || size == 0, "the data are NULL");
   if (size < 8 || std::memcmp(data, "PK\3\4", 4) != 0) {
@@ -645,6 +655,7 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
   c10::InferenceMode guard;
   torch::jit::ExtraFilesMap extra_files;
   auto loaded = std::make_unique<lta_module>();
+  keep_freed_memory();
   try {
     loaded->module = torch::jit::_load_for_mobile_impl(
         std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
