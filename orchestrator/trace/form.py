@@ -36,21 +36,27 @@ class Vocabulary:
     tags: frozenset[str]
 
 
+TRACER: Final = "[0-9a-f]{16}"
+COUNT: Final = "0|[1-9][0-9]{0,17}"
+INSTRUCTION_COUNT: Final = "0|[1-9][0-9]{0,6}"
+# as TorchScript qualifies a method's name; `\w` is meant in ASCII
+FUNCTION: Final = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+
 Backend = Annotated[str, held_to("a dispatch key, such as CPU", form(IDENTIFIER))]
 Name = Annotated[str, held_to("a name", form(NAME))]
 Digest = Annotated[str, held_to("a sha256 digest", form(SHA256))]
 InputsDigest = Annotated[str, held_to("`bundled`, or a sha256 digest", form(f"bundled|{SHA256}"))]
-TracerDigest = Annotated[str, held_to("16 hexadecimal digits", form("[0-9a-f]{16}"))]
-Count = Annotated[str, held_to("a call count: a whole number", form("0|[1-9][0-9]{0,17}"))]
-# as TorchScript qualifies a method's name, with the longest path that a file may say
+TracerDigest = Annotated[str, held_to("16 hexadecimal digits", form(TRACER))]
+Count = Annotated[str, held_to("a call count: a whole number", form(COUNT))]
+# no longer than the longest path that a file may say
 Function = Annotated[
     str,
     held_to(
         "a function's name, such as __torch__.net.Classifier.forward",
-        form(r"(?=.{1,1024}\Z)[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"),
+        form(rf"(?=.{{1,1024}}\Z){FUNCTION}"),
     ),
 ]
-InstructionCount = Annotated[str, held_to("a number of instructions", form("0|[1-9][0-9]{0,6}"))]
+InstructionCount = Annotated[str, held_to("a number of instructions", form(INSTRUCTION_COUNT))]
 Instructions = Annotated[str, held_to("ascending instructions, such as 3-5 9", parse_ranges)]
 # What a lock has of a function's coverage besides its size: fields of `FunctionCoverage`.
 MISSED: Final = ("unrun", "never_held", "never_failed")

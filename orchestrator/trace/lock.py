@@ -36,6 +36,7 @@ from orchestrator.trace.reading import (
 )
 from orchestrator.trace.runs import LARGEST as LARGEST_RUNS
 from orchestrator.trace.runs import RunsUnreadableError, digest_of_runs, parse_runs, runs_in
+from orchestrator.trace.written import HEADER
 from orchestrator.values.coverage import FunctionCoverage, ranges_text
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -61,10 +62,6 @@ __all__ = [
 ]
 
 FORMAT = 1
-_HEADER = (
-    "# Written by `orchestrator trace`; commit it. `selected_operators` is in the format of\n"
-    "# PyTorch's SelectiveBuilder.\n"
-)
 
 
 class TraceMissingError(OrchestratorError):
@@ -115,7 +112,7 @@ def lock_text(trace: Trace) -> str:
             },
         },
     }
-    return _HEADER + yaml.safe_dump(value, sort_keys=False, width=100)
+    return HEADER + yaml.safe_dump(value, sort_keys=False, width=100)
 
 
 def _coverage_part(coverage: Mapping[str, FunctionCoverage] | None) -> dict[str, Any]:

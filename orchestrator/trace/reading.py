@@ -18,6 +18,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.yaml import PlaceIndex, clipped, conflict_line, syntax_error
 from orchestrator.system.reading import read_text
 from orchestrator.trace.form import CoveragePart, Lock, Vocabulary
+from orchestrator.trace.written import written_trace
 from orchestrator.values.coverage import MOST_INSTRUCTIONS, FunctionCoverage, parse_ranges
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -75,6 +76,15 @@ def parse_lock(text: str, file: str) -> Trace:
         )
     if len(text) > LONGEST:
         raise _damaged(Place(file), f"at most {LONGEST:,} characters", f"{len(text):,}")
+    trace = written_trace(text)
+    if trace is None:
+        trace = yaml_trace(text, file)
+    _check_coverage_size(trace, text, file)
+    return trace
+
+
+def yaml_trace(text: str, file: str) -> Trace:
+    """The trace in any YAML of the lock's form. Raises TraceDamagedError."""
     try:
         lock = Lock.model_validate(plain_yaml(text, file))
     except yaml.YAMLError as error:
@@ -93,7 +103,6 @@ def parse_lock(text: str, file: str) -> Trace:
                 "consistent sections",
                 f"`{path[-1]}` contradicts the recorded calls",
             )
-    _check_coverage_size(trace, text, file)
     return trace
 
 

@@ -22,7 +22,12 @@ DTYPES: Final = (
     *("ComplexHalf", "ComplexFloat", "ComplexDouble", "Bool", "QInt8", "QUInt8", "QInt32"),
     *("BFloat16", "QUInt4x2", "QUInt2x4"),
 )
-_LONGEST_OPERATOR: Final = 256
+LONGEST_OPERATOR: Final = 256
+# Patterns, in which `\w` is meant in ASCII. Tags are such as `linalg.lu_solve_cpu` and
+# `slow_conv_dilated<>`.
+TAG: Final = r"[A-Za-z_][\w.<>]{0,199}"
+CLASS: Final = r"[A-Za-z_]\w{0,99}(?:\.\w{1,100}){0,20}"
+FEATURE: Final = r"\w{1,100}"
 
 
 def held_to(expected: str, fits: Callable[[str], object]) -> AfterValidator:
@@ -47,7 +52,7 @@ def _is_operator(text: str) -> bool:
         OperatorName.parse(text)
     except MalformedOperatorNameError:
         return False
-    return len(text) <= _LONGEST_OPERATOR
+    return len(text) <= LONGEST_OPERATOR
 
 
 def once(values: Sequence[str]) -> Sequence[str]:
@@ -58,16 +63,7 @@ def once(values: Sequence[str]) -> Sequence[str]:
 
 
 Operator = Annotated[str, held_to("an operator, such as aten::add.Tensor", _is_operator)]
-# such as `linalg.lu_solve_cpu` and `slow_conv_dilated<>`
-Tag = Annotated[
-    str, held_to("a kernel tag: letters, digits and `_.<>`", form(r"[A-Za-z_][\w.<>]{0,199}"))
-]
+Tag = Annotated[str, held_to("a kernel tag: letters, digits and `_.<>`", form(TAG))]
 Dtype = Annotated[str, held_to("a dtype: " + ", ".join(DTYPES), {*DTYPES}.__contains__)]
-Class = Annotated[
-    str,
-    held_to(
-        "a custom class, such as LinearPackedParamsBase",
-        form(r"[A-Za-z_]\w{0,99}(?:\.\w{1,100}){0,20}"),
-    ),
-]
-Feature = Annotated[str, held_to("a build feature: letters, digits and `_`", form(r"\w{1,100}"))]
+Class = Annotated[str, held_to("a custom class, such as LinearPackedParamsBase", form(CLASS))]
+Feature = Annotated[str, held_to("a build feature: letters, digits and `_`", form(FEATURE))]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from orchestrator.errors import OrchestratorError
 
-_GRAMMAR = re.compile(
-    r"(?P<namespace>[A-Za-z_]\w*)::(?P<name>[A-Za-z_]\w*)(?:\.(?P<overload>[A-Za-z_]\w*))?",
-    re.ASCII,
-)
+# Its groups are namespace, name and overload; `\w` is meant in ASCII.
+OPERATOR_NAME: Final = r"([A-Za-z_]\w*)::([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?"
+_GRAMMAR = re.compile(OPERATOR_NAME, re.ASCII)
 
 
 class MalformedOperatorNameError(OrchestratorError):
@@ -46,7 +46,7 @@ class OperatorName:
                 # Clipped and escaped: the text may come from a damaged model.
                 seen=repr(text[:120]),
             )
-        return cls(match["namespace"], match["name"], match["overload"] or "")
+        return cls(match[1], match[2], match[3] or "")
 
     @classmethod
     def of(cls, qualified: str, overload: str) -> OperatorName:
