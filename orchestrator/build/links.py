@@ -138,6 +138,14 @@ def variant_links(
     )
 
 
+def runner_compiles(
+    session: RuntimeSession, prepared: Prepared, spec: VariantSpec
+) -> tuple[Compile, ...]:
+    """The compilations of a release variant's model runner: those of its links."""
+    toolchain = prepared.toolchain(spec.abi)
+    return _runner_compiles(session, toolchain, spec) if toolchain.links_shared else ()
+
+
 def _shared(
     output: str,
     toolchain: ResolvedToolchain,

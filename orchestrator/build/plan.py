@@ -3,19 +3,20 @@ cached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from orchestrator.build.execute import object_store, stored_name
-from orchestrator.build.links import VariantLinks, links_of
+from orchestrator.build.links import VariantLinks, links_of, runner_compiles
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.build.verify import read_traces
 from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
+from orchestrator.plan.variant import VariantSpec
 from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
@@ -158,56 +159,72 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
 
     Raises what reading traces, preparing and planning raise.
     """
-    variants = plan_variants(session, labels, generate=False)
-    compiles = {variant.label: compiles_of(variant) for variant in variants}
-    unselected = dict[int, UnselectedDtypes]()
+    variants = [
+        variant
+        for on, apps in session.grouped(label.app for label in labels)
+        for variant in _planned_on(on, [label for label in labels if label.app in apps])
+    ]
     return plan_report(
-        (
-            PlannedVariant(
-                app=variant.label.app,
-                abi=str(variant.label.abi),
-                compiles=compiles[variant.label],
-                estimated_bytes=_estimated(session, variant, unselected),
-                generated=_is_generated(session, variant),
-                budget_bytes=variant.app.config.budgets.get(str(variant.label.abi)),
-                cpu_levels=variant.objects.plan.spec.levels,
-                usual_levels=_has_usual_levels(session, variant),
-            )
-            for variant in variants
-        ),
-        present=_present(session, (c for some in compiles.values() for c in some)),
+        variants, present=_present(session, (c for one in variants for c in one.compiles))
     )
 
 
-def _has_usual_levels(session: Session, variant: Variant) -> bool:
-    spec = variant.objects.plan.spec
-    known = session.of(variant.label.app).cpu_levels(spec.abi)
+def _planned_on(session: RuntimeSession, labels: Sequence[Label]) -> Iterator[PlannedVariant]:
+    """The variants of one runtime's apps, one app after another: of a planned app stays what the
+    report tells. All traces are read before, so that what is wrong with them is told first."""
+    of_app: dict[str, list[Label]] = {app: [] for app in apps_of(labels)}
+    for label in labels:
+        of_app[label.app].append(label)
+    traces = {app: read_traces(session, session.workspace.apps[app]) for app in of_app}
+    prepared = session.prepare_planning(map(abi_of, labels))
+    left_out = UnselectedDtypes(session.runtime.index)
+    runners = dict[VariantSpec, tuple[Compile, ...]]()
+    for app, own in of_app.items():
+        config = session.workspace.apps[app].config
+        requests = variant_requests(session, own, {app: traces.pop(app)})
+        planned = plan_all(session, prepared, requests, generate=False)
+        for objects in (planned[request.label] for request in requests):
+            spec = objects.plan.spec
+            if spec.common not in runners:
+                runners[spec.common] = runner_compiles(session, prepared, spec)
+            yield PlannedVariant(
+                app=app,
+                abi=spec.abi,
+                compiles=_each_once((*objects.compiles, *runners[spec.common])),
+                estimated_bytes=_estimated(objects, left_out),
+                generated=_is_generated(session, objects),
+                budget_bytes=config.budgets.get(spec.abi),
+                cpu_levels=spec.levels,
+                usual_levels=_has_usual_levels(session, spec),
+            )
+        session.planner.forget_apps()
+
+
+def _has_usual_levels(session: RuntimeSession, spec: VariantSpec) -> bool:
+    known = session.cpu_levels(spec.abi)
     usual = tuple(one.name for one in known if one.uses is None)
     return not spec.features or spec.levels == usual
 
 
 def compiles_of(variant: Variant) -> tuple[Compile, ...]:
     """All that a build of the variant compiles, the program that verifies it included."""
-    every = (*variant.objects.compiles, *variant.links.runner_compiles)
-    return tuple({action.object: action for action in every}.values())
+    return _each_once((*variant.objects.compiles, *variant.links.runner_compiles))
 
 
-def _is_generated(session: Session, variant: Variant) -> bool:
-    return all(
-        Path(session.fill(action.source)).is_file() for action in variant.objects.registrations
-    )
+def _each_once(compiles: Iterable[Compile]) -> tuple[Compile, ...]:
+    return tuple({action.object: action for action in compiles}.values())
 
 
-def _estimated(session: Session, variant: Variant, unselected: dict[int, UnselectedDtypes]) -> int:
-    """Bytes of the stripped library: what is needed, without code for dtypes that are not selected.
+def _is_generated(session: Session, objects: VariantObjects) -> bool:
+    return all(Path(session.fill(action.source)).is_file() for action in objects.registrations)
 
-    unselected  by the identity of the index; grows
-    """
-    index = session.of(variant.label.app).runtime.index
-    plan = variant.objects.plan
-    left_out = unselected.setdefault(id(index), UnselectedDtypes(index))
-    missing = left_out.bytes(plan.needed.switches, plan.selection)
-    return plan.needed.bytes - missing + variant.objects.library_bytes
+
+def _estimated(objects: VariantObjects, unselected: UnselectedDtypes) -> int:
+    """Bytes of the stripped library: what is needed, without code for dtypes that are not
+    selected."""
+    plan = objects.plan
+    missing = unselected.bytes(plan.needed.switches, plan.selection)
+    return plan.needed.bytes - missing + objects.library_bytes
 
 
 def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:

@@ -131,6 +131,10 @@ class Planner:
             bearing=app.bearing,
         )
 
+    def forget_apps(self) -> None:
+        """Free what apps need: the selections that were planned are not planned again."""
+        self._apps.clear()
+
     def has(self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec) -> bool:
         """Whether a unit, by its path, is linked into such a variant. Raises UnitUnknownError."""
         return self._number(unit) in self._app(kernels, selection, spec).needed.units

@@ -137,14 +137,21 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
             users.setdefault(action.object, []).append(number)
             every.setdefault(action.object, action)
     partners = _partners(ordered, users)
+    units = {path: count_units([action]) for path, action in every.items()}
+    ready = {path: count if path in present else 0 for path, count in units.items()}
+    common = {path: count if len(users[path]) > 1 else 0 for path, count in units.items()}
+
+    def counted(counts: Mapping[str, int], variant: PlannedVariant) -> int:
+        return sum([counts[action.object] for action in variant.compiles])
+
     return PlanReport(
         variants=tuple(
             VariantRow(
                 app=variant.app,
                 abi=variant.abi,
-                units=count_units(variant.compiles),
-                cached=count_units(a for a in variant.compiles if a.object in present),
-                shared=count_units(a for a in variant.compiles if len(users[a.object]) > 1),
+                units=counted(units, variant),
+                cached=counted(ready, variant),
+                shared=counted(common, variant),
                 shared_with=partners[number],
                 cpu_seconds=cpu_seconds(variant.compiles, present),
                 estimated_bytes=variant.estimated_bytes,
@@ -194,11 +201,12 @@ def _partners(
                         width += count
                     shared[number] |= bits[action.object]
         for number in numbers:
-            counts = (
-                ((shared[number] & shared[n]).bit_count(), -n) for n in numbers if n != number
-            )
-            most = nlargest(_NAMED, counts)
-            found[number] = tuple((variants[-n].label, count) for count, n in most if count)
+            # a count and, of equal ones the first, a variant: one number each compares quicker
+            own, many = shared[number], len(variants)
+            counts = [(own & shared[n]).bit_count() * many - n for n in numbers]
+            del counts[numbers.index(number)]
+            most = (divmod(-one, many) for one in nlargest(_NAMED, counts))
+            found[number] = tuple((variants[n].label, -count) for count, n in most if count)
     return found
 
 

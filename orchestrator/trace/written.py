@@ -148,10 +148,9 @@ def written_trace(text: str) -> Trace | None:
         and all(
             len({*lists[name]}) == len(lists[name]) for name in lists if name != "unrun_operators"
         )
-        and None not in tags.values()
         and (found["coverage"] is None or coverage is not None)
         and max(map(len, selected), default=0) <= LONGEST_OPERATOR
-        # what follows from the rest
+        # what follows from the rest; of a tag with a dtype twice the metadata does not
         and selected == {*trace.root_operators, *called}
         and lists.get("unrun_operators", ()) == trace.unrun_operators
         and found["kernel_metadata"] == _metadata(trace)

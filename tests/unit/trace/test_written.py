@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from core_toy import ROOT
@@ -191,7 +190,16 @@ def test_the_order_of_entries_stays(called: list[str], tags: list[str]) -> None:
     assert same(found, trace)
 
 
-def test_a_hostile_text_is_refused_quickly(tmp_path: Path) -> None:
+def test_a_lock_of_too_many_values_is_left_to_the_yaml_reader() -> None:
+    many = "".join(f"- t{number}\n" for number in range(200_000))
+    text = TEXT.replace("hot_tags:\n", f"hot_tags:\n{many}")
+    assert written_trace(text) is None
+    with pytest.raises(TraceDamagedError) as caught:
+        parse_lock(text, "lock")
+    assert caught.value.expected == "at most 200,000 values"
+
+
+def test_a_hostile_text_is_refused_quickly() -> None:
     """As many lines as a lock may have, and what fits until the last one."""
     start, middle, end = TEXT.partition("  aten::copy_: 12\n")
     assert written_trace(start + middle * 200_000 + end) is None
