@@ -73,7 +73,7 @@ def indices(draw: st.DrawFn) -> RuntimeIndex:
         st.lists(
             st.tuples(
                 st.sampled_from(OPERATORS),
-                st.sampled_from(("CPU", "jit")),
+                st.sampled_from(("CPU", "QuantizedCPU", "jit")),
                 st.sampled_from(PATHS),
                 some_names,
             ),
@@ -104,6 +104,29 @@ def test_needs_are_what_a_walk_finds(index: RuntimeIndex, data: st.DataObject) -
         expected = reach(index, kernels, **roots, follow_calls=follow)  # type: ignore[arg-type]
         seen = needed(index, kernels, **roots, follow_calls=follow)  # type: ignore[arg-type]
         assert seen == without_the_way(index, expected, follow)
+
+
+@settings(max_examples=400, deadline=None)
+@given(indices(), st.data())
+def test_registries_that_share_a_memory_find_what_each_finds_alone(
+    index: RuntimeIndex, data: st.DataObject
+) -> None:
+    kept: dict[object, object] = {}
+    backends = [(), ("CPU",), ("QuantizedCPU",), ("CPU", "QuantizedCPU")]
+    shared = [registry(index, keys, DIALECT.keys, kept) for keys in backends]
+    numbers = st.lists(st.integers(0, len(PATHS) - 1), max_size=3)
+    for _ in range(2):
+        roots = {
+            "entry": data.draw(st.lists(st.integers(0, len(NAMES) - 1), max_size=3)),
+            "operators": data.draw(st.lists(st.sampled_from(OPERATORS), max_size=3)),
+            "units": data.draw(numbers),
+            "cut": data.draw(numbers),
+            "follow_calls": data.draw(st.booleans()),
+        }
+        for number in data.draw(st.permutations(range(len(backends)))):
+            alone = registry(index, backends[number], DIALECT.keys)
+            found = needed(index, shared[number], **roots)  # type: ignore[arg-type]
+            assert found == needed(index, alone, **roots)  # type: ignore[arg-type]
 
 
 def test_registries_may_keep_what_they_need_in_one_place() -> None:
