@@ -73,6 +73,7 @@ LIBRARY_SOURCES = (
     "archive/crc32.cpp",
     "capi/capi.cpp",
     "capi/model_checks.cpp",
+    "capi/model_memory.cpp",
     "capi/selection_error.cpp",
 )
 TRACER_SOURCES = (

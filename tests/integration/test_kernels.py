@@ -2,6 +2,7 @@
 
 `apps/layers/export.py` beside this file writes the models: convolutions and linear layers of all
 kinds, a model whose weights are others in every run, and one of softmax, norms and single numbers.
+And the memory of weights, once they are packed: `memory_program.py` runs models made by hand.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import os
 import random
 import struct
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from driving import call, levels_told, numbers, tensor, traced_alone
+from memory_program import CHANNELS
 from real import V1_13, V2_6, orchestrator, workspace_copy
 
 from tests import ptl
@@ -149,6 +153,130 @@ def test_bytecode_that_stores_below_its_registers_harms_no_memory(workspace: Pat
     ran = call(workspace, "layers", "forward", tensor(3, shape=[1, 1, 1, 1]), model="below")
     path.unlink()
     assert ran["error"]["code"] == "RUN_FAILED"
+
+
+_WIDE = 4
+_WIDE_BYTES = _WIDE * CHANNELS * CHANNELS * 4
+
+
+def _wide(*more: tuple[str, int, int], method: int = zipfile.ZIP_STORED, **other: bytes) -> bytes:
+    """A model of convolutions whose weights are 4 MB each; and more instructions before its end.
+
+    other: attributes behind its weights
+    """
+    rows = [("STOREN", 1, 2), ("LOAD", 2, 0)]
+    for layer in range(_WIDE):
+        rows += [("LOAD", 1, 0), ("GET_ATTR", layer, 0), ("LOADC", 0, 0)]
+        for constant in (1, 2):
+            rows += [("LOADC", constant, 0), ("LOADC", constant, 0), ("LIST_CONSTRUCT", 0, 2)]
+        rows += [("OP", 0, 0)]
+    tables = ptl.code(
+        ptl.tuple_of(*(ptl.instruction(*row) for row in [*rows, *more, ("RET", 0, 0)])),
+        operators=ptl.tuple_of(ptl.operator("aten::conv2d", "", 5)),
+        constants=ptl.tuple_of(ptl.NONE, ptl.number(1), ptl.number(0)),
+        types=ptl.tuple_of(ptl.text("List[int]")),
+    )
+    arguments = ptl.argument("self", ptl.MODULE), ptl.argument("x", "Tensor")
+    function = ptl.function(tables=tables, signature=ptl.schema(ptl.tuple_of(*arguments)))
+    weights, records = {}, {}
+    for layer in range(_WIDE):
+        held = ptl.storage(str(layer), "Float", CHANNELS * CHANNELS)
+        sizes = ptl.numbers(CHANNELS, CHANNELS, 1, 1), ptl.numbers(CHANNELS, 1, 1, 1)
+        weights[f"w{layer}"] = ptl.put(ptl.tensor(held, *sizes), 1000 + layer)
+        rng = random.Random(layer)
+        some = struct.pack("<4099f", *(rng.uniform(-0.05, 0.05) for _ in range(4099)))
+        records[f"data/{layer}"] = (some * 256)[: CHANNELS * CHANNELS * 4]
+    return ptl.archive(
+        {
+            "data.pkl": ptl.module(**weights, **other),
+            "bytecode.pkl": ptl.bytecode(function),
+            "version": b"3\n",
+            **records,
+        },
+        method,
+    )
+
+
+def _steps(workspace: Path, model: bytes, *steps: str) -> list[Any]:
+    path = workspace / "wide.ptl"
+    path.write_bytes(model)
+    library = workspace / "dist/layers/linux-x86_64/lib/liblayers_torch.so"
+    program = Path(__file__).with_name("memory_program.py")
+    argv = [sys.executable, str(program), str(library), str(path), *steps]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    path.unlink(missing_ok=True)
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout))
+
+
+def test_packed_weights_are_in_memory_once(workspace: Path) -> None:
+    loaded, first, run, again = _steps(workspace, _wide(), "load", "run", "gained", "run")
+    assert first == again
+    # besides, the library's own pages; when packed also the copy that a layer was packed from
+    assert _WIDE_BYTES < loaded < 1.35 * _WIDE_BYTES
+    assert _WIDE_BYTES < run < 1.7 * _WIDE_BYTES
+    _, in_memory = _steps(workspace, _wide(), "load_memory", "run")
+    assert first == in_memory
+
+
+def test_a_layer_that_cannot_use_its_packed_weights_reads_them_again(workspace: Path) -> None:
+    expected = _steps(workspace, _wide(), "load_memory", "run", "run_odd")[1:]
+    assert expected[0] != expected[1]
+    for steps in (("run", "run_odd"), ("run", "run_odd", "run", "run_odd")):
+        for change in ("remove", "replace"):
+            found = _steps(workspace, _wide(), "load", "run", change, *steps)[3:]
+            assert found == expected * (len(steps) // 2)
+    deflated = _wide(method=zipfile.ZIP_DEFLATED)
+    assert _steps(workspace, deflated, "load", "run", "truncate", "run_odd")[3] == expected[1]
+
+
+def test_a_file_that_is_written_over_while_its_model_is_loaded_costs_an_error_at_most(
+    workspace: Path,
+) -> None:
+    for change in ("truncate", "overwrite"):
+        steps = ("run", "run_odd", "run", "run_odd")
+        _, first, _, *found = _steps(workspace, _wide(), "load", "run", change, *steps)
+        assert found[::2] == [first, first]
+        for error in found[1::2]:
+            assert error.startswith(
+                "error: the model's file was changed after the model was loaded"
+            )
+        # before anything is packed, nothing needs the file
+        _, _, *found = _steps(workspace, _wide(), "load", change, "run_odd", "run")
+        assert found[1] == first
+
+
+def test_weights_that_something_else_reads_stay(workspace: Path) -> None:
+    """A method that gives back a weight: its own attribute, and an item of a list."""
+    load = ("LOAD", 1, 0)
+    pair = ("TUPLE_CONSTRUCT", 2, 0)
+    weights = {
+        "itself": _wide(load, ("GET_ATTR", 1, 0), pair),
+        "in a list": _wide(
+            load,
+            ("GET_ATTR", _WIDE, 0),
+            ("LIST_UNPACK", 1, 0),
+            pair,
+            kept=ptl.list_of(ptl.get(1001)),
+        ),
+    }
+    for how, model in weights.items():
+        expected = _steps(workspace, model, "load_memory", "run")[1]
+        found = _steps(workspace, model, "load", "run", "truncate", "run")
+        assert (found[1], found[3]) == (expected, expected), how
+
+
+def test_threads_that_pack_one_module_at_once(workspace: Path) -> None:
+    expected = _steps(workspace, _wide(), "load_memory", "run")[1]
+    assert _steps(workspace, _wide(), "load", "run_twice", "run_twice")[1:] == [expected] * 2
+
+
+def test_a_damaged_weight_is_found_when_it_is_loaded(workspace: Path) -> None:
+    model = bytearray(_wide())
+    model[len(model) // 2] ^= 1
+    (by_path,) = _steps(workspace, bytes(model), "load")
+    assert by_path.startswith("error: the archive is damaged: ")
+    assert _steps(workspace, bytes(model), "load_memory") == [by_path]
 
 
 def _microseconds(root: Path) -> float:

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +37,7 @@
 
 #include "extension.h"
 #include "handles.h"
+#include "model_memory.h"
 #include "prepare_module.h"
 #include "signature.h"
 #include "../threads/pool.h"
@@ -537,58 +537,66 @@ at::Tensor empty_quantized(const Layout& layout, double scale, int64_t zero_poin
 
 // ---- Modules ----
 
-// Read-only pages of a file: the loader copies what it keeps out of them.
-class MappedFile {
- public:
-  explicit MappedFile(const char* path) {
-    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-      const bool opened = file >= 0;
-      if (opened) {
-        ::close(file);
-      }
-      refuse(LTA_LOAD_FAILED, opened ? "not a file: " : "cannot be opened: ", path);
+std::shared_ptr<lta::ModelFile> open_model(const char* path) {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    const bool opened = file >= 0;
+    if (opened) {
+      ::close(file);
     }
-    size_ = size_t(status.st_size);
-    // An empty file has no pages; the loader refuses it by its size.
-    data_ = size_ ? ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
-    ::close(file);
-    if (data_ == MAP_FAILED) {
-      refuse(LTA_LOAD_FAILED, "cannot be read: ", path);
-    }
+    refuse(LTA_LOAD_FAILED, opened ? "not a file: " : "cannot be opened: ", path);
   }
-  ~MappedFile() {
-    if (data_) {
-      ::munmap(data_, size_);
+  return std::make_shared<lta::ModelFile>(file, size_t(status.st_size));
+}
+
+// A model's bytes: a file's, or those that a caller lends.
+struct Archive {
+  std::shared_ptr<lta::ModelFile> file;
+  const char* data;
+  size_t size;
+
+  // Nothing past their end: a damaged archive asks for anything.
+  size_t read(uint64_t at, void* buffer, size_t count) const {
+    if (file) {
+      return lta::read_record(file, at, buffer, count);
     }
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  const void* data() const { return data_; }
-  size_t size() const { return size_; }
-
- private:
-  void* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-// Bytes that outlive it, and nothing past their end: a damaged archive asks for anything.
-class BytesReader : public caffe2::serialize::ReadAdapterInterface {
- public:
-  BytesReader(const void* data, size_t size) : data_(static_cast<const char*>(data)), size_(size) {}
-  size_t size() const override { return size_; }
-  size_t read(uint64_t at, void* buffer, size_t count, const char*) const override {
-    const size_t begin = at < size_ ? size_t(at) : size_;
-    const size_t available = count < size_ - begin ? count : size_ - begin;
-    std::memcpy(buffer, data_ + begin, available);
+    const size_t begin = at < size ? size_t(at) : size;
+    const size_t available = count < size - begin ? count : size - begin;
+    std::memcpy(buffer, data + begin, available);
     return available;
   }
 
+  bool has_at(uint64_t at, const char (&mark)[5]) const {
+    char there[4];
+    return read(at, there, 4) == 4 && std::memcmp(there, mark, 4) == 0;
+  }
+
+  bool holds(const char* text) const {
+    const size_t length = std::strlen(text);
+    std::string part(size_t(1) << 16, '\0');
+    for (size_t at = 0;; at += part.size() - length) {
+      const size_t there = read(at, &part[0], part.size());
+      if (::memmem(part.data(), there, text, length) != nullptr) {
+        return true;
+      }
+      if (there < part.size()) {
+        return false;
+      }
+    }
+  }
+};
+
+class ArchiveReader : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit ArchiveReader(const Archive& archive) : archive_(archive) {}
+  size_t size() const override { return archive_.size; }
+  size_t read(uint64_t at, void* buffer, size_t count, const char*) const override {
+    return archive_.read(at, buffer, count);
+  }
+
  private:
-  const char* data_;
-  size_t size_;
+  const Archive& archive_; // outlives it
 };
 
 // Upstream's own check stops at the first missing operator and its message is stripped in release
@@ -621,19 +629,16 @@ void require_operators(const mobile::Module& module) {
 
 // What an archive is that could not be loaded, if it is whole and of another format. Its end is one's
 // of a zip without a comment.
-void require_bytecode(const void* data, size_t size) {
-  const auto has = [&](const char* name) {
-    return ::memmem(data, size, name, std::strlen(name)) != nullptr;
-  };
+void require_bytecode(const Archive& archive) {
   const size_t end = 22;
-  if (size < end || std::memcmp(static_cast<const char*>(data) + size - end, "PK\5\6", 4) != 0 ||
-      has("/bytecode.pkl")) {
+  if (archive.size < end || !archive.has_at(archive.size - end, "PK\5\6") ||
+      archive.holds("/bytecode.pkl")) {
     return;
   }
   refuse(LTA_LOAD_FAILED, "not a lite-interpreter model: ",
-         has("/code/__torch__") ? "it is TorchScript of torch.jit.save; write it with "
-                                  "module._save_for_lite_interpreter(path)"
-                                : "the archive has no bytecode.pkl");
+         archive.holds("/code/__torch__") ? "it is TorchScript of torch.jit.save; write it with "
+                                            "module._save_for_lite_interpreter(path)"
+                                          : "the archive has no bytecode.pkl");
 }
 
 // Of a heap that ends with more free memory than twice the largest block that was once mapped by itself
@@ -646,9 +651,8 @@ void keep_freed_memory() {
 #endif
 }
 
-std::unique_ptr<lta_module> load(const void* data, size_t size) {
-  require(data != nullptr || size == 0, "the data are NULL");
-  if (size < 8 || std::memcmp(data, "PK\3\4", 4) != 0) {
+std::unique_ptr<lta_module> load(const Archive& archive) {
+  if (archive.size < 8 || !archive.has_at(0, "PK\3\4")) {
     refuse(LTA_LOAD_FAILED, "not a lite-interpreter model: it is not a zip archive");
   }
   const Using operators;
@@ -656,12 +660,13 @@ std::unique_ptr<lta_module> load(const void* data, size_t size) {
   torch::jit::ExtraFilesMap extra_files;
   auto loaded = std::make_unique<lta_module>();
   keep_freed_memory();
+  const lta::Loading loading(lta::prepare_module ? archive.file : nullptr);
   try {
     loaded->module = torch::jit::_load_for_mobile_impl(
-        std::make_unique<BytesReader>(data, size), c10::nullopt, extra_files,
+        std::make_unique<ArchiveReader>(archive), c10::nullopt, extra_files,
         /*module_load_options=*/0);
   } catch (const c10::Error&) {
-    require_bytecode(data, size);
+    require_bytecode(archive);
     throw;
   }
   require_operators(loaded->module);
@@ -788,15 +793,17 @@ const char* lta_status_name(lta_status status) {
 lta_status lta_module_load(const char* path, lta_module** module) {
   return guarded(LTA_LOAD_FAILED, [&] {
     require(path != nullptr && module != nullptr, "path or module is NULL");
-    MappedFile file(path);
-    *module = load(file.data(), file.size()).release();
+    const std::shared_ptr<lta::ModelFile> file = open_model(path);
+    *module = load({file, nullptr, file->size()}).release();
+    file->close_unless_needed();
   });
 }
 
 lta_status lta_module_load_memory(const void* data, size_t size, lta_module** module) {
   return guarded(LTA_LOAD_FAILED, [&] {
     require(module != nullptr, "module is NULL");
-    *module = load(data, size).release();
+    require(data != nullptr || size == 0, "the data are NULL");
+    *module = load({nullptr, static_cast<const char*>(data), size}).release();
   });
 }
 

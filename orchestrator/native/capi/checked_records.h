@@ -1,5 +1,6 @@
 // Read first by caffe2/serialize/inline_container.cc: the size of a record is told to the unpickler,
-// and is none that overflows where the allocator adds to it. See model_checks.h.
+// and is none that overflows where the allocator adds to it (model_checks.h); a large one gets memory
+// that can be given back (model_memory.h).
 #pragma once
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <miniz.h>
 
 #include "model_checks.h"
+#include "model_memory.h"
 
 namespace lta {
 
@@ -33,5 +35,14 @@ inline size_t record(size_t size) {
 
 } // namespace lta
 
+namespace c10 {
+
+inline lta::RecordMemory record_memory(uint32_t crc) {
+  return {crc};
+}
+
+} // namespace c10
+
 // In PyTorchStreamReader::getRecord().
+#define GetCPUAllocator() record_memory(stat.m_crc32)
 #define allocate(size) allocate(::lta::record(size))

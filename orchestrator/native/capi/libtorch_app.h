@@ -164,7 +164,9 @@ LTA_API const char *lta_status_name(lta_status status);
 /* ---- Modules ---- */
 
 /* Loads a `.ptl` file. Fails with LTA_MISSING_OPERATOR, naming all of them, where the model names
- * operators that this library does not have. The file may not change during this call. */
+ * operators that this library does not have. The file may not change during this call. Afterwards it
+ * may be removed or replaced; where it is written in place, a run that needs weights again which have
+ * left memory since fails with LTA_RUN_FAILED. */
 LTA_API lta_status lta_module_load(const char *path, lta_module **module);
 /* The same from memory. The bytes are read during this call only; nothing keeps a pointer. */
 LTA_API lta_status lta_module_load_memory(const void *data, size_t size, lta_module **module);

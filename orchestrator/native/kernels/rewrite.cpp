@@ -5,15 +5,19 @@
 // and which Site's result it may be. From it follow
 //   - whether an operator writes to what is the model's own: then no weight is packed;
 //   - which Sites must give their results in the usual order in memory (contiguous): those whose
-//     result reaches an operator, or a caller, that might look at it.
+//     result reaches an operator, or a caller, that might look at it;
+//   - which weights nothing but Sites reads: their memory is given back once they are packed
+//     (model_memory.h).
 // What is not understood ends the matter: the method stays as it is.
 #include "module_sites.h"
+#include "../capi/model_memory.h"
 #include "xnnpack_operator.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string>
 
 #include <ATen/EmptyTensor.h>
@@ -110,6 +114,48 @@ c10::IValue kept(const c10::IValue& value) {
   return value.isList() ? c10::IValue(value.toList().copy()) : value;
 }
 
+Block* block_of(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().has_storage()
+      ? lta::block_of(value.toTensor().storage().data_ptr())
+      : nullptr;
+}
+
+// The weights among a call's arguments whose memory may have been given back. As long as it lives they
+// can be read, and other threads that run the same module wait where they do so.
+class Weights {
+ public:
+  Weights(const c10::IValue* first, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Block* const block = block_of(first[i]);
+      if (block == nullptr || !block->file || !block->file->is_needed) {
+        continue;
+      }
+      if (blocks_.empty()) {
+        lock_ = std::unique_lock<std::mutex>(block->file->mutex);
+      }
+      read_again(*block);
+      blocks_.push_back(block);
+    }
+  }
+
+  void leave() const {
+    for (Block* block : blocks_) {
+      lta::leave(*block);
+    }
+  }
+
+  // For operators that read them at any time.
+  void stay() const {
+    for (Block* block : blocks_) {
+      block->may_leave = false;
+    }
+  }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  c10::SmallVector<Block*, 2> blocks_;
+};
+
 } // namespace
 
 const c10::IValue& Arguments::operator[](size_t index) const {
@@ -156,11 +202,13 @@ Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
   if (!same) {
     misses_ += packed ? 1 : 0;
     Given given;
+    const Weights weights(first, taken);
     packed = read(first, &given) && xnnpack_is_ready() ? pack(given) : nullptr;
     if (!packed) {
       misses_ = kPatience + 1;
       return {};
     }
+    weights.leave();
     packed->kept.reserve(taken);
     for (size_t i = 0; i < taken; ++i) {
       packed->kept.push_back(is_input(i) ? kNone : kept(first[i]));
@@ -187,6 +235,7 @@ void Site::run(Stack& stack) {
   std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),
                                   std::make_move_iterator(stack.end()));
   stack.resize(stack.size() - taken);
+  Weights(values.data(), taken).stay();
   auto next = std::make_move_iterator(values.begin());
   for (const Step& step : steps_) {
     const auto own = ptrdiff_t(step.taken - (&step == steps_.data() ? 0 : 1));
@@ -283,6 +332,51 @@ bool is_among(const std::string& name, const char* names) {
 struct Value {
   bool own = false; // may be the model's
   int site = -1;    // a group of Sites one of whose results it may be
+  // Where it is certain which of the model's it is: that attribute or constant.
+  const c10::IValue* held = nullptr;
+};
+
+// Which of a model's weights only Sites read.
+class Readers {
+ public:
+  // Something that is no Site may read the value, or what is in it.
+  void add(const c10::IValue& value, int depth = 0) {
+    if (Block* const block = block_of(value)) {
+      block->read_elsewhere = true;
+    } else if (value.isList() && depth < kDeepest) {
+      for (const c10::IValue& item : value.toListRef()) {
+        add(item, depth + 1);
+      }
+    } else if (value.isTuple() && depth < kDeepest) {
+      for (const c10::IValue& item : value.toTupleRef().elements()) {
+        add(item, depth + 1);
+      }
+    } else if (value.isPtrType() && !value.isTensor() && !value.isString() && !value.isNone()) {
+      unknown = true;
+    }
+  }
+
+  void add_weight(const c10::IValue& value) {
+    if (Block* const block = block_of(value)) {
+      weights_.push_back(block);
+    } else {
+      add(value);
+    }
+  }
+
+  void let_leave() const {
+    for (Block* block : weights_) {
+      if (!unknown && !block->read_elsewhere && block->file) {
+        block->may_leave = block->file->is_needed = true;
+      }
+    }
+  }
+
+  bool unknown = false; // anything may be read elsewhere
+
+ private:
+  static constexpr int kDeepest = 8;
+  std::vector<Block*> weights_;
 };
 
 struct State {
@@ -301,7 +395,9 @@ struct Place {
 
 class Method {
  public:
-  Method(mobile::Code& code, bool inputs_are_own) : code_(code), inputs_are_own_(inputs_are_own) {}
+  // self: the module, where the method is its own
+  Method(mobile::Code& code, bool inputs_are_own, const c10::IValue* self, Readers* readers)
+      : code_(code), inputs_are_own_(inputs_are_own), self_(self), readers_(readers) {}
 
   // Looks for places. False where the method is not understood.
   bool read() {
@@ -322,7 +418,12 @@ class Method {
       }
     }
     find_places();
-    return (places_.empty() && !may_write_) || flow();
+    if (places_.empty() && !may_write_ && readers_->unknown) {
+      return true;
+    }
+    const bool known = flow();
+    readers_->unknown = readers_->unknown || !known;
+    return known || (places_.empty() && !may_write_);
   }
 
   bool found() const { return !places_.empty(); }
@@ -506,7 +607,18 @@ class Method {
     }
   }
 
+  void read_by_others(const Value& value) {
+    if (value.held != nullptr && !readers_->unknown) {
+      readers_->add(*value.held);
+    }
+  }
+
   Value merge(const Value& one, const Value& other) {
+    if (one.held == other.held) {
+      return {one.own || other.own, unite(one.site, other.site), one.held};
+    }
+    read_by_others(one);
+    read_by_others(other);
     return {one.own || other.own, unite(one.site, other.site)};
   }
 
@@ -532,7 +644,7 @@ class Method {
       return false;
     }
     entry.stack.assign(inputs, Value{inputs_are_own_, -1});
-    entry.stack[0].own = true;
+    entry.stack[0] = {true, -1, self_};
     if (!reach(0, entry)) {
       return false;
     }
@@ -570,7 +682,8 @@ class Method {
       for (size_t i = 0; i < to.size(); ++i) {
         const Value merged = merge(to[i], from[i]);
         // which of a group's members stands for it is no change
-        changed = changed || merged.own != to[i].own || (to[i].site < 0) != (merged.site < 0);
+        changed = changed || merged.own != to[i].own || merged.held != to[i].held ||
+            (to[i].site < 0) != (merged.site < 0);
         to[i] = merged;
       }
     };
@@ -598,6 +711,7 @@ class Method {
     Value all;
     for (size_t i = state->stack.size() - taken; i < state->stack.size(); ++i) {
       look_at(state->stack[i]);
+      read_by_others(state->stack[i]);
       all.own = all.own || state->stack[i].own;
     }
     pop(state, taken);
@@ -651,14 +765,20 @@ class Method {
         break;
       case jit::LOADC:
         stack.push_back(Value{true, -1});
+        if (size_t(inst.X) < code_.constants_.size()) {
+          stack.back().held = &code_.constants_[size_t(inst.X)];
+        }
         break;
-      case jit::GET_ATTR:
-        if (!look(state, 1, 0)) {
+      case jit::GET_ATTR: {
+        const c10::IValue* const attribute = attribute_of(stack, size_t(inst.X));
+        if (!pop(state, 1)) {
           return false;
         }
-        stack.push_back(Value{true, -1});
+        stack.push_back(Value{true, -1, attribute});
         break;
+      }
       case jit::SET_ATTR:
+        readers_->unknown = true;
         if (!look(state, 2, 0)) {
           return false;
         }
@@ -755,6 +875,16 @@ class Method {
     return reach(at + 1, *state);
   }
 
+  // Null where it is not known of which object it is one.
+  const c10::IValue* attribute_of(const std::vector<Value>& stack, size_t slot) {
+    const c10::IValue* const object = stack.empty() ? nullptr : stack.back().held;
+    if (object != nullptr && object->isObject() && slot < object->toObjectRef().slots().size()) {
+      return &object->toObjectRef().slots()[slot];
+    }
+    readers_->unknown = true;
+    return nullptr;
+  }
+
   bool run_operator(size_t at, size_t index, State* state) {
     if (index >= code_.op_names_.size()) {
       return false;
@@ -785,12 +915,19 @@ class Method {
       return false;
     }
     const size_t first = stack.size() - effect->taken;
+    const int place = place_at_[at];
+    const size_t weight = place >= 0 ? places_[size_t(place)].kind->weights : SIZE_MAX;
     Value all;
     for (size_t i = first; i < stack.size(); ++i) {
       writes_to_own_ = writes_to_own_ || (effect->writes[i - first] && stack[i].own);
-      all = merge(all, stack[i]);
+      if (i - first == weight && stack[i].held != nullptr) {
+        readers_->add_weight(*stack[i].held);
+      } else {
+        read_by_others(stack[i]);
+      }
+      all.own = all.own || stack[i].own;
+      all.site = unite(all.site, stack[i].site);
     }
-    const int place = place_at_[at];
     Value result;
     result.own = effect->may_alias && all.own;
     if (place >= 0) {
@@ -818,6 +955,8 @@ class Method {
 
   mobile::Code& code_;
   const bool inputs_are_own_;
+  const c10::IValue* const self_;
+  Readers* const readers_;
   std::vector<Effect> effects_;
   std::vector<char> known_; // of effects_: 0 not asked yet, 1 known, 2 not to be known
   std::vector<bool> targets_;
@@ -839,14 +978,21 @@ void prepare(mobile::Module& module) {
       calls = calls || inst.op == jit::CALL || inst.op == jit::INTERFACE_CALL;
     }
   }
+  const c10::IValue self(module._ivalue());
+  const auto name = self.toObjectRef().type()->name();
+  Readers readers;
+  readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
   std::vector<Method> understood;
   for (const auto& function : module.compilation_unit().methods()) {
     mobile::Code& code = function->get_code();
     if (!code.initialized || code.instructions_.empty()) {
+      readers.unknown = true;
       continue;
     }
-    Method method(code, calls);
+    const bool is_own = name && function->qualname().prefix() == name->qualifiedName();
+    Method method(code, calls, is_own ? &self : nullptr, &readers);
     const bool read = method.read();
+    readers.unknown = readers.unknown || !read;
     if (method.writes_to_own() || (!read && method.may_write())) {
       return; // a weight may be written by it
     }
@@ -857,6 +1003,7 @@ void prepare(mobile::Module& module) {
   for (Method& method : understood) {
     method.rewrite();
   }
+  readers.let_leave();
 }
 
 struct Start {

@@ -29,6 +29,7 @@
 #include <miniz.h>
 
 #include "../../../native/capi/model_checks.h"
+#include "../../../native/capi/model_memory.h"
 
 namespace lta {
 
@@ -39,5 +40,14 @@ inline size_t record(size_t size) {
 
 } // namespace lta
 
+namespace c10 {
+
+inline lta::RecordMemory record_memory(uint32_t crc) {
+  return {crc};
+}
+
+} // namespace c10
+
 // In PyTorchStreamReader::getRecord().
+#define GetCPUAllocator() record_memory(stat.m_crc32)
 #define allocate(size) allocate(::lta::record(size))
