@@ -6,7 +6,7 @@ Makes both the add-ons of shipped libraries and the shards of the development li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -297,18 +297,14 @@ _HIDING: Final = ("-fvisibility=hidden", "-fvisibility-inlines-hidden")
 
 def _visible(one: Compile) -> Compile:
     """The compilation whose object reaches all that has a name as it would in another library: its
-    definitions may be taken from the one that is extended."""
-    flags = _without_hiding(one.flags)
+    definitions may be taken from the one that is extended.
+
+    It keeps the precompiled header: clang compares neither option, and decides what is visible when
+    it writes an object.
+    """
+    flags = tuple(flag for flag in one.flags if flag not in _HIDING)
     parts = {"hidden": one.fingerprint, "flags": flags}
-    pch = one.pch
-    if pch is not None:
-        own = _without_hiding(pch.flags)
-        pch = replace(pch, flags=own, identity=fingerprint({"of": pch.identity, "flags": own}))
-    return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts, pch=pch)
-
-
-def _without_hiding(flags: Iterable[str]) -> tuple[str, ...]:
-    return tuple(flag for flag in flags if flag not in _HIDING)
+    return replace(one, flags=flags, fingerprint=fingerprint(parts), parts=parts)
 
 
 # What torchgen's templates register whatever is selected.

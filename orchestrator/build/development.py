@@ -51,6 +51,7 @@ from orchestrator.plan.development import (
     exported_symbols,
     groups_of,
     keeping_text,
+    of_tags,
     own_operators,
     plan_base,
     usual_dtypes,
@@ -251,7 +252,8 @@ class Development:
         self, roots: Collection[str], operators: Collection[str], wide: Collection[str]
     ) -> Shard:
         """The shard that registers `operators`, for a model with these root operators; it has the
-        kernel tags in `wide`, and an app's own, in all dtypes, and others in the usual ones.
+        kernel tags in `wide`, and an app's own, in all dtypes, and in the usual ones those that
+        code of the shard can reach without a call of another operator.
 
         Raises ActionFailedError, TorchgenFailedError, AddonLinkError.
         """
@@ -264,7 +266,8 @@ class Development:
         parts = parts_of(session, kernels, roots, groups, self._has)
         every = every_dtype(index, kernels) if own else self.request.selection
         theirs = {tag for unit in index.units if unit.path in own for tag in unit.tags}
-        selection = usual_dtypes(every, {*wide, *theirs})
+        reached = {tag for part in parts for tag in part.needs.tags}
+        selection = of_tags(usual_dtypes(every, {*wide, *theirs}), {*reached, *wide, *theirs})
         selection = replace(selection, operators=dict.fromkeys(sorted(operators), _WHO))
         objects = addon_objects(
             session, self.prepared, self._shard_spec(roots), selection, kernels, parts, frozenset()

@@ -78,6 +78,7 @@ def parts_of(
             called=found.called - before.called,
             direct=found.direct - before.direct,
             stubs=found.stubs - before.stubs,
+            tags=found.tags - before.tags,
         )
         parts.append(AddonPart(tuple(sorted(group)), more, more.called))
         before = found

@@ -26,6 +26,7 @@ class AddonNeeds:
     direct     (dispatch key, operator) of kernels that it calls without the dispatcher
     stubs      functions of cut units that it refers to
     by_hand    operators that are registered by a unit's own code, with the unit
+    tags       kernel tags that code of these units switches on, where it was reached
     """
 
     units: set[int] = field(default_factory=set)
@@ -33,6 +34,7 @@ class AddonNeeds:
     direct: set[tuple[str, str]] = field(default_factory=set)
     stubs: set[str] = field(default_factory=set)
     by_hand: dict[str, str] = field(default_factory=dict)
+    tags: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class _Walk:
             return
         if owner >= 0:
             self._enter(owner, node)
+        self.found.tags.update(index.kernel_tags.get(node, ()))
         self._refer(index.targets(node))
 
     def _enter(self, unit: int, node: int) -> None:

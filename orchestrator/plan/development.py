@@ -59,15 +59,23 @@ class BasePlan:
 
 def usual_dtypes(selection: Selection, wide: Collection[str]) -> Selection:
     """A selection of all dtypes with the usual ones alone, but for the kernel tags in `wide` and
-    for units that compute the names of theirs.
-
-    So there are two objects of a unit at most for each of its tags, whatever a model does.
-    """
+    for units that compute the names of theirs."""
     usual = dict.fromkeys(sorted(USUAL_DTYPES), frozenset({NAME}))
     kept = {*wide, ALL_TAGS}
     dtypes = {
         tag: every if tag in kept else usual for tag, every in selection.kernel_dtypes.items()
     }
+    return replace(selection, kernel_dtypes=dtypes)
+
+
+def of_tags(selection: Selection, tags: Collection[str]) -> Selection:
+    """A selection with these kernel tags alone; units that compute the names of theirs keep all.
+
+    A kernel whose tag is left out costs no time to compile. One that runs nevertheless says so by
+    its tag, as one that lacks a dtype does.
+    """
+    kept = {*tags, ALL_TAGS}
+    dtypes = {tag: its for tag, its in selection.kernel_dtypes.items() if tag in kept}
     return replace(selection, kernel_dtypes=dtypes)
 
 

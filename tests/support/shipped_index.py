@@ -70,3 +70,13 @@ def app_traces(app: str) -> list[Trace]:
     kept = ROOT / "tests/golden/traces/v1_13" / app
     files = sorted((kept if kept.exists() else ROOT / "apps" / app / "traces").glob("*.yaml"))
     return [parse_lock(file.read_text(), file.name) for file in files]
+
+
+def locks_of(dialect: Dialect) -> list[Trace]:
+    """Every committed trace of the demo apps that was made with a version."""
+    folders = (ROOT / "apps", ROOT / "tests/golden/traces")
+    files = sorted(
+        file for folder in folders for file in folder.rglob("*.yaml") if "traces" in file.parts
+    )
+    locks = [parse_lock(file.read_text(), str(file)) for file in files]
+    return [lock for lock in locks if lock.identity.runtime == shipped(dialect).tree]

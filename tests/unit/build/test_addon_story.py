@@ -12,16 +12,17 @@ from typing import Any, cast
 import package_toy as toy
 import pytest
 from shipped_fits import offer_of, plan_of
-from shipped_index import ROOT, app_traces, shipped
+from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
 
 from orchestrator import cli
 from orchestrator.build.addon import NoAddonError, _name, _require_addable
-from orchestrator.build.addon_link import as_fragment
+from orchestrator.build.addon_link import _visible, as_fragment
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
 from orchestrator.deliver.manifest import RuntimeFact
 from orchestrator.deliver.variant import deliver
 from orchestrator.packagers.contents import Packaged
+from orchestrator.plan.variant import compilation
 from orchestrator.values.fits import Judgement, Lack
 
 MODEL = ROOT / "apps/scanner/models/pages.ptl"
@@ -175,3 +176,16 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
         "}\n"
         "#undef X\n"
     )
+
+
+def test_an_add_ons_object_is_visible_and_takes_the_librarys_precompiled_header() -> None:
+    """A header of its own would be compiled for 5 s, and is the same."""
+    index = shipped()
+    (unit,) = (one for one in index.units if one.path == "aten/src/ATen/native/Linear.cpp")
+    spec = shipped_spec((), purpose="tracer", precompile=True)
+    hidden = compilation(shipped_facts(), spec, unit)(None)
+    found = _visible(hidden)
+    assert "-fvisibility=hidden" in hidden.flags
+    assert not [flag for flag in found.flags if "visibility" in flag]
+    assert found.pch == hidden.pch is not None
+    assert found.fingerprint != hidden.fingerprint

@@ -57,6 +57,11 @@ def test_of_a_library_that_exports_nothing_all_is_brought() -> None:
     assert found.called == {"aten::add.Tensor"}
 
 
+def test_kernel_tags_are_those_of_code_that_is_reached_in_the_add_on() -> None:
+    assert needs("aten::linear").tags == {"linear_tag", "shared_tag"}
+    assert needs("aten::linear", has=("linear_kernel",)).tags == set()
+
+
 def test_the_walk_ends_where_the_library_has_something() -> None:
     found = needs("aten::linear", has=("tensor_new", ADD), entered=("aten::add.Tensor",))
     assert paths(found) == {LINEAR}

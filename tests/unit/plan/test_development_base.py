@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 
 import pytest
 from core_toy import CONVOLUTION, make_index
-from shipped_index import kernels_for, shipped, shipped_spec
+from shipped_index import kernels_for, locks_of, shipped, shipped_spec
 from variants import planner
 
 from orchestrator.index.entry import load_entry
-from orchestrator.plan.addon import AddonRoots, addon_needs
+from orchestrator.plan.addon import AddonNeeds, AddonRoots, addon_needs
 from orchestrator.plan.development import (
     RECORDING,
     USUAL_DTYPES,
@@ -21,6 +22,7 @@ from orchestrator.plan.development import (
     guess,
     keeping_text,
     kept_symbols,
+    of_tags,
     own_operators,
     plan_base,
     usual_dtypes,
@@ -71,6 +73,49 @@ def test_what_it_calls_asks_the_dispatcher(version: str) -> None:
     assert plan.own.calls == ()
 
 
+@cache
+def exported_by_base(dialect: Dialect) -> frozenset[str]:
+    plan, index = base(dialect), shipped(dialect)
+    reached = reach(
+        index,
+        kernels_for((), dialect),
+        entry=index.defining(plan.plan.spec.entry),
+        operators=(),
+        units=(),
+        follow_calls=False,
+    )
+    there = frozenset(index.names[node].split("@", 1)[0] for node in reached.parents)
+    return there.intersection(extension_symbols(index))
+
+
+def shard_needs(dialect: Dialect, kernels: Registry, operators: Collection[str]) -> AddonNeeds:
+    """Of a shard with these operators."""
+    has, called = exported_by_base(dialect).__contains__, base(dialect).called
+    roots = AddonRoots(tuple(operators), has, called, frozenset(), frozenset(), True)
+    return addon_needs(shipped(dialect), dialect, kernels, roots)
+
+
+@pytest.mark.parametrize("version", sorted(DIALECTS))
+def test_a_shard_has_the_kernel_tags_that_models_run_and_few_others(version: str) -> None:
+    """Those of code that it reaches are all that ran in the demo apps, but for names that a unit
+    computes and those of an app's own units: these have all tags."""
+    dialect = DIALECTS[version]
+    index, locks = shipped(dialect), locks_of(dialect)
+    assert len(locks) > 8
+    computed = {tag for tags in dialect.facts.computed_tags.values() for tag in tags}
+    known = {tag for unit in index.units for tag in unit.tags} - computed
+    in_base = {
+        tag for unit in index.units if unit.path in units(base(dialect)) for tag in unit.tags
+    }
+    for lock in locks:
+        kernels = kernels_for(lock.root_operators, dialect)
+        named = {*lock.called_operators, *lock.root_operators} & kernels.by_operator.keys()
+        found = shard_needs(dialect, kernels, sorted(named))
+        assert (lock.kernel_tags.keys() & known) - found.tags - in_base == set(), lock.model
+        mentioned = {tag for number in found.units for tag in index.units[number].tags}
+        assert len(found.tags) < len(mentioned) / 4, lock.model
+
+
 @pytest.mark.parametrize("version", sorted(DIALECTS))
 def test_a_shard_has_no_unit_of_the_base(version: str) -> None:
     """Whatever operators it has: no variable is there twice, and no initialiser runs twice."""
@@ -78,22 +123,7 @@ def test_a_shard_has_no_unit_of_the_base(version: str) -> None:
     plan, index = base(dialect), shipped(dialect)
     kernels = kernels_for(NAMED, dialect)
     operators = static_selection(index, kernels, NAMED, "test").operators
-    reached = reach(
-        index,
-        kernels,
-        entry=index.defining(plan.plan.spec.entry),
-        operators=(),
-        units=(),
-        follow_calls=False,
-    )
-    there = {index.names[node].split("@", 1)[0] for node in reached.parents}
-    has = there.intersection(extension_symbols(index))
-    found = addon_needs(
-        index,
-        dialect,
-        kernels,
-        AddonRoots(tuple(operators), has.__contains__, plan.called, frozenset(), frozenset(), True),
-    )
+    found = shard_needs(dialect, kernels, operators)
     of_shard = {index.units[number].path for number in found.units}
     assert len(of_shard) > 50
     # it always registers its operators, and is linked whole
@@ -149,6 +179,13 @@ def test_a_shards_kernels_have_the_usual_dtypes_but_for_some_tags() -> None:
         ALL_TAGS: {ALL_DTYPES},
     }
     assert narrow.custom_classes == every.custom_classes
+
+
+def test_a_selection_of_some_tags_keeps_all_where_names_are_computed() -> None:
+    every = every_dtype(make_index(), Registry({}))
+    some = of_tags(every, {"conv_tag", "unheard"})
+    assert set(some.kernel_dtypes) == {"conv_tag", ALL_TAGS}
+    assert some.custom_classes == every.custom_classes
 
 
 def test_tags_that_ran_in_an_unusual_dtype_are_wide() -> None:
