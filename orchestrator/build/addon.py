@@ -26,18 +26,19 @@ from orchestrator.build.addon_link import (
     compile_objects,
     link_addon,
 )
-from orchestrator.build.build import View
+from orchestrator.build.execute import View
 from orchestrator.build.fits import Held, hold
 from orchestrator.build.licences import licences
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import (
     VariantRequest,
     compile_spec,
     hot_units,
     takes_addons,
 )
-from orchestrator.build.verify import read_traces, runner_path
+from orchestrator.build.verify import runner_path
 from orchestrator.codegen.projection import projection_text
 from orchestrator.compilers.relink import EXPORTED, exported_name
 from orchestrator.deliver.files import File, replacing_folder, write_package

@@ -13,8 +13,7 @@ from typing import Final
 
 from orchestrator.binary.elf_addon import finish
 from orchestrator.binary.elf_imports import defined_names, importing
-from orchestrator.build.build import View
-from orchestrator.build.execute import execute_actions, require_success
+from orchestrator.build.execute import View, execute_actions, require_success
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from orchestrator.binary.elf import exported_symbols
 from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
-from orchestrator.build.execute import Execution, ProgressSink, execute_actions
+from orchestrator.build.execute import Execution, View, execute_actions
 from orchestrator.build.inputs_read import InputsRead, inputs_read
 from orchestrator.build.keep_going import Failures, compiled_of, failed_row
 from orchestrator.build.library_rules import check_library
@@ -27,7 +27,6 @@ from orchestrator.build.verify import runner_path, verify_library
 from orchestrator.compilers.relink import EXPORTED
 from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.ninja_progress import Costs
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.report.packages import PackageReport
 from orchestrator.report.table import BuildReport, VariantReport
@@ -35,8 +34,6 @@ from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
 from orchestrator.values.labels import Label
 from orchestrator.verify.verdict import Status, require_verified
-
-View = Callable[[Costs, int], ProgressSink]
 
 
 class OverBudgetError(OrchestratorError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.build.session import Session
-from orchestrator.build.verify import read_traces
+from orchestrator.build.traced import read_traces
 from orchestrator.load.declared import App
 from orchestrator.models.coverage import methods_covered, sites_unrun
 from orchestrator.report.coverage import ModelCoverage

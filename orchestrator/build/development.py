@@ -25,8 +25,7 @@ from orchestrator.build.addon_link import (
     link_addon,
     link_flags,
 )
-from orchestrator.build.build import View
-from orchestrator.build.execute import execute_linked, object_store
+from orchestrator.build.execute import View, execute_linked, object_store
 from orchestrator.build.links import DevelopmentLinks, development_links
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession

@@ -55,6 +55,10 @@ class ProgressSink(Protocol):
     def feed(self, line: str) -> None: ...
 
 
+# What is told the costs of what is expected to run, and how many jobs run at once.
+View = Callable[[Costs, int], ProgressSink]
+
+
 @dataclass(frozen=True)
 class Execution:
     """What carrying out a graph did: objects that were to be compiled, and ninja's result."""
@@ -72,7 +76,7 @@ def execute_actions(
     targets: Sequence[str] = (),
     jobs: int | None,
     keep_going: bool,
-    view: Callable[[Costs, int], ProgressSink],
+    view: View,
 ) -> Execution:
     """Write `<state>/<name>.ninja` and run it.
 
@@ -194,7 +198,7 @@ def execute_linked(
     *,
     name: str,
     jobs: int | None,
-    view: Callable[[Costs, int], ProgressSink],
+    view: View,
 ) -> Linked:
     """Compile and link one variant with its model runner, all of it. Raises ActionFailedError."""
     graph = action_graph([objects], links)

@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.build.execute import Execution, names_of
 from orchestrator.build.package import mark_unproven
 from orchestrator.build.session import Session
-from orchestrator.build.verify import read_traces
+from orchestrator.build.traced import read_traces
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import NINJA, failure_error
 from orchestrator.report.table import VariantReport

@@ -17,7 +17,7 @@ from orchestrator.deliver.manifest import UnreadableManifestError, read_manifest
 from orchestrator.deliver.record import FOLDER, claim_packages, drop_packages, slot_of
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
-from orchestrator.packagers import PACKAGERS
+from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.packagers.sums import SLOT, write_sums
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import default_packages, suitable_packages

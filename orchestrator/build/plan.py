@@ -11,8 +11,8 @@ from pathlib import Path
 from orchestrator.build.execute import object_store, stored_name
 from orchestrator.build.links import VariantLinks, links_of, runner_compiles
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all
-from orchestrator.build.verify import read_traces
 from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.build.build import View
 from orchestrator.build.development import Base, Development, Shard
+from orchestrator.build.execute import View
 from orchestrator.build.session import RuntimeSession, Session, require_loadable
 from orchestrator.build.shard_files import in_use
 from orchestrator.build.timed import Seen, TimedLibrary, timed_library

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.build.build import View
-from orchestrator.build.execute import execute_linked
+from orchestrator.build.execute import View, execute_linked
 from orchestrator.build.links import variant_links
 from orchestrator.build.plan import variant_requests
 from orchestrator.build.session import RuntimeSession, parts_chosen

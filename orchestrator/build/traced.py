@@ -1,12 +1,14 @@
-"""Whether apps were traced at all: known before anything is fetched or compiled for them."""
+"""The committed traces of apps; whether there are any is known before anything is fetched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from orchestrator.build.session import Session
-from orchestrator.trace.lock import TraceMissingError, require_lock
+from orchestrator.load.declared import App
+from orchestrator.trace.lock import TraceMissingError, read_lock, require_lock
 from orchestrator.values.labels import Label
+from orchestrator.values.trace import Trace
 
 
 def require_traced(session: Session, labels: Iterable[Label]) -> None:
@@ -30,3 +32,29 @@ def require_traced(session: Session, labels: Iterable[Label]) -> None:
         )
     if missing:
         raise missing[0]
+
+
+def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
+    """The committed traces of an app, checked to be current and of what the runtime has.
+
+    Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
+    TraceUnknownError, of an app that forbids operators what `model` raises, and of one that adds
+    some what `extra_operators` raises.
+    """
+    on = session.of(app.name)
+    on.extra_operators(app)
+    if app.config.forbid:
+        for model in app.config.models:
+            on.model(app, model)
+    return tuple(
+        read_lock(
+            app.folder,
+            model.name,
+            on.trace_identity(app, model),
+            f"//apps/{app.name}",
+            session.context.root,
+            on.vocabulary,
+            session.runtime_names,
+        )
+        for model in app.config.models
+    )

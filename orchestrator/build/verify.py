@@ -9,6 +9,7 @@ from pathlib import Path
 from orchestrator.build.links import library_name
 from orchestrator.build.selected import require_selection
 from orchestrator.build.session import Session
+from orchestrator.build.traced import read_traces
 from orchestrator.canonical.lock import Shipped
 from orchestrator.context import Context
 from orchestrator.deliver.delivered import read_delivery
@@ -18,7 +19,7 @@ from orchestrator.libraries.levels import processor_has
 from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
 from orchestrator.system.processor import processor_instructions
-from orchestrator.trace.lock import read_lock, read_runs
+from orchestrator.trace.lock import read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
 from orchestrator.values.labels import Label
 from orchestrator.values.trace import Trace
@@ -40,32 +41,6 @@ class NotBuiltError(OrchestratorError):
 
 class OtherDeliveryError(OrchestratorError):
     """A whole delivery, right in itself, lies in another variant's folder."""
-
-
-def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
-    """The committed traces of an app, checked to be current and of what the runtime has.
-
-    Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
-    TraceUnknownError, of an app that forbids operators what `model` raises, and of one that adds
-    some what `extra_operators` raises.
-    """
-    on = session.of(app.name)
-    on.extra_operators(app)
-    if app.config.forbid:
-        for model in app.config.models:
-            on.model(app, model)
-    return tuple(
-        read_lock(
-            app.folder,
-            model.name,
-            on.trace_identity(app, model),
-            f"//apps/{app.name}",
-            session.context.root,
-            on.vocabulary,
-            session.runtime_names,
-        )
-        for model in app.config.models
-    )
 
 
 def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]:

@@ -11,8 +11,8 @@ from refused import RefusingRunner, effects_refused
 from orchestrator.build.links import links_of
 from orchestrator.build.plan import abi_of, plan_variants, planned, variant_requests
 from orchestrator.build.session import Session
+from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import plan_objects, plan_units, registration_units
-from orchestrator.build.verify import read_traces
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.values.labels import Label
 

@@ -104,6 +104,16 @@ def test_help_is_fast() -> None:
     assert os.times().children_user - before < 0.5
 
 
+def test_run_does_not_load_what_delivers() -> None:
+    """Bills of materials and signatures take longer to import than a shard to plan."""
+    code = (
+        "import sys, orchestrator.commands.run;"
+        "sys.stderr.write(','.join(m for m in ('cyclonedx', 'minisign') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_options_stand_between_patterns() -> None:
     parser = cli._verb_parser(COMMANDS["plan"].load())
     words = ["//apps/camera", "--json", "//apps/scanner", "--quiet"]

@@ -18,8 +18,9 @@ from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
 from orchestrator.deliver.delivered import ChangedDeliveryError
 from orchestrator.deliver.files import EPOCH, ForeignFileError
 from orchestrator.deliver.variant import DeliverInputs, deliver
-from orchestrator.packagers import PACKAGERS, deb, tarball
+from orchestrator.packagers import deb, tarball
 from orchestrator.packagers.deb import NotForDebianError
+from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.values.config import PackageKind, System
 
 

@@ -26,7 +26,8 @@ from packaging.version import Version
 from orchestrator.deliver.files import EPOCH
 from orchestrator.deliver.manifest import Manifest, read_manifest
 from orchestrator.deliver.variant import DeliverInputs, deliver
-from orchestrator.packagers import PACKAGERS, wheel
+from orchestrator.packagers import wheel
+from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.packagers.wheel import NotForPythonError
 from orchestrator.values.config import System
 

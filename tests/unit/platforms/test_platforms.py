@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from orchestrator.compilers.registry import COMPILERS
-from orchestrator.packagers import PACKAGERS
+from orchestrator.packagers.registry import PACKAGERS
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.declared import declared_c_library
 from orchestrator.platforms.linux import c_library_of
