@@ -19,7 +19,7 @@ TARGET = "//apps/camera:linux-x86_64"
 # What `trace` prints of scanner where it moves to camera's runtime, but for what the cache held,
 # and for the values of outputs, whose last bits may be the processor's own.
 MOVED = """\
-//apps/scanner: tracer of 266 units, ... compiled
+//apps/scanner: tracer of 267 units, ... compiled
   pages: 59 operators ran, 19 kernel tags
     changed in the lock: operators +aten::_reshape_alias;\
  outputs (within the tolerance: ... apart...); calls;\
