@@ -43,7 +43,7 @@ class Bench:
 
     def peers(self, module: str, *arguments: str) -> Finished:
         """Run one of this package's modules in the peers' Python."""
-        # numpy's OpenBLAS: a thread of it would spin for 25 ms after the import, beside what is timed
+        # a thread of numpy's OpenBLAS would spin for 25 ms after the import, beside what is timed
         env = {**os.environ, "PYTHONPATH": str(self.root), "OPENBLAS_NUM_THREADS": "1"}
         argv = [str(self.python), "-m", f"benchmarks.peers.{module}", *arguments]
         return run(argv, env=env, cwd=self.folder)
