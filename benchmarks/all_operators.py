@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import get_args
 
 from orchestrator.binary.elf_strip import split
-from orchestrator.build.execute import execute_actions, names_of
+from orchestrator.build.execute import execute_linked
 from orchestrator.build.links import library_name, variant_links
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import VariantRequest, plan_all
 from orchestrator.cli import make_context
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.errors import OrchestratorError
-from orchestrator.execute.ninja_run import failure_error
-from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.select.policy import everything
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.values.config import Optimize
@@ -49,24 +47,18 @@ def measure_all_operators(
     prepared = session.prepare_planning([abi])
     objects = plan_all(session, prepared, [request])[_NAME]
     links = variant_links(session, prepared, _NAME, objects)
-    shared = links.shared
     # the operators of backends that are not built (MKL-DNN) refer to what no unit defines
-    flags = tuple("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in shared.flags)
-    shared = replace(shared, flags=flags)
-    graph = action_graph([objects], [shared, *links.cxx_library])
-    execution = execute_actions(
+    flags = ("-Wl,-z,undefs" if flag == "-Wl,-z,defs" else flag for flag in links.shared.flags)
+    shared = replace(links.shared, flags=tuple(flags))
+    execute_linked(
         session,
-        graph,
-        texts_of([objects]),
+        objects,
+        [shared, *links.cxx_library],
+        (),
         name="all-operators",
         jobs=jobs,
-        keep_going=False,
         view=progress_view(False),
     )
-    if execution.result.failures:
-        log = session.context.state / "failures.log"
-        actions = execution.result.actions
-        raise failure_error(execution.result, names_of(session, graph), actions, log)
     library = Path(session.fill(shared.output))
     return len(split(library.read_bytes(), f"lib{library_name(_NAME)}.so.debug").stripped)
 

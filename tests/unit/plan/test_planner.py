@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from core_toy import CONVOLUTION, CORE, FACTS, LINEAR, STUBS, compile_unit, make_index, spec
@@ -87,23 +88,30 @@ def indices(draw: st.DrawFn) -> RuntimeIndex:
     return make_index(nodes, units, registrations, calls, tags, initialisers)
 
 
+def questions() -> st.SearchStrategy[dict[str, Any]]:
+    """What `needed` and `reach` are asked of an index."""
+    numbers = st.lists(st.integers(0, len(PATHS) - 1), max_size=3)
+    return st.fixed_dictionaries(
+        {
+            "entry": st.lists(st.integers(0, len(NAMES) - 1), max_size=3),
+            "operators": st.lists(st.sampled_from(OPERATORS), max_size=3),
+            "units": numbers,
+            "cut": numbers,
+            "follow_calls": st.booleans(),
+        }
+    )
+
+
 @settings(max_examples=400, deadline=None)
 @given(indices(), st.data())
 def test_needs_are_what_a_walk_finds(index: RuntimeIndex, data: st.DataObject) -> None:
     kernels = registry(index, ["CPU"], DIALECT.keys)
-    numbers = st.lists(st.integers(0, len(PATHS) - 1), max_size=3)
     # several questions to one memory: an answer must not depend on those before it
     for _ in range(3):
-        roots = {
-            "entry": data.draw(st.lists(st.integers(0, len(NAMES) - 1), max_size=3)),
-            "operators": data.draw(st.lists(st.sampled_from(OPERATORS), max_size=3)),
-            "units": data.draw(numbers),
-            "cut": data.draw(numbers),
-        }
-        follow = data.draw(st.booleans())
-        expected = reach(index, kernels, **roots, follow_calls=follow)  # type: ignore[arg-type]
-        seen = needed(index, kernels, **roots, follow_calls=follow)  # type: ignore[arg-type]
-        assert seen == without_the_way(index, expected, follow)
+        roots = data.draw(questions())
+        expected = reach(index, kernels, **roots)
+        seen = needed(index, kernels, **roots)
+        assert seen == without_the_way(index, expected, roots["follow_calls"])
 
 
 @settings(max_examples=400, deadline=None)
@@ -114,19 +122,11 @@ def test_registries_that_share_a_memory_find_what_each_finds_alone(
     kept: dict[object, object] = {}
     backends = [(), ("CPU",), ("QuantizedCPU",), ("CPU", "QuantizedCPU")]
     shared = [registry(index, keys, DIALECT.keys, kept) for keys in backends]
-    numbers = st.lists(st.integers(0, len(PATHS) - 1), max_size=3)
     for _ in range(2):
-        roots = {
-            "entry": data.draw(st.lists(st.integers(0, len(NAMES) - 1), max_size=3)),
-            "operators": data.draw(st.lists(st.sampled_from(OPERATORS), max_size=3)),
-            "units": data.draw(numbers),
-            "cut": data.draw(numbers),
-            "follow_calls": data.draw(st.booleans()),
-        }
+        roots = data.draw(questions())
         for number in data.draw(st.permutations(range(len(backends)))):
             alone = registry(index, backends[number], DIALECT.keys)
-            found = needed(index, shared[number], **roots)  # type: ignore[arg-type]
-            assert found == needed(index, alone, **roots)  # type: ignore[arg-type]
+            assert needed(index, shared[number], **roots) == needed(index, alone, **roots)
 
 
 def test_registries_may_keep_what_they_need_in_one_place() -> None:
