@@ -126,7 +126,7 @@ def find_shim(
     }
     made_of = [identity, _NOT_BIONIC, _DYNAMIC, _LOG]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-    folder = cache_folder / "toolchains" / f"android-stand-in-{digest[:12]}"
+    folder = cache_folder / "toolchains" / f"android-sysroot-{digest[:12]}"
     run = partial(_run_zig, zig, env, place, runner)
     _make_sysroot(folder, library, machine, target, run)
     compiler = _Compiler(zig, folder, library, machine, flags)
@@ -165,8 +165,11 @@ class _Compiler:
 
     def argv(self, verb: str) -> tuple[str, ...]:
         """zig with the stub sysroot instead of a C library of its own."""
+        # by the command and not by libc.txt, which all checkouts of a user share
         include = self.library / "libc/include"
-        behind = (HEADERS, include / f"{self.machine.linux}-linux-any", include / "any-linux-any")
+        musl = (include / f"{self.machine.musl}-linux-musl", include / "generic-musl")
+        linux = (include / f"{self.machine.linux}-linux-any", include / "any-linux-any")
+        behind = (*musl, HEADERS, *linux)
         return (
             *("env", f"ZIG_LIBC={self.sysroot / 'libc.txt'}", self.zig, verb, *self.flags),
             *(word for folder in behind for word in ("-idirafter", str(folder))),
@@ -190,11 +193,10 @@ def _make_sysroot(
     if is_whole(folder):
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-") as name:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".sysroot-") as name:
         staged = Path(name) / folder.name
         staged.mkdir()
         run = partial(run_in, Path(name) / "zig", staged)
-        include = library / "libc/include"
         assemble = ("cc", "-target", target, "-g0", "-c", "-x", "assembler-with-cpp")
         sources = {
             "crtbegin_so": _assembly((), ("__dso_handle",)),
@@ -214,9 +216,7 @@ def _make_sysroot(
             link = ("ld.lld", "-m", machine.emulation, "-shared", "-soname", f"{stem}.so", *script)
             run(*link, f"{stem}.o", "-o", f"{stem}.so")
         described = {
-            "include_dir": include / f"{machine.musl}-linux-musl",
-            "sys_include_dir": include / "generic-musl",
-            **dict.fromkeys(("crt_dir", "cc_dir"), folder),
+            **dict.fromkeys(("include_dir", "sys_include_dir", "crt_dir", "cc_dir"), folder),
             **dict.fromkeys(("msvc_lib_dir", "kernel32_lib_dir", "darwin_sdk_dir"), ""),
         }
         text = "".join(f"{key}={value}\n" for key, value in described.items())

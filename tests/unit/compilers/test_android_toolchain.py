@@ -71,8 +71,23 @@ def test_the_stand_ins_command_lines(abi: str, tmp_path: Path, golden: Golden) -
     lines = [f"{verb}: {toy.shown(argv, places)}\n" for verb, argv in tools.driver.commands.items()]
     text = "".join(lines).replace(tools.identity[:12], "<identity>")
     # of zig's wheel too, which is another on another system
-    text = re.sub(r"(android-stand-in-)[0-9a-f]{12}", r"\1<digest>", text)
+    text = re.sub(r"(android-sysroot-)[0-9a-f]{12}", r"\1<digest>", text)
     golden(toy.GOLDEN / f"stand-in-{abi}.txt", text)
+
+
+def test_the_shared_stub_sysroot_names_no_installation_of_zig(tmp_path: Path) -> None:
+    """It is in the user's cache: the checkout that made it may be gone when another one builds."""
+    tools = toy.stub_toolchain("android-arm64-v8a", tmp_path)
+    (sysroot,) = (tmp_path / "toolchains").glob("android-sysroot-*")
+    naming = [p.name for p in sysroot.iterdir() if str(toy.ZIG.parent).encode() in p.read_bytes()]
+    assert naming == []
+    source = tmp_path / "unit.c"
+    source.write_text("#include <locale.h>\nstruct lconv *words(void) { return localeconv(); }\n")
+    made = tmp_path / "unit.o"
+    compile_it = [*tools.driver.commands["cc"], "-c", str(source), "-o", str(made)]
+    environment = compiler_environment(load_workspace(toy.ROOT, os.environ).cache, os.environ)
+    subprocess.run(compile_it, env=environment, check=True)
+    assert made.exists()
 
 
 def test_an_ndks_facts(ndk: Path, tmp_path: Path) -> None:
