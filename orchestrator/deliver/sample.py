@@ -51,10 +51,11 @@ _METHODS: Final = """\
     printf("%s\\n", lta_module_method_name(module, i));
   }
 """
-# Of the program itself, of C and C++, and macros of <stdlib.h> and <stdio.h>.
+# Of the program itself, of C and C++, and macros of the C library's headers: those in capitals are
+# too many to list.
 _TAKEN: Final = re.compile(
     r"module|arguments|result|info|numbers|argc|argv|main|check|made|lta_\w*|LTA_\w*|_\w*|\w*_t"
-    r"|std\w+|EOF|NULL|EXIT_\w+|RAND_MAX|BUFSIZ|exit|free|malloc|printf|fprintf"
+    r"|std\w+|[A-Z][A-Z0-9_]+|[LP]_\w+|alloca|exit|free|malloc|printf|fprintf"
     r"|alignas|alignof|and|and_eq|asm|auto|bitand|bitor|bool|break|case|catch|char\w*|class|compl"
     r"|concept|const\w*|continue|co_\w+|decltype|default|delete|do|double|dynamic_cast|else|enum"
     r"|explicit|export|extern|false|float|for|friend|goto|if|inline|int|linux|long|mutable"

@@ -68,6 +68,8 @@ PROGRAMS = {
 
 # No number makes a name of these that C or Swift can have.
 PREFIXES = ("lta_mode", "LTA_OK", "_", "_x", "std_dev", "constant", "co_x", "Int", "UInt8")
+# Macros of <stdint.h>, <stdio.h>, <stdlib.h>.
+MACROS = ("INT8_MAX", "SIZE_MAX", "SEEK_SET", "L_tmpnam", "P_tmpdir", "alloca", "WNOHANG", "linux")
 
 
 TAKEN = {
@@ -111,6 +113,7 @@ def test_the_program_compiles_without_a_warning(name: str, language: str, tmp_pa
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_names_that_are_taken_compile(language: str, tmp_path: Path) -> None:
     compiles(c_program(model(call(*TENSORS[:9]), *PREFIXES)), language, tmp_path)
+    compiles(c_program(model(call(*TENSORS[:8]), *MACROS)), language, tmp_path)
 
 
 def test_every_value_is_given_back() -> None:
