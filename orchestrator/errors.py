@@ -88,7 +88,12 @@ class OrchestratorError(Exception):
     @property
     def code(self) -> str:
         """The failure's name for machines: `OVER_BUDGET` of `OverBudgetError`."""
-        return _WORD.sub("_", type(self).__name__.removesuffix("Error")).upper()
+        return self.code_of(type(self).__name__)
+
+    @staticmethod
+    def code_of(name: str) -> str:
+        """The code of the class with this name."""
+        return _WORD.sub("_", name.removesuffix("Error")).upper()
 
     def to_json(self) -> dict[str, Any]:
         """{"code": s, "message": s, "place": {"file": s, "line": n|null, "column": n|null}|null,

@@ -76,10 +76,6 @@ class NoAddonError(OrchestratorError):
     """No add-on can be made for this library, or of what this model needs."""
 
 
-class AddonLinkError(OrchestratorError):
-    """An add-on's objects could not be linked against the library: a bug in what was planned."""
-
-
 @dataclass(frozen=True)
 class Addon:
     """An add-on that was made and has run.

@@ -68,7 +68,7 @@ class MadeIndex:
     undefined: tuple[str, ...] = ()
 
 
-class UnitUnknownError(OrchestratorError):
+class UnitNotInRuntimeError(OrchestratorError):
     """A unit to index again is not one of the runtime's."""
 
 
@@ -82,8 +82,8 @@ def make_index(
     """Compile, preprocess, index, write: all units, or again only those of `only`. The entry
     symbols are always computed again.
 
-    Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError, UnitUnknownError,
-    UnitNotRenewableError.
+    Raises ActionFailedError, PreprocessingFailedError, ObjectUnreadableError,
+    UnitNotInRuntimeError, UnitNotRenewableError.
     """
     runtime = session.runtime
     spec = index_spec(session)
@@ -141,10 +141,10 @@ def _natives(
 
 
 def require_known(only: Collection[str], units: Iterable[UnitFacts]) -> None:
-    """Raises UnitUnknownError if `only` has a unit that is not in `units`."""
+    """Raises UnitNotInRuntimeError if `only` has a unit that is not in `units`."""
     unknown = sorted(set(only) - {unit.path for unit in units})
     if unknown:
-        raise UnitUnknownError(
+        raise UnitNotInRuntimeError(
             "the runtime has no such unit",
             expected="a file of the source tree, such as aten/src/ATen/native/Linear.cpp",
             seen=unknown[0],

@@ -18,6 +18,7 @@ from orchestrator.build.run import (
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import resolve_patterns
+from orchestrator.commands.runtimes import chosen
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
@@ -40,8 +41,8 @@ EXAMPLE = """\
 ./orchestrate run //apps/camera"""
 
 
-class UnknownRuntimeError(OrchestratorError):
-    """`--runtime` names none that WORKSPACE pins, or an app has another."""
+class RunSubjectError(OrchestratorError):
+    """`run` is asked for several apps, or for an app on a runtime that is not its own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +112,7 @@ def _subjects(
     session: Session, arguments: argparse.Namespace, inputs: list[Path]
 ) -> tuple[RuntimeSession, tuple[Subject, ...]]:
     if not arguments.what.startswith("//"):
-        on = chosen_runtime(session, arguments)
+        on = chosen(session, arguments.runtime)
         return on, (file_subject(on, model_path(session.workspace, arguments.what), inputs),)
     app = chosen_app(session, arguments)
     return session.of(app.name), app_subjects(session, app, inputs)
@@ -129,31 +130,24 @@ def model_path(workspace: Workspace, what: str) -> Path:
     return path
 
 
-def chosen_runtime(session: Session, arguments: argparse.Namespace) -> RuntimeSession:
-    """What a model's file is run on. Raises UnknownRuntimeError."""
-    name, pins = arguments.runtime, session.workspace.config.pins
-    if name is not None and name not in pins:
-        raise UnknownRuntimeError(
-            f"WORKSPACE pins no runtime {name}", expected=", ".join(sorted(pins)), seen=name
-        )
-    return session.default if name is None else session.on(name)
-
-
 def chosen_app(session: Session, arguments: argparse.Namespace) -> App:
-    """The app that a label names. Raises UnknownRuntimeError, and what resolving labels raises."""
+    """The app that a label names.
+
+    Raises RunSubjectError, UnknownRuntimeError, and what resolving labels raises.
+    """
     what, name = arguments.what, arguments.runtime
-    _ = chosen_runtime(session, arguments)
+    _ = chosen(session, name)
     labels = resolve_patterns([what], session.workspace, session.log)
     apps = session.workspace.apps_of(labels)
     if len(apps) != 1:
-        raise UnknownRuntimeError(
+        raise RunSubjectError(
             "a run is of one app",
             expected="a label such as //apps/camera",
             seen=", ".join(f"//apps/{app.name}" for app in apps) or what,
         )
     (app,) = apps
     if name not in (None, app.runtime):
-        raise UnknownRuntimeError(
+        raise RunSubjectError(
             f"//apps/{app.name} has another runtime",
             expected=app.runtime,
             seen=name,

@@ -14,7 +14,8 @@ from orchestrator.build.run import RanModel, Subject, run_in_development
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.watch import Round, app_round, file_round, is_whole, watched_files
 from orchestrator.commands.jobs import add_jobs
-from orchestrator.commands.run import add_subject, chosen_app, chosen_runtime, model_path, report_of
+from orchestrator.commands.run import add_subject, chosen_app, model_path, report_of
+from orchestrator.commands.runtimes import chosen
 from orchestrator.commands.views import progress_view, stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
@@ -104,7 +105,7 @@ class _Watch:
         if app is not None:
             return app_round(session, app, changed, inputs, self._run)
         assert model is not None
-        on = chosen_runtime(session, self.arguments)
+        on = chosen(session, self.arguments.runtime)
         return file_round(on, model, inputs, self._run)
 
     def _run(self, on: RuntimeSession, subject: Subject) -> RanModel:

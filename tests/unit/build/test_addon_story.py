@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import package_toy as toy
 import pytest
+from core_toy import session
 from shipped_fits import offer_of, plan_of
 from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
 
 from orchestrator import cli
 from orchestrator.build.addon import NoAddonError, _name, _require_addable
-from orchestrator.build.addon_link import _visible, as_fragment
+from orchestrator.build.addon_link import AddonLinkError, _run, _visible, as_fragment
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
 from orchestrator.deliver.manifest import RuntimeFact
@@ -175,6 +176,18 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
         '  m.def("hardswish(Tensor self) -> Tensor", {});;\n'
         "}\n"
         "#undef X\n"
+    )
+
+
+def test_a_link_that_fails_is_told_with_what_the_linker_said(tmp_path: Path) -> None:
+    here: Any = session()
+    tools: Any = SimpleNamespace(tools=SimpleNamespace(env={"PATH": "/usr/bin:/bin"}))
+    base: Any = SimpleNamespace(described="toy 1.2.0")
+    with pytest.raises(AddonLinkError) as caught:
+        _run(here, tools, base, ["sh", "-c", "seq 20 >&2; exit 7"], tmp_path)
+    assert caught.value.render() == (
+        "error: the add-on for toy 1.2.0 cannot be linked\n  seen:     exit code 7\n"
+        + "\n".join(f"  | {line}" for line in range(1, 13))
     )
 
 

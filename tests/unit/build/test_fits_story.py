@@ -76,6 +76,19 @@ def test_the_model_that_has_all(
     )
 
 
+def test_a_lock_that_is_not_there(
+    packages: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone.yaml"  # UNREADABLE_LOCK
+    assert run(tmp_path, CAMERA, "--no-run", "--trace", gone, "--in", packages / "toy") == 1
+    assert capsys.readouterr().err == (
+        f"{gone}: error: this trace cannot be read\n"
+        "  expected: a lock that `orchestrator trace` wrote\n"
+        "  seen:     No such file or directory\n"
+        "  do:       check the path, and the file's permissions\n"
+    )
+
+
 def test_what_lacks_is_told_with_what_it_adds(
     packages: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 from core_toy import session
 
-from orchestrator.build import prepare
-from orchestrator.build.make_index import index_spec
-from orchestrator.index.model import IndexUnreadableError
+from orchestrator.build import make_index, prepare
+from orchestrator.build.make_index import PreprocessingFailedError, _mentions, index_spec
+from orchestrator.index.model import IndexUnreadableError, UnitFacts
 
 
 def test_a_versions_first_index_is_compiled_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +25,16 @@ def test_a_versions_first_index_is_compiled_without_one(monkeypatch: pytest.Monk
         _ = session().kernels
     assert index_spec(session()) == with_index
     assert (with_index.entry, with_index.lto, with_index.features) == (frozenset(), False, ())
+
+
+def test_a_unit_that_cannot_be_preprocessed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = ["sh", "-c", "echo \"no 'toy.h'\" >&2; exit 1"]
+    monkeypatch.setattr(make_index, "_preprocessor", lambda *_: failing)
+    spec: Any = SimpleNamespace()
+    with pytest.raises(PreprocessingFailedError) as caught:
+        list(_mentions(session(), spec, [UnitFacts("native/Toy.cpp", 1)]))
+    assert caught.value.render() == (
+        "error: native/Toy.cpp cannot be preprocessed\n"
+        "  do:       name what it needs in the version's data, or leave it out: `without`\n"
+        "  | no 'toy.h'"
+    )

@@ -27,7 +27,7 @@ from golden_files import Golden
 
 from orchestrator import cli
 from orchestrator.ci import matrix as pipeline_matrix
-from orchestrator.ci.git_tree import git_tree
+from orchestrator.ci.git_tree import GitFailedError, git_tree
 from orchestrator.ci.jobs import Job, Matrix
 from orchestrator.ci.matrix import matrix_since
 from orchestrator.context import Context
@@ -436,3 +436,10 @@ def test_bad_input(case: str, tmp_path: Path, golden: Golden) -> None:
         matrix_since(context(root, env), load_workspace(root, env), revision)
     text = caught.value.render().replace(str(root), "<workspace>").replace(revision, "<revision>")
     golden(CASES / case / "expected.txt", text + "\n")
+
+
+def test_a_git_that_fails_is_told_in_its_own_words(root: Path) -> None:
+    commit = "0" * 40
+    with pytest.raises(GitFailedError) as caught:
+        git_tree(root, ENV).changed(commit)
+    assert caught.value.render() == (f"error: git diff failed\n  | fatal: bad object {commit}")

@@ -189,6 +189,11 @@ def test_library(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     both: Any = SimpleNamespace(index=index)
     pinned = SimpleNamespace(data=SimpleNamespace(indexed={"x86_64": 1, "arm64": 2}))
     monkeypatch.setattr(library, "chosen", lambda session, _: session)
+    config = SimpleNamespace(jobs=None)
+    unpinned = SimpleNamespace(library=None, workspace=SimpleNamespace(config=config))
+    with monkeypatch.context() as without:
+        without.setattr(library, "chosen", lambda *_: unpinned)
+        assert refused(ask("library", "index", "--json")) == "LIBRARY_UNPINNED"
     monkeypatch.setattr(library, "_pinned", lambda _: pinned)
     monkeypatch.setattr(
         library, "make_library_index", lambda *_, **__: MadeLibraryIndex(both, file, ("bad.c",))

@@ -31,6 +31,7 @@ from orchestrator.compilers.resolve import (
     compiler_environment,
     resolve_toolchain,
 )
+from orchestrator.compilers.stub_sysroot import _run_zig
 from orchestrator.deliver.manifest import AndroidFact, ToolchainFact
 from orchestrator.deliver.rules import shared_library_rules
 from orchestrator.deliver.variant import deliver
@@ -41,6 +42,7 @@ from orchestrator.packagers import aar
 from orchestrator.plan.flags import unit_flags
 from orchestrator.platforms.android import LIBRARY, packed_relocations
 from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.system.process import LocalRunner
 from orchestrator.values.action import ActionGraph, Compile
 from orchestrator.values.fingerprint import text_digest
 
@@ -88,6 +90,21 @@ def test_the_shared_stub_sysroot_names_no_installation_of_zig(tmp_path: Path) ->
     environment = compiler_environment(load_workspace(toy.ROOT, os.environ).cache, os.environ)
     subprocess.run(compile_it, env=environment, check=True)
     assert made.exists()
+
+
+def test_a_zig_that_makes_no_sysroot(tmp_path: Path) -> None:
+    broken = tmp_path / "zig"
+    toy.write_program(broken, "#!/bin/sh\necho one >&2\necho two >&2\nexit 3\n")
+    with pytest.raises(OrchestratorError) as caught:
+        _run_zig(str(broken), {}, PLACE, LocalRunner(), tmp_path, tmp_path, "cc", "-c", "libm.S")
+    assert caught.value.render() == (
+        "toolchains/android-arm64-v8a.yaml:6:3: error: zig cannot make the libraries of the stub"
+        " sysroot\n"
+        "  seen:     one\n"
+        "  do:       set ANDROID_NDK_HOME to an NDK, or install ziglang again\n"
+        "  | one\n"
+        "  | two"
+    )
 
 
 def test_an_ndks_facts(ndk: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from core_toy import compile_file, compile_text
 
-from orchestrator.build.make_index import UnitUnknownError, require_known
+from orchestrator.build.make_index import UnitNotInRuntimeError, require_known
 from orchestrator.index.attribution import UnitNotRenewableError, build_index, renew_units
 from orchestrator.index.model import COMDAT, RuntimeIndex, UnitFacts, load_index, save_index
 from orchestrator.index.objects import ObjectUnreadableError
@@ -328,7 +328,7 @@ def test_a_unit_that_wants_a_template_of_an_unknown_unit_is_not_indexed_alone(
 def test_a_unit_that_there_is_not_is_named() -> None:
     require_known((), FACTS)
     require_known(["native/b.cpp"], FACTS)
-    with pytest.raises(UnitUnknownError) as caught:
+    with pytest.raises(UnitNotInRuntimeError) as caught:
         require_known(["native/b.cpp", "native/c.cpp"], FACTS)
     assert caught.value.render() == (
         "error: the runtime has no such unit\n"

@@ -612,3 +612,16 @@ def test_faults_beyond_the_first_hundred_of_a_list_are_counted(root: Path) -> No
         assert (more.code, more.facts) == ("FURTHER_FAULTS", {"faults": count - 100})
         lines = caught.value.render().splitlines()
         assert lines[-1] == f"{count} errors in the workspace files, {count - 10} not shown"
+
+
+def test_values_beyond_the_first_hundred_faulty_ones_are_told_briefly(root: Path) -> None:
+    budgets = "".join(f"  linux-x86_64-{number:03}: soon\n" for number in range(102))
+    text = f"models:\n  - file: models/small.ptl\ntargets: [linux-x86_64]\nbudgets:\n{budgets}"
+    (root / "apps/camera/app.yaml").write_text(text)
+    with pytest.raises(DeclarationErrors) as caught:
+        raise_all(load_workspace(root, {}).broken["camera"])
+    *_, before, first, second = (one for one in caught.value.parts if one.code != "BUDGET_TARGET")
+    assert (before.code, before.seen) == ("BAD_VALUE", '"soon"')
+    told = "apps/camera/app.yaml:106:21: error: a value is not valid"
+    assert (second.code, second.render()) == ("FURTHER_FAULT", told)
+    assert first.code == "FURTHER_FAULT"
