@@ -79,7 +79,7 @@ def test_the_model_that_has_all(
 def test_a_lock_that_is_not_there(
     packages: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = tmp_path / "gone.yaml"  # UNREADABLE_LOCK
+    gone = tmp_path / "gone.yaml"
     assert run(tmp_path, CAMERA, "--no-run", "--trace", gone, "--in", packages / "toy") == 1
     assert capsys.readouterr().err == (
         f"{gone}: error: this trace cannot be read\n"
@@ -87,6 +87,9 @@ def test_a_lock_that_is_not_there(
         "  seen:     No such file or directory\n"
         "  do:       check the path, and the file's permissions\n"
     )
+    words = (CAMERA, "--no-run", "--trace", gone, "--json", "--in", packages / "toy")
+    assert run(tmp_path, *words) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "UNREADABLE_LOCK"
 
 
 def test_what_lacks_is_told_with_what_it_adds(
