@@ -5,8 +5,8 @@
 `load`, `load_memory`: bytes that the process has gained, at most, since before it. `run`,
 `run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart, which no
 packed layer takes; some of the result's bytes as hexadecimal text, or the error. `gained`: bytes by
-now. `run_twice`: two threads at once. `truncate`, `overwrite`, `replace`, `remove`: the model's
-file.
+now. `away`: bytes of pages that nothing may read. `run_twice`: two threads at once. `truncate`,
+`overwrite`, `replace`, `remove`: the model's file.
 """
 
 from __future__ import annotations
@@ -62,6 +62,12 @@ class Program:
 
     def gained(self) -> object:
         return status("VmRSS") - self.before
+
+    def away(self) -> object:
+        maps = Path("/proc/self/maps").read_text()
+        spans = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0\s*$", maps, re.MULTILINE)
+        sizes = (int(end, 16) - int(start, 16) for start, end in spans)
+        return sum(size for size in sizes if size >= 4 * CHANNELS * CHANNELS)
 
     def run(self, step: int = 1) -> str:
         """Of a picture whose channels lie `step` numbers apart; of two tensors the second."""

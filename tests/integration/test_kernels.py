@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,12 @@ _WIDE = 4
 _WIDE_BYTES = _WIDE * CHANNELS * CHANNELS * 4
 
 
-def _wide(*more: tuple[str, int, int], method: int = zipfile.ZIP_STORED, **other: bytes) -> bytes:
+def _wide(
+    *more: tuple[str, int, int],
+    method: int = zipfile.ZIP_STORED,
+    after_first: Sequence[tuple[str, int, int]] = (),
+    **other: bytes,
+) -> bytes:
     """A model of convolutions whose weights are 4 MB each; and more instructions before its end.
 
     other: attributes behind its weights
@@ -169,11 +175,11 @@ def _wide(*more: tuple[str, int, int], method: int = zipfile.ZIP_STORED, **other
         rows += [("LOAD", 1, 0), ("GET_ATTR", layer, 0), ("LOADC", 0, 0)]
         for constant in (1, 2):
             rows += [("LOADC", constant, 0), ("LOADC", constant, 0), ("LIST_CONSTRUCT", 0, 2)]
-        rows += [("OP", 0, 0)]
+        rows += [("OP", 0, 0), *(after_first if layer == 0 else ())]
     tables = ptl.code(
         ptl.tuple_of(*(ptl.instruction(*row) for row in [*rows, *more, ("RET", 0, 0)])),
         operators=ptl.tuple_of(ptl.operator("aten::conv2d", "", 5)),
-        constants=ptl.tuple_of(ptl.NONE, ptl.number(1), ptl.number(0)),
+        constants=ptl.tuple_of(ptl.NONE, ptl.number(1), ptl.number(0), ptl.FALSE),
         types=ptl.tuple_of(ptl.text("List[int]")),
     )
     arguments = ptl.argument("self", ptl.MODULE), ptl.argument("x", "Tensor")
@@ -217,6 +223,21 @@ def test_packed_weights_are_in_memory_once(workspace: Path) -> None:
     assert _WIDE_BYTES < run < 1.7 * _WIDE_BYTES
     _, in_memory = _steps(workspace, _wide(), "load_memory", "run")
     assert first == in_memory
+
+
+def test_weights_of_a_method_leave_before_its_second_layer_runs(workspace: Path) -> None:
+    """Here it never does: the first one is followed by a jump over all others."""
+    jump = [("LOADC", 3, 0), ("JF", 10 * (_WIDE - 1) + 1, 0)]
+    stops = _wide(after_first=jump)
+    _, before, first, after, again = _steps(workspace, stops, "load", "away", "run", "away", "run")
+    assert first == again
+    assert before == 0
+    assert _WIDE_BYTES <= after < 1.01 * _WIDE_BYTES
+    # weights that something else reads stay where they are
+    reads = [("LOAD", 1, 0), ("GET_ATTR", 1, 0), ("TUPLE_CONSTRUCT", 2, 0)]
+    read = _wide(*reads, after_first=[])
+    _, _, after = _steps(workspace, read, "load", "run", "away")
+    assert (_WIDE - 1) * _WIDE_BYTES / _WIDE <= after < 0.8 * _WIDE_BYTES
 
 
 def test_a_layer_that_cannot_use_its_packed_weights_reads_them_again(workspace: Path) -> None:

@@ -55,6 +55,7 @@ struct Block {
   bool read_elsewhere = false; // by something that is no layer with packed weights
   bool may_leave = false;      // set once all of the model is known
   bool is_away = false;
+  int layers = 0; // with packed weights that read it, as far as it is certain
 };
 
 // Says which file this thread loads a model from. Null: from memory, or in a library that packs nothing.

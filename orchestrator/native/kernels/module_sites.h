@@ -2,8 +2,8 @@
 //
 // Meaning: after a model is loaded, `prepare_module` (rewrite.cpp) looks through the bytecode of its
 // methods. Where a convolution or a linear layer takes weights that nothing writes to, the
-// instruction is given an operator of its own, a Site: it packs the weights when it first runs, and
-// takes into the same call a batch normalisation and a clamp (relu, relu6) that follow. What a Site
+// instruction is given an operator of its own, a Site: it packs the weights when it first runs, or
+// another layer of the method, and takes into the same call a batch normalisation and a clamp (relu, relu6) that follow. What a Site
 // cannot do, such as another dtype, it leaves to the model's own operators, which it keeps.
 //
 // A model is what it was in all other ways: weights, attributes and signatures stay as they are.
@@ -82,6 +82,13 @@ class Site {
   // Takes the arguments of all steps off the stack and puts the result on it.
   void run(Stack& stack);
 
+  // One of the layers of a method that are packed together once one of them has computed something:
+  // weights that leave memory do so before activations take it. arguments: what it takes in every run,
+  // `none` for its inputs; after: another of them, or null.
+  void pack_with(Site* after, Stack&& arguments);
+
+  bool is_input(size_t argument) const { return argument - input_ < inputs_; }
+
   // Whether the result may be as Sites have it among themselves: who takes it does not mind. Floats
   // have their channels last in memory, 8-bit integers are signed (quantised.h).
   bool channels_last = false;
@@ -93,8 +100,9 @@ class Site {
   virtual Results compute(Packed& packed, const Arguments& inputs) const = 0;
 
  private:
-  bool is_input(size_t argument) const { return argument - input_ < inputs_; }
   Results try_to_compute(const c10::IValue* first, size_t taken);
+  std::unique_ptr<Packed> pack_all(const c10::IValue* first, size_t taken) const;
+  void pack_others();
   bool read(const c10::IValue* first, Given* given) const;
 
   const std::vector<Step> steps_;
@@ -102,6 +110,9 @@ class Site {
   const bool any_;
   std::atomic<Packed*> shelf_{nullptr}; // threads take it in turn; who finds none packs his own
   std::atomic<int> misses_{0};
+  Site* next_ = this; // the ring of those that are packed together
+  Stack arguments_;   // until it is packed
+  std::atomic<bool> waits_{false}, has_computed_{false};
 };
 
 // What makes Sites of one operator; there is one of it for each, listed when the library is loaded.

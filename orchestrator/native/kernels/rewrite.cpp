@@ -7,7 +7,8 @@
 //   - which Sites must give their results in the usual order in memory (contiguous): those whose
 //     result reaches an operator, or a caller, that might look at it;
 //   - which weights nothing but Sites reads: their memory is given back once they are packed
-//     (model_memory.h).
+//     (model_memory.h);
+//   - which Sites take the same in every run but their inputs: they are packed together.
 // What is not understood ends the matter: the method stays as it is.
 #include "module_sites.h"
 #include "../capi/model_memory.h"
@@ -26,6 +27,7 @@
 #include <torch/csrc/jit/mobile/function.h>
 #include <torch/csrc/jit/runtime/instruction.h>
 #include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/runtime/vararg_functions.h>
 
 namespace lta {
 
@@ -201,22 +203,54 @@ Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
   }
   if (!same) {
     misses_ += packed ? 1 : 0;
-    Given given;
-    const Weights weights(first, taken);
-    packed = read(first, &given) && xnnpack_is_ready() ? pack(given) : nullptr;
+    packed = pack_all(first, taken);
     if (!packed) {
       misses_ = kPatience + 1;
       return {};
     }
+  }
+  Results results = compute(*packed, Arguments(first + input_, inputs_));
+  delete shelf_.exchange(packed.release());
+  if (!results.empty() && !has_computed_) {
+    pack_others();
+  }
+  return results;
+}
+
+// Null where it cannot be packed.
+std::unique_ptr<Packed> Site::pack_all(const c10::IValue* first, size_t taken) const {
+  Given given;
+  const Weights weights(first, taken);
+  auto packed = read(first, &given) && xnnpack_is_ready() ? pack(given) : nullptr;
+  if (packed) {
     weights.leave();
     packed->kept.reserve(taken);
     for (size_t i = 0; i < taken; ++i) {
       packed->kept.push_back(is_input(i) ? kNone : kept(first[i]));
     }
   }
-  Results results = compute(*packed, Arguments(first + input_, inputs_));
-  delete shelf_.exchange(packed.release());
-  return results;
+  return packed;
+}
+
+void Site::pack_with(Site* after, Stack&& arguments) {
+  if (after != nullptr) {
+    next_ = after->next_;
+    after->next_ = this;
+  }
+  arguments_ = std::move(arguments);
+  waits_ = true;
+}
+
+void Site::pack_others() {
+  has_computed_ = true;
+  waits_ = false;
+  for (Site* site = next_; site != this; site = site->next_) {
+    // by one thread; another that runs it meanwhile packs for itself
+    if (site->waits_.exchange(false)) {
+      const Stack arguments = std::move(site->arguments_);
+      delete site->shelf_.exchange(site->pack_all(arguments.data(), arguments.size()).release());
+    }
+  }
 }
 
 void Site::run(Stack& stack) {
@@ -384,12 +418,18 @@ struct State {
   bool known = false;
 };
 
+// Stands for what is not known yet.
+const c10::IValue kUnseen;
+
 struct Place {
   size_t at = 0; // of the main operator
   const SiteKind* kind = nullptr;
   std::vector<size_t> followers; // where they are
   std::vector<Step> steps;
   bool weights_are_own = false;
+  // What each argument of each step is in every run: null where that is not certain, kUnseen before
+  // the first.
+  std::vector<const c10::IValue*> taken;
   size_t last() const { return followers.empty() ? at : followers.back(); }
 };
 
@@ -427,17 +467,33 @@ class Method {
   }
 
   bool found() const { return !places_.empty(); }
+
+  // Says to Blocks how many layers read them.
+  void count_layers() const {
+    for (const Place& place : places_) {
+      if (Block* const block = weight_of(place)) {
+        ++block->layers;
+      }
+    }
+  }
+
   bool may_write() const { return may_write_; }
   bool writes_to_own() const { return writes_to_own_; }
 
   void rewrite() {
+    Site* together = nullptr;
     for (Place& place : places_) {
       if (!place.weights_are_own) {
         continue;
       }
+      const Block* const block = weight_of(place);
       const int group = root(int(&place - places_.data()));
       std::shared_ptr<Site> site = place.kind->make(std::move(place.steps));
       site->channels_last = !usual_[size_t(group)];
+      // One whose weights stay is packed where it runs: it may never do so.
+      if (block != nullptr && block->may_leave && block->layers == 1) {
+        together = pack_together(place, site.get(), together);
+      }
       const size_t last = place.last(), named = size_t(code_.instructions_[place.at].X);
       const auto index = code_.operators_.size();
       code_.op_names_.push_back(code_.op_names_[named]);
@@ -461,6 +517,66 @@ class Method {
   }
 
  private:
+  static Block* weight_of(const Place& place) {
+    const c10::IValue* const value = place.taken[place.kind->weights];
+    return value != nullptr ? block_of(*value) : nullptr;
+  }
+
+  // The last Site of those that are packed together.
+  static Site* pack_together(const Place& place, Site* site, Site* together) {
+    Stack arguments(place.taken.size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::IValue* const value = place.taken[i];
+      if (!site->is_input(i)) {
+        if (value == nullptr || value == &kUnseen) {
+          return together;
+        }
+        arguments[i] = *value;
+      }
+    }
+    site->pack_with(together, std::move(arguments));
+    return site;
+  }
+
+  // The arguments of a place's step at an instruction, as they are this time.
+  static void remember(Place* place, size_t at, const std::vector<Value>& stack, size_t first) {
+    size_t to = 0;
+    if (at != place->at) {
+      ++first; // what a follower takes first is no argument of the Site
+      to = place->steps[0].taken;
+      for (size_t i = 0; place->followers[i] != at; ++i) {
+        to += place->steps[i + 1].taken - 1;
+      }
+    }
+    for (size_t i = first; i < stack.size(); ++i, ++to) {
+      const c10::IValue*& known = place->taken[to];
+      known = known == &kUnseen || known == stack[i].held ? stack[i].held : nullptr;
+    }
+  }
+
+  // The list of whole numbers that an instruction makes of constants, or null.
+  const c10::IValue* list_of(size_t at, const std::vector<Value>& stack) {
+    const Instruction& inst = code_.instructions_[at];
+    if (inst.N == 0 || inst.N > stack.size() || size_t(inst.X) >= code_.types_.size() ||
+        code_.types_[size_t(inst.X)]->containedTypeSize() == 0) {
+      return nullptr;
+    }
+    Stack made;
+    for (size_t i = stack.size() - inst.N; i < stack.size(); ++i) {
+      if (stack[i].held == nullptr || !stack[i].held->isInt()) {
+        return nullptr;
+      }
+      made.push_back(*stack[i].held);
+    }
+    jit::listConstruct(made, *code_.types_[size_t(inst.X)], inst.N);
+    c10::IValue& list = lists_[at];
+    if (list.isNone()) {
+      list = std::move(made[0]);
+      return &list;
+    }
+    return is_same(list, made[0]) ? &list : nullptr;
+  }
+
   const Effect* effect(size_t index) {
     if (index >= known_.size()) {
       return nullptr;
@@ -475,7 +591,7 @@ class Method {
 
   void find_places() {
     place_at_.assign(code_.instructions_.size(), -1);
-    follows_.assign(code_.instructions_.size(), false);
+    follower_of_.assign(code_.instructions_.size(), -1);
     for (size_t at = 0; at < code_.instructions_.size(); ++at) {
       const Instruction& inst = code_.instructions_[at];
       if (inst.op != jit::OP || size_t(inst.X) >= code_.operators_.size()) {
@@ -497,6 +613,11 @@ class Method {
       if (kind->clamps) {
         find_followers(&place);
       }
+      size_t taken = 1;
+      for (const Step& step : place.steps) {
+        taken += step.taken - 1;
+      }
+      place.taken.assign(taken, &kUnseen);
       place_at_[at] = int(places_.size());
       at = place.last();
       places_.push_back(std::move(place));
@@ -565,7 +686,7 @@ class Method {
         if (!read_follower(size_t(inst.X), *place, &step)) {
           return;
         }
-        follows_[at] = true;
+        follower_of_[at] = int(places_.size());
         place->followers.push_back(at);
         place->steps.push_back(std::move(step));
         above = 0;
@@ -631,6 +752,7 @@ class Method {
 
   bool flow() {
     states_.resize(code_.instructions_.size());
+    lists_.resize(code_.instructions_.size());
     State entry;
     if (code_.register_size_ > kMost) {
       return false;
@@ -798,7 +920,14 @@ class Method {
       }
       case jit::RET:
         return look(state, stack.size(), 0);
-      case jit::LIST_CONSTRUCT:
+      case jit::LIST_CONSTRUCT: {
+        const c10::IValue* const list = list_of(at, stack);
+        if (!look(state, inst.N, 1)) {
+          return false;
+        }
+        stack.back().held = list;
+        break;
+      }
       case jit::DICT_CONSTRUCT:
       case jit::NAMED_TUPLE_CONSTRUCT:
         if (!look(state, inst.N, 1)) {
@@ -917,6 +1046,10 @@ class Method {
     const size_t first = stack.size() - effect->taken;
     const int place = place_at_[at];
     const size_t weight = place >= 0 ? places_[size_t(place)].kind->weights : SIZE_MAX;
+    const int part_of = place >= 0 ? place : follower_of_[at];
+    if (part_of >= 0) {
+      remember(&places_[size_t(part_of)], at, stack, first);
+    }
     Value all;
     for (size_t i = first; i < stack.size(); ++i) {
       writes_to_own_ = writes_to_own_ || (effect->writes[i - first] && stack[i].own);
@@ -943,7 +1076,7 @@ class Method {
       }
     } else if (is_among(name, kElementwise) && !is_quantised(all.site)) {
       result.site = all.site;
-    } else if (follows_[at]) {
+    } else if (follower_of_[at] >= 0) {
       result.site = all.site; // batch_norm that is part of a Site
     } else if (!is_among(name, kAsking)) {
       look_at(all);
@@ -962,7 +1095,8 @@ class Method {
   std::vector<bool> targets_;
   std::vector<Place> places_;
   std::vector<int> place_at_;
-  std::vector<bool> follows_; // instructions that are part of a Site
+  std::vector<int> follower_of_; // which place an instruction is a follower in, or -1
+  Stack lists_; // that instructions make of constants
   std::vector<int> groups_;
   std::vector<bool> usual_;
   std::vector<State> states_;
@@ -1000,10 +1134,13 @@ void prepare(mobile::Module& module) {
       understood.push_back(std::move(method));
     }
   }
+  readers.let_leave();
+  for (const Method& method : understood) {
+    method.count_layers();
+  }
   for (Method& method : understood) {
     method.rewrite();
   }
-  readers.let_leave();
 }
 
 struct Start {
