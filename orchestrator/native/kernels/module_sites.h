@@ -82,9 +82,9 @@ class Site {
   // Takes the arguments of all steps off the stack and puts the result on it.
   void run(Stack& stack);
 
-  // One of the layers of a method that are packed together once one of them has computed something:
-  // weights that leave memory do so before activations take it. arguments: what it takes in every run,
-  // `none` for its inputs; after: another of them, or null.
+  // One of the layers of a method: once one of them has computed something, those whose arguments are
+  // given here are packed, so that weights that leave memory do so before activations take it.
+  // arguments: what it takes in every run, `none` for its inputs; after: another layer, or null.
   void pack_with(Site* after, Stack&& arguments);
 
   bool is_input(size_t argument) const { return argument - input_ < inputs_; }
@@ -110,7 +110,7 @@ class Site {
   const bool any_;
   std::atomic<Packed*> shelf_{nullptr}; // threads take it in turn; who finds none packs his own
   std::atomic<int> misses_{0};
-  Site* next_ = this; // the ring of those that are packed together
+  Site* next_ = this; // the ring of a method's layers
   Stack arguments_;   // until it is packed
   std::atomic<bool> waits_{false}, has_computed_{false};
 };

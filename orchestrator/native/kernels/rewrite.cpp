@@ -238,7 +238,7 @@ void Site::pack_with(Site* after, Stack&& arguments) {
     after->next_ = this;
   }
   arguments_ = std::move(arguments);
-  waits_ = true;
+  waits_ = !arguments_.empty();
 }
 
 void Site::pack_others() {
@@ -486,14 +486,11 @@ class Method {
       if (!place.weights_are_own) {
         continue;
       }
-      const Block* const block = weight_of(place);
       const int group = root(int(&place - places_.data()));
       std::shared_ptr<Site> site = place.kind->make(std::move(place.steps));
       site->channels_last = !usual_[size_t(group)];
-      // One whose weights stay is packed where it runs: it may never do so.
-      if (block != nullptr && block->may_leave && block->layers == 1) {
-        together = pack_together(place, site.get(), together);
-      }
+      site->pack_with(together, arguments_of(place, *site));
+      together = site.get();
       const size_t last = place.last(), named = size_t(code_.instructions_[place.at].X);
       const auto index = code_.operators_.size();
       code_.op_names_.push_back(code_.op_names_[named]);
@@ -522,20 +519,24 @@ class Method {
     return value != nullptr ? block_of(*value) : nullptr;
   }
 
-  // The last Site of those that are packed together.
-  static Site* pack_together(const Place& place, Site* site, Site* together) {
+  // What a Site takes in every run, its inputs left out. Nothing where that is not certain, or where its
+  // weights stay: it is packed where it runs, for it may never do so.
+  static Stack arguments_of(const Place& place, const Site& site) {
+    const Block* const block = weight_of(place);
+    if (block == nullptr || !block->may_leave || block->layers > 1) {
+      return {};
+    }
     Stack arguments(place.taken.size());
     for (size_t i = 0; i < arguments.size(); ++i) {
       const c10::IValue* const value = place.taken[i];
-      if (!site->is_input(i)) {
+      if (!site.is_input(i)) {
         if (value == nullptr || value == &kUnseen) {
-          return together;
+          return {};
         }
         arguments[i] = *value;
       }
     }
-    site->pack_with(together, std::move(arguments));
-    return site;
+    return arguments;
   }
 
   // The arguments of a place's step at an instruction, as they are this time.
