@@ -89,6 +89,12 @@ void fold(const Convolution& of, const Normalisation& norm, float* kernel, float
   }
 }
 
+// Whether a kernel is as `fold` would write it: depthwise, or of one pixel.
+bool lies_as_engines_take_it(const Convolution& of) {
+  return !of.transposed && of.weight.is_contiguous() &&
+      (of.in() == of.groups || of.height() * of.width() == 1);
+}
+
 // Three rows of four numbers, as an image has them, become four triples that lie side by side.
 inline void interleave(Lanes a, Lanes b, Lanes c, float* to) {
   put(__builtin_shufflevector(__builtin_shufflevector(a, b, 0, 4, 1, 5), c, 0, 1, 4, 2), to);
@@ -200,11 +206,17 @@ class ConvolutionSite : public Site {
     }
     auto packed = std::make_unique<PackedConvolution>();
     packed->of = of;
-    std::vector<float> kernel(size_t(of.weight.numel()) + size_t(of.out()));
-    float* const summands = kernel.data() + of.weight.numel();
-    fold(of, norm, kernel.data(), summands);
+    const float* kernel = data_of(of.weight);
+    const float* summands = of.bias.defined() ? data_of(of.bias) : nullptr;
+    std::vector<float> folded;
+    if (given.normalised || !lies_as_engines_take_it(of)) {
+      folded.resize(size_t(of.weight.numel()) + size_t(of.out()));
+      kernel = folded.data();
+      summands = kernel + of.weight.numel();
+      fold(of, norm, folded.data(), folded.data() + of.weight.numel());
+    }
     packed->op.reset(
-        convolution_engines[of.transposed]->create(of, kernel.data(), summands, least, most));
+        convolution_engines[of.transposed]->create(of, kernel, summands, least, most));
     return packed->op ? std::move(packed) : nullptr;
   }
 

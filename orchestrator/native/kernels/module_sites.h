@@ -82,8 +82,8 @@ class Site {
   // Takes the arguments of all steps off the stack and puts the result on it.
   void run(Stack& stack);
 
-  // One of the layers of a method: once one of them has computed something, those whose arguments are
-  // given here are packed, so that weights that leave memory do so before activations take it.
+  // One of the layers of a method: with the first that is packed, those are whose arguments are given
+  // here, so that weights that leave memory do so before activations take it.
   // arguments: what it takes in every run, `none` for its inputs; after: another layer, or null.
   void pack_with(Site* after, Stack&& arguments);
 
@@ -112,7 +112,7 @@ class Site {
   std::atomic<int> misses_{0};
   Site* next_ = this; // the ring of a method's layers
   Stack arguments_;   // until it is packed
-  std::atomic<bool> waits_{false}, has_computed_{false};
+  std::atomic<bool> waits_{false};
 };
 
 // What makes Sites of one operator; there is one of it for each, listed when the library is loaded.

@@ -208,12 +208,10 @@ Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
       misses_ = kPatience + 1;
       return {};
     }
+    pack_others();
   }
   Results results = compute(*packed, Arguments(first + input_, inputs_));
   delete shelf_.exchange(packed.release());
-  if (!results.empty() && !has_computed_) {
-    pack_others();
-  }
   return results;
 }
 
@@ -242,7 +240,6 @@ void Site::pack_with(Site* after, Stack&& arguments) {
 }
 
 void Site::pack_others() {
-  has_computed_ = true;
   waits_ = false;
   for (Site* site = next_; site != this; site = site->next_) {
     // by one thread; another that runs it meanwhile packs for itself
