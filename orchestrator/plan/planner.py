@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
 
-from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.projection import mentions_selection, projection_digest
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import RuntimeIndex, UnitFacts
@@ -33,7 +33,7 @@ from orchestrator.select.closure import (
 )
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
-from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.selection import Selection
 
 # Registered by what has no Register<key>.cpp: markers of the index.
@@ -262,14 +262,19 @@ class Planner:
         units = self.facts.by_name.keys() - spec.lean
         return frozenset[str]().union(*(self.facts.by_name[unit] for unit in units))
 
-    def _projections(self, selection: Selection, units: Iterable[int]) -> dict[int, str]:
-        facts = self.index.units
-        texts = {
-            number: projection_text(facts[number], selection)
-            for number in sorted(units)
-            if self.facts.is_cxx(facts[number].path)
-        }
-        return {number: text_digest(text) for number, text in texts.items() if text is not None}
+    @cached_property
+    def _bearing(self) -> frozenset[int]:
+        """The units that have projections."""
+        return frozenset(
+            number
+            for number, unit in enumerate(self.index.units)
+            if mentions_selection(unit) and self.facts.is_cxx(unit.path)
+        )
+
+    def _projections(self, selection: Selection, units: frozenset[int]) -> dict[int, str]:
+        bearing = ((n, self.index.units[n]) for n in sorted(units & self._bearing))
+        digests = {number: projection_digest(unit, selection) for number, unit in bearing}
+        return {number: digest for number, digest in digests.items() if digest is not None}
 
     def _entry(self, symbols: frozenset[str]) -> list[int]:
         if symbols not in self._entries:

@@ -192,6 +192,8 @@ class _Closures:
         self._equal: dict[int, int] = {}  # equal outcomes are one value in memory
         self._first_unit = len(index.owners)
         self._first_operator = self._first_unit + len(index.units)
+        self._starts: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
+        self._by_registry: dict[int, tuple[Registrations, dict[str, int]]] = {}
         self._operators: dict[tuple[object, ...], int] = {}
         self._brought: list[tuple[str, tuple[Registration, ...]]] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
@@ -230,16 +232,33 @@ class _Closures:
         return _Reached(outcome, left, frozenset(one.stub or "" for one in waiting))
 
     def _outcome(self, roots: _Roots) -> int:
-        outcome, vertices = 0, list[int]()
-        for unit in roots.units:
-            outcome |= self._enter(unit, vertices)
-        for node in roots.entry:
-            outcome |= self._refer(node, vertices)
+        outcome = self._outcome_of_start(roots.entry, roots.units)
+        found = self._outcomes_of_operators(roots.registrations)
         for name in roots.operators:
-            vertices.append(self._operator(name, roots.registrations))
-        for vertex in vertices:
-            outcome |= self._outcome_of(vertex)
+            if name not in found:
+                found[name] = self._outcome_of(self._operator(name, roots.registrations))
+            outcome |= found[name]
         return outcome
+
+    def _outcome_of_start(self, entry: frozenset[int], units: tuple[int, ...]) -> int:
+        """What roots need that are no operators: many apps start alike."""
+        key = (entry, units)
+        if key not in self._starts:
+            outcome, vertices = 0, list[int]()
+            for unit in units:
+                outcome |= self._enter(unit, vertices)
+            for node in entry:
+                outcome |= self._refer(node, vertices)
+            for vertex in vertices:
+                outcome |= self._outcome_of(vertex)
+            self._starts[key] = outcome
+        return self._starts[key]
+
+    def _outcomes_of_operators(self, registrations: Registrations) -> dict[str, int]:
+        """Those that are known of a registry's operators, by name."""
+        # keyed by identity: the registrations are kept beside, so that no other take their place
+        _, found = self._by_registry.setdefault(id(registrations), (registrations, {}))
+        return found
 
     def _outcome_of(self, vertex: int) -> int:
         return self.done[vertex] if vertex in self.done else self._find(vertex)
