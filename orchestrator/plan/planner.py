@@ -238,18 +238,19 @@ class Planner:
             for number in found.generated
             if not index.units[number].path.startswith(self._dialect.generated.selected)
         }
-        whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
+        generated = self._generated
+        whole = _registering_units(generated, kernels, selection.operators) | {*roots["units"]}
         projections = self._projections(selection, units)
         by_name = self._by_name(spec)
         keys = self._dialect.keys
         resolved = {}
         if by_name is not None:
-            resolved = _resolved(index, keys, kernels, selection, by_name)
+            resolved = _resolved(generated, keys, kernels, selection, by_name)
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
             on_demand=tuple(sorted(units - whole)),
-            request=_request(index, self._dialect, kernels, selection, found, resolved),
+            request=_request(generated, self._dialect, kernels, selection, found, resolved),
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},
         )
@@ -261,6 +262,12 @@ class Planner:
             return None
         units = self.facts.by_name.keys() - spec.lean
         return frozenset[str]().union(*(self.facts.by_name[unit] for unit in units))
+
+    @cached_property
+    def _generated(self) -> frozenset[int]:
+        """The units that torchgen writes."""
+        paths = (unit.path for unit in self.index.units)
+        return frozenset(n for n, path in enumerate(paths) if path.startswith(GENERATED))
 
     @cached_property
     def _bearing(self) -> frozenset[int]:
@@ -381,18 +388,18 @@ def entry_nodes(index: RuntimeIndex, symbols: Iterable[str], known: Symbols) -> 
 
 
 def _registering_units(
-    index: RuntimeIndex, kernels: Registry, operators: Iterable[str]
+    generated: frozenset[int], kernels: Registry, operators: Iterable[str]
 ) -> set[int]:
     return {
         registration.unit
         for operator in operators
         for registration in kernels.kernels(operator)
-        if not index.units[registration.unit].path.startswith(GENERATED)
+        if registration.unit not in generated
     }
 
 
 def _resolved(
-    index: RuntimeIndex,
+    generated: frozenset[int],
     known: DispatchKeys,
     kernels: Registry,
     selection: Selection,
@@ -415,14 +422,14 @@ def _resolved(
         if (
             only in known.direct
             and operator not in selection.root_operators | by_name
-            and all(index.units[one.unit].path.startswith(GENERATED) for one in registrations)
+            and all(one.unit in generated for one in registrations)
         ):
             found[operator] = only
     return found
 
 
 def _request(
-    index: RuntimeIndex,
+    generated: frozenset[int],
     dialect: Dialect,
     kernels: Registry,
     selection: Selection,
@@ -431,23 +438,23 @@ def _request(
 ) -> RegistrationRequest:
     """Registrations of the selected operators, and what live code calls in C++: entry points of
     operators, and kernels themselves."""
-    generated = [
+    registered = [
         registration
         for operator in sorted(selection.operators)
         if operator not in resolved
         for registration in kernels.kernels(operator)
-        if index.units[registration.unit].path.startswith(GENERATED)
+        if registration.unit in generated
     ]
     kernels_of = _by_key(
         (registration.key, registration.operator)
-        for registration in generated
+        for registration in registered
         if registration.key not in {*_WITHOUT_FILE, dialect.keys.backend_select}
     )
     # A BackendSelect kernel redispatches to its own operator.
-    redispatched = {r.operator for r in generated if r.key == dialect.keys.backend_select}
+    redispatched = {r.operator for r in registered if r.key == dialect.keys.backend_select}
     called = {operator: key for operator, key in resolved.items() if operator in found.called}
     return RegistrationRequest(
-        operators=tuple(sorted({registration.operator for registration in generated})),
+        operators=tuple(sorted({registration.operator for registration in registered})),
         calls=tuple(sorted(found.called | redispatched | dialect.generated.always)),
         kernels=kernels_of,
         direct=_by_key(
