@@ -17,7 +17,7 @@ from orchestrator.load.declared import App
 from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.static_links import StaticLinks
 from orchestrator.plan.variant import VariantSpec
-from orchestrator.report.plan import PlannedVariant, PlanReport, plan_report
+from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport, plan_report
 from orchestrator.select.policy import select, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile, precompiled_headers
@@ -159,19 +159,23 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
 
     Raises what reading traces, preparing and planning raise.
     """
+    objects = PlannedObjects()
     variants = [
         variant
         for on, apps in session.grouped(label.app for label in labels)
-        for variant in _planned_on(on, [label for label in labels if label.app in apps])
+        for variant in _planned_on(on, [label for label in labels if label.app in apps], objects)
     ]
-    return plan_report(
-        variants, present=_present(session, (c for one in variants for c in one.compiles))
-    )
+    return plan_report(variants, objects.actions, present=_present(session, objects.actions))
 
 
-def _planned_on(session: RuntimeSession, labels: Sequence[Label]) -> Iterator[PlannedVariant]:
+def _planned_on(
+    session: RuntimeSession, labels: Sequence[Label], every: PlannedObjects
+) -> Iterator[PlannedVariant]:
     """The variants of one runtime's apps, one app after another: of a planned app stays what the
-    report tells. All traces are read before, so that what is wrong with them is told first."""
+    report tells. All traces are read before, so that what is wrong with them is told first.
+
+    every: gets the objects of all of them
+    """
     of_app: dict[str, list[Label]] = {app: [] for app in apps_of(labels)}
     for label in labels:
         of_app[label.app].append(label)
@@ -183,6 +187,9 @@ def _planned_on(session: RuntimeSession, labels: Sequence[Label]) -> Iterator[Pl
         config = session.workspace.apps[app].config
         requests = variant_requests(session, own, {app: traces.pop(app)})
         planned = plan_all(session, prepared, requests, generate=False)
+        # an app's variants have one selection, and nearly always the same needs
+        switches = {one.plan.needed.switches: one.plan.selection for one in planned.values()}
+        missing = {nodes: left_out.bytes(nodes, selection) for nodes, selection in switches.items()}
         for objects in (planned[request.label] for request in requests):
             spec = objects.plan.spec
             if spec.common not in runners:
@@ -190,8 +197,8 @@ def _planned_on(session: RuntimeSession, labels: Sequence[Label]) -> Iterator[Pl
             yield PlannedVariant(
                 app=app,
                 abi=spec.abi,
-                compiles=_each_once((*objects.compiles, *runners[spec.common])),
-                estimated_bytes=_estimated(objects, left_out),
+                objects=every.numbers((*objects.compiles, *runners[spec.common])),
+                estimated_bytes=_estimated(objects, missing),
                 generated=_is_generated(session, objects),
                 budget_bytes=config.budgets.get(spec.abi),
                 cpu_levels=spec.levels,
@@ -208,28 +215,23 @@ def _has_usual_levels(session: RuntimeSession, spec: VariantSpec) -> bool:
 
 def compiles_of(variant: Variant) -> tuple[Compile, ...]:
     """All that a build of the variant compiles, the program that verifies it included."""
-    return _each_once((*variant.objects.compiles, *variant.links.runner_compiles))
-
-
-def _each_once(compiles: Iterable[Compile]) -> tuple[Compile, ...]:
-    return tuple({action.object: action for action in compiles}.values())
+    every = (*variant.objects.compiles, *variant.links.runner_compiles)
+    return tuple({action.object: action for action in every}.values())
 
 
 def _is_generated(session: Session, objects: VariantObjects) -> bool:
     return all(Path(session.fill(action.source)).is_file() for action in objects.registrations)
 
 
-def _estimated(objects: VariantObjects, unselected: UnselectedDtypes) -> int:
+def _estimated(objects: VariantObjects, missing: Mapping[frozenset[int], int]) -> int:
     """Bytes of the stripped library: what is needed, without code for dtypes that are not
-    selected."""
-    plan = objects.plan
-    missing = unselected.bytes(plan.needed.switches, plan.selection)
-    return plan.needed.bytes - missing + objects.library_bytes
+    selected, which `missing` has by the nodes that switch on dtypes."""
+    needed = objects.plan.needed
+    return needed.bytes - missing[needed.switches] + objects.library_bytes
 
 
-def _present(session: Session, compiles: Iterable[Compile]) -> frozenset[str]:
+def _present(session: Session, compiles: Sequence[Compile]) -> frozenset[str]:
     """Which of the objects and precompiled headers the cache holds, by their names alone."""
-    unique = {action.object: action for action in compiles}
-    inputs = (*unique, *precompiled_headers(unique.values()))
+    inputs = (*(action.object for action in compiles), *precompiled_headers(compiles))
     outputs = {stored_name(session, output): output for output in inputs}
     return frozenset(outputs[name] for name in object_store(session).listed(outputs))

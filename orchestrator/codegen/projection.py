@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from orchestrator.codegen.render import render
 from orchestrator.index.model import UnitFacts
 from orchestrator.system.templates import Fit
+from orchestrator.values.fingerprint import text_digest
 from orchestrator.values.selection import ALL_CLASSES, ALL_DTYPES, ALL_TAGS, Selection
 
 # A list that names nothing else names this: an empty macro would be no list at all.
@@ -71,6 +72,12 @@ def projection_text(unit: UnitFacts, selection: Selection) -> str | None:
     return None if found is None else _render(found)
 
 
+def projection_digest(unit: UnitFacts, selection: Selection) -> str | None:
+    """The digest of `projection_text`, which is rendered only for what no unit had before."""
+    found = projection(unit, selection)
+    return None if found is None else _digest(found)
+
+
 def projection(unit: UnitFacts, selection: Selection) -> Projection | None:
     """The part of a selection that a unit depends on; None for an op-agnostic unit.
 
@@ -123,6 +130,12 @@ def _named(mentioned: Iterable[str], selected: Container[str]) -> tuple[str, ...
 def _condition(tag: SelectedTag) -> Fit:
     """What is selected of one tag. Most apps want the same of it."""
     return render("projection_tag.h.j2", tag=tag.name, dtypes=tag.dtypes)
+
+
+# a thousand apps have 17,000
+@lru_cache(maxsize=1 << 15)
+def _digest(projection: Projection) -> str:
+    return text_digest(_render(projection))
 
 
 @lru_cache(maxsize=4096)

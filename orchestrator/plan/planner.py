@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
 
-from orchestrator.codegen.projection import projection_text
+from orchestrator.codegen.projection import mentions_selection, projection_digest
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import RuntimeIndex, UnitFacts
@@ -33,7 +33,7 @@ from orchestrator.select.closure import (
 )
 from orchestrator.select.needs import Needed, needed
 from orchestrator.values.action import Compile
-from orchestrator.values.fingerprint import fingerprint, text_digest
+from orchestrator.values.fingerprint import fingerprint
 from orchestrator.values.selection import Selection
 
 # Registered by what has no Register<key>.cpp: markers of the index.
@@ -238,18 +238,19 @@ class Planner:
             for number in found.generated
             if not index.units[number].path.startswith(self._dialect.generated.selected)
         }
-        whole = _registering_units(index, kernels, selection.operators) | {*roots["units"]}
+        generated = self._generated
+        whole = _registering_units(generated, kernels, selection.operators) | {*roots["units"]}
         projections = self._projections(selection, units)
         by_name = self._by_name(spec)
         keys = self._dialect.keys
         resolved = {}
         if by_name is not None:
-            resolved = _resolved(index, keys, kernels, selection, by_name)
+            resolved = _resolved(generated, keys, kernels, selection, by_name)
         return _AppNeeds(
             needed=found,
             whole=tuple(sorted(units & whole)),
             on_demand=tuple(sorted(units - whole)),
-            request=_request(index, self._dialect, kernels, selection, found, resolved),
+            request=_request(generated, self._dialect, kernels, selection, found, resolved),
             projections=projections,
             bearing={digest: index.units[unit] for unit, digest in projections.items()},
         )
@@ -262,14 +263,25 @@ class Planner:
         units = self.facts.by_name.keys() - spec.lean
         return frozenset[str]().union(*(self.facts.by_name[unit] for unit in units))
 
-    def _projections(self, selection: Selection, units: Iterable[int]) -> dict[int, str]:
-        facts = self.index.units
-        texts = {
-            number: projection_text(facts[number], selection)
-            for number in sorted(units)
-            if self.facts.is_cxx(facts[number].path)
-        }
-        return {number: text_digest(text) for number, text in texts.items() if text is not None}
+    @cached_property
+    def _generated(self) -> frozenset[int]:
+        """The units that torchgen writes."""
+        paths = (unit.path for unit in self.index.units)
+        return frozenset(n for n, path in enumerate(paths) if path.startswith(GENERATED))
+
+    @cached_property
+    def _bearing(self) -> frozenset[int]:
+        """The units that have projections."""
+        return frozenset(
+            number
+            for number, unit in enumerate(self.index.units)
+            if mentions_selection(unit) and self.facts.is_cxx(unit.path)
+        )
+
+    def _projections(self, selection: Selection, units: frozenset[int]) -> dict[int, str]:
+        bearing = ((n, self.index.units[n]) for n in sorted(units & self._bearing))
+        digests = {number: projection_digest(unit, selection) for number, unit in bearing}
+        return {number: digest for number, digest in digests.items() if digest is not None}
 
     def _entry(self, symbols: frozenset[str]) -> list[int]:
         if symbols not in self._entries:
@@ -376,18 +388,18 @@ def entry_nodes(index: RuntimeIndex, symbols: Iterable[str], known: Symbols) -> 
 
 
 def _registering_units(
-    index: RuntimeIndex, kernels: Registry, operators: Iterable[str]
+    generated: frozenset[int], kernels: Registry, operators: Iterable[str]
 ) -> set[int]:
     return {
         registration.unit
         for operator in operators
         for registration in kernels.kernels(operator)
-        if not index.units[registration.unit].path.startswith(GENERATED)
+        if registration.unit not in generated
     }
 
 
 def _resolved(
-    index: RuntimeIndex,
+    generated: frozenset[int],
     known: DispatchKeys,
     kernels: Registry,
     selection: Selection,
@@ -410,14 +422,14 @@ def _resolved(
         if (
             only in known.direct
             and operator not in selection.root_operators | by_name
-            and all(index.units[one.unit].path.startswith(GENERATED) for one in registrations)
+            and all(one.unit in generated for one in registrations)
         ):
             found[operator] = only
     return found
 
 
 def _request(
-    index: RuntimeIndex,
+    generated: frozenset[int],
     dialect: Dialect,
     kernels: Registry,
     selection: Selection,
@@ -426,23 +438,23 @@ def _request(
 ) -> RegistrationRequest:
     """Registrations of the selected operators, and what live code calls in C++: entry points of
     operators, and kernels themselves."""
-    generated = [
+    registered = [
         registration
         for operator in sorted(selection.operators)
         if operator not in resolved
         for registration in kernels.kernels(operator)
-        if index.units[registration.unit].path.startswith(GENERATED)
+        if registration.unit in generated
     ]
     kernels_of = _by_key(
         (registration.key, registration.operator)
-        for registration in generated
+        for registration in registered
         if registration.key not in {*_WITHOUT_FILE, dialect.keys.backend_select}
     )
     # A BackendSelect kernel redispatches to its own operator.
-    redispatched = {r.operator for r in generated if r.key == dialect.keys.backend_select}
+    redispatched = {r.operator for r in registered if r.key == dialect.keys.backend_select}
     called = {operator: key for operator, key in resolved.items() if operator in found.called}
     return RegistrationRequest(
-        operators=tuple(sorted({registration.operator for registration in generated})),
+        operators=tuple(sorted({registration.operator for registration in registered})),
         calls=tuple(sorted(found.called | redispatched | dialect.generated.always)),
         kernels=kernels_of,
         direct=_by_key(

@@ -3,14 +3,18 @@ it.
 
 Contract: pure. `plan_report` makes the value; `to_json` is its documented form and `show` prints
 it, with colour on a terminal and as the same bytes everywhere else.
+
+A thousand apps for four ABIs use 90,000 objects a million times.  So objects have numbers, by which
+uses are kept, counted and compared.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
+from itertools import chain
 from typing import Any, Final
 
 from rich.console import Console
@@ -24,11 +28,33 @@ from orchestrator.values.config import BASELINE
 _NAMED: Final = 3
 
 
+class PlannedObjects:
+    """The objects of all variants of a plan, each once, by number.
+
+    actions  number -> its compilation, the first of equal ones
+    """
+
+    def __init__(self) -> None:
+        self.actions: list[Compile] = []
+        self._numbers: dict[str, int] = {}
+
+    def numbers(self, compiles: Iterable[Compile]) -> array[int]:
+        """The numbers of these compilations' objects, each once, in order."""
+        known, found = self._numbers, dict[int, None]()
+        for action in compiles:
+            number = known.get(action.object)
+            if number is None:
+                number = known[action.object] = len(self.actions)
+                self.actions.append(action)
+            found[number] = None
+        return array("I", found)
+
+
 @dataclass(frozen=True)
 class PlannedVariant:
     """One app for one ABI, as planned.
 
-    compiles         its units, each once
+    objects          numbers of its objects, each once
     budget_bytes     the maximum size of its library; None without a budget
     cpu_levels       those above the ABI's baseline that it chooses from, lowest first
     usual_levels     whether they are those of every library for the ABI
@@ -39,7 +65,7 @@ class PlannedVariant:
 
     app: str
     abi: str
-    compiles: tuple[Compile, ...]
+    objects: array[int]
     estimated_bytes: int | None = None
     generated: bool = True
     budget_bytes: int | None = None
@@ -127,33 +153,30 @@ class PlanReport:
         return f'{head},\n  "variants": [{variants}],\n  "shared": [{shared}]\n}}\n'
 
 
-def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) -> PlanReport:
-    """The report; `present` holds the objects and precompiled headers that exist already."""
+def plan_report(
+    variants: Iterable[PlannedVariant], actions: Sequence[Compile], present: Collection[str]
+) -> PlanReport:
+    """The report; `actions` are the objects by number, `present` holds the objects and precompiled
+    headers that exist already."""
     ordered = sorted(variants, key=lambda variant: (variant.app, variant.abi))
-    users: dict[str, list[int]] = {}
-    every: dict[str, Compile] = {}
+    users: list[list[int]] = [[] for _ in actions]
     for number, variant in enumerate(ordered):
-        for action in variant.compiles:
-            users.setdefault(action.object, []).append(number)
-            every.setdefault(action.object, action)
-    partners = _partners(ordered, users)
-    units = {path: count_units([action]) for path, action in every.items()}
-    ready = {path: count if path in present else 0 for path, count in units.items()}
-    common = {path: count if len(users[path]) > 1 else 0 for path, count in units.items()}
-
-    def counted(counts: Mapping[str, int], variant: PlannedVariant) -> int:
-        return sum([counts[action.object] for action in variant.compiles])
-
+        for one in variant.objects:
+            users[one].append(number)
+    work = _Work.of(actions, present)
+    shared = [count if len(of) > 1 else 0 for count, of in zip(work.units, users, strict=True)]
+    partners = _partners(ordered, shared)
+    every = dict.fromkeys(chain.from_iterable(variant.objects for variant in ordered))
     return PlanReport(
         variants=tuple(
             VariantRow(
                 app=variant.app,
                 abi=variant.abi,
-                units=counted(units, variant),
-                cached=counted(ready, variant),
-                shared=counted(common, variant),
+                units=_sum(work.units, variant.objects),
+                cached=_sum(work.cached, variant.objects),
+                shared=_sum(shared, variant.objects),
                 shared_with=partners[number],
-                cpu_seconds=cpu_seconds(variant.compiles, present),
+                cpu_seconds=work.cpu_seconds(variant.objects),
                 estimated_bytes=variant.estimated_bytes,
                 generated=variant.generated,
                 budget_bytes=variant.budget_bytes,
@@ -162,26 +185,67 @@ def plan_report(variants: Iterable[PlannedVariant], present: Collection[str]) ->
             )
             for number, variant in enumerate(ordered)
         ),
-        shared=_shared(ordered, users, every),
+        shared=_shared(ordered, users, actions),
         objects=len(every),
-        cached=sum(path in present for path in every),
-        cpu_seconds=cpu_seconds(every.values(), present),
+        cached=sum(1 for one in every if work.cached[one]),
+        cpu_seconds=work.cpu_seconds(every),
     )
 
 
-def cpu_seconds(compiles: Iterable[Compile], present: Collection[str]) -> float:
-    """User CPU seconds to compile what is not present, with the precompiled headers for it."""
-    todo = [action for action in compiles if action.object not in present]
-    headers = precompiled_headers(todo)
-    return sum(action.seconds for action in todo) + sum(
-        header.cost for output, header in headers.items() if output not in present
-    )
+def _sum(values: Sequence[int], objects: Iterable[int]) -> int:
+    return sum(map(values.__getitem__, objects))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What each object takes, by number.
+
+    units    units in it
+    cached   of them those that the cache has: all or none
+    seconds  user CPU seconds to compile it
+    header   the precompiled header that it is compiled with, by output; None also where the cache
+             has that
+    headers  user CPU seconds of each of those headers
+    """
+
+    units: list[int]
+    cached: list[int]
+    seconds: list[float]
+    header: list[str | None]
+    headers: dict[str, float]
+
+    @classmethod
+    def of(cls, actions: Sequence[Compile], present: Collection[str]) -> _Work:
+        """The work of these compilations, with `present` as of `plan_report`."""
+        units = [count_units([action]) for action in actions]
+        cached = [n if one.object in present else 0 for n, one in zip(units, actions, strict=True)]
+        headers = {
+            output: header.cost
+            for output, header in precompiled_headers(actions).items()
+            if output not in present
+        }
+        outputs = (None if action.pch is None else action.pch.output for action in actions)
+        return cls(
+            units,
+            cached,
+            [action.seconds for action in actions],
+            [output if output in headers else None for output in outputs],
+            headers,
+        )
+
+    def cpu_seconds(self, objects: Iterable[int]) -> float:
+        """User CPU seconds to compile what is not cached, with the precompiled headers for it."""
+        todo = [one for one in objects if not self.cached[one]]
+        headers = dict.fromkeys(map(self.header.__getitem__, todo))
+        return sum(map(self.seconds.__getitem__, todo)) + sum(
+            self.headers[output] for output in headers if output is not None
+        )
 
 
 def _partners(
-    variants: Sequence[PlannedVariant], users: Mapping[str, Sequence[int]]
+    variants: Sequence[PlannedVariant], shared: Sequence[int]
 ) -> list[tuple[tuple[str, int], ...]]:
-    """For each variant, those that share most with it.
+    """For each variant, those that share most with it; of equal ones the first.
 
     Objects are an ABI's own, so that only variants of one ABI are compared; what a variant shares
     is an integer, a set of bits, so that comparing many is cheap.
@@ -189,38 +253,44 @@ def _partners(
     found: list[tuple[tuple[str, int], ...]] = [()] * len(variants)
     for abi in {variant.abi for variant in variants}:
         numbers = [n for n, variant in enumerate(variants) if variant.abi == abi]
-        bits: dict[str, int] = {}
-        width = 0
-        shared = dict.fromkeys(numbers, 0)
-        for number in numbers:
-            for action in variants[number].compiles:
-                if len(users[action.object]) > 1:
-                    if action.object not in bits:
-                        count = count_units([action])
-                        bits[action.object] = (1 << count) - 1 << width
-                        width += count
-                    shared[number] |= bits[action.object]
-        for number in numbers:
-            # a count and, of equal ones the first, a variant: one number each compares quicker
-            own, many = shared[number], len(variants)
-            counts = [(own & shared[n]).bit_count() * many - n for n in numbers]
-            del counts[numbers.index(number)]
-            most = (divmod(-one, many) for one in nlargest(_NAMED, counts))
-            found[number] = tuple((variants[n].label, -count) for count, n in most if count)
+        objects = dict.fromkeys(chain.from_iterable(variants[n].objects for n in numbers))
+        bits, width = [0] * len(shared), 0
+        for one in objects:
+            bits[one] = (1 << shared[one]) - 1 << width
+            width += shared[one]
+        sets = [_sum(bits, variants[n].objects) for n in numbers]
+        for place, own in enumerate(sets):
+            counts = [(own & other).bit_count() for other in sets]
+            counts[place] = 0
+            found[numbers[place]] = tuple(
+                (variants[numbers[at]].label, count) for at, count in _largest(counts)
+            )
     return found
+
+
+def _largest(counts: list[int]) -> Iterator[tuple[int, int]]:
+    """The places and values of the `_NAMED` largest that are not zero, which `counts` loses."""
+    for _ in range(_NAMED):
+        most = max(counts)
+        if not most:
+            return
+        at = counts.index(most)
+        counts[at] = 0
+        yield at, most
 
 
 def _shared(
     variants: Sequence[PlannedVariant],
-    users: Mapping[str, Sequence[int]],
-    every: Mapping[str, Compile],
+    users: Sequence[Sequence[int]],
+    actions: Sequence[Compile],
 ) -> tuple[SharedUnits, ...]:
     groups: dict[tuple[int, ...], list[str]] = {}
-    for path, numbers in users.items():
+    for action, numbers in zip(actions, users, strict=True):
         if len(numbers) > 1:
-            groups.setdefault(tuple(numbers), []).extend(every[path].units)
+            groups.setdefault(tuple(numbers), []).extend(action.units)
+    labels = [variant.label for variant in variants]
     return tuple(
-        SharedUnits(tuple(variants[n].label for n in numbers), tuple(sorted(groups[numbers])))
+        SharedUnits(tuple(labels[n] for n in numbers), tuple(sorted(groups[numbers])))
         for numbers in sorted(groups)
     )
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any, Literal, get_args
 
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex
@@ -26,7 +25,9 @@ Registrations = Mapping[str, tuple[Registration, ...]]
 _Kind = Literal["unit", "generated", "operator", "called", "direct", "tag", "switch"]
 _KINDS: tuple[_Kind, ...] = get_args(_Kind)
 _Label = int | str | tuple[str, str]
-_ASCII_BITS = bytes.maketrans(b"01", b"\0\1")
+_Named = tuple[_Kind, Any]
+# Bytes of outcomes that are looked up together.
+_WORD = 8
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,7 @@ class _Closures:
     done       vertex -> its outcome, as bits
     labels     bit -> what it stands for; None for one that stands for a size alone
     sizes      bit -> the bytes that it stands for
-    named      the bits that have a label
-    crossings  the bits that stand for crossings, which are not among those
+    crossings  the bits that stand for crossings, which have none
     """
 
     def __init__(
@@ -182,16 +182,18 @@ class _Closures:
         self.entry = entry
         self.cuttable = cuttable
         self.done: dict[int, int] = {}
-        self.labels: list[tuple[_Kind, Any] | None] = []
+        self.labels: list[_Named | None] = []
         self.sizes: list[int] = []
-        self.named = 0
         self.crossings = 0
+        self._words: dict[tuple[int, bytes], tuple[int, tuple[_Named, ...]]] = {}
         self._bits: dict[tuple[_Kind, _Label], int] = {}
         self._crossing_bits: dict[int, int] = {}
         self._crossings: dict[int, _Crossing] = {}
         self._equal: dict[int, int] = {}  # equal outcomes are one value in memory
         self._first_unit = len(index.owners)
         self._first_operator = self._first_unit + len(index.units)
+        self._starts: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
+        self._by_registry: dict[int, tuple[Registrations, dict[str, int]]] = {}
         self._operators: dict[tuple[object, ...], int] = {}
         self._brought: list[tuple[str, tuple[Registration, ...]]] = []
         self._generated = [unit.path.startswith(GENERATED) for unit in index.units]
@@ -199,10 +201,10 @@ class _Closures:
     def needed(self, roots: _Roots, cut: frozenset[int]) -> Needed:
         """What the roots need, with these units cut that can be."""
         reached = self.reached(roots, cut)
+        size, labels = self._meaning(reached.outcome)
         found: dict[_Kind, list[Any]] = {kind: [] for kind in _KINDS}
-        for named in compress(self.labels, _selectors(reached.outcome & self.named)):
-            assert named is not None
-            found[named[0]].append(named[1])
+        for kind, label in labels:
+            found[kind].append(label)
         return Needed(
             units=frozenset(found["unit"]),
             generated=frozenset(found["generated"]),
@@ -212,7 +214,7 @@ class _Closures:
             tags=frozenset(found["tag"]),
             switches=frozenset(found["switch"]),
             stubs=reached.stubs,
-            bytes=self.bytes_of(reached.outcome),
+            bytes=size,
         )
 
     def reached(self, roots: _Roots, cut: frozenset[int]) -> _Reached:
@@ -230,23 +232,60 @@ class _Closures:
         return _Reached(outcome, left, frozenset(one.stub or "" for one in waiting))
 
     def _outcome(self, roots: _Roots) -> int:
-        outcome, vertices = 0, list[int]()
-        for unit in roots.units:
-            outcome |= self._enter(unit, vertices)
-        for node in roots.entry:
-            outcome |= self._refer(node, vertices)
+        outcome = self._outcome_of_start(roots.entry, roots.units)
+        found = self._outcomes_of_operators(roots.registrations)
         for name in roots.operators:
-            vertices.append(self._operator(name, roots.registrations))
-        for vertex in vertices:
-            outcome |= self._outcome_of(vertex)
+            if name not in found:
+                found[name] = self._outcome_of(self._operator(name, roots.registrations))
+            outcome |= found[name]
         return outcome
+
+    def _outcome_of_start(self, entry: frozenset[int], units: tuple[int, ...]) -> int:
+        """What roots need that are no operators: many apps start alike."""
+        key = (entry, units)
+        if key not in self._starts:
+            outcome, vertices = 0, list[int]()
+            for unit in units:
+                outcome |= self._enter(unit, vertices)
+            for node in entry:
+                outcome |= self._refer(node, vertices)
+            for vertex in vertices:
+                outcome |= self._outcome_of(vertex)
+            self._starts[key] = outcome
+        return self._starts[key]
+
+    def _outcomes_of_operators(self, registrations: Registrations) -> dict[str, int]:
+        """Those that are known of a registry's operators, by name."""
+        # keyed by identity: the registrations are kept beside, so that no other take their place
+        _, found = self._by_registry.setdefault(id(registrations), (registrations, {}))
+        return found
 
     def _outcome_of(self, vertex: int) -> int:
         return self.done[vertex] if vertex in self.done else self._find(vertex)
 
     def bytes_of(self, outcome: int) -> int:
         """The size of what bits stand for."""
-        return sum(compress(self.sizes, _selectors(outcome)))
+        return self._meaning(outcome)[0]
+
+    def _meaning(self, outcome: int) -> tuple[int, list[_Named]]:
+        """The size of what bits stand for, and their labels: word by word, since the outcomes of
+        many apps have most words in common."""
+        size, labels = 0, list[_Named]()
+        words = outcome.to_bytes(-(-outcome.bit_length() // 8), "little")
+        for start in range(0, len(words), _WORD):
+            word = words[start : start + _WORD]
+            found = self._words.get((start, word))
+            if found is None:
+                found = self._words[start, word] = self._meaning_of_word(start, word)
+            size += found[0]
+            labels += found[1]
+        return size, labels
+
+    def _meaning_of_word(self, start: int, word: bytes) -> tuple[int, tuple[_Named, ...]]:
+        bits = [8 * start + bit for bit in _positions(int.from_bytes(word, "little"))]
+        labels = (self.labels[bit] for bit in bits)
+        size = sum(self.sizes[bit] for bit in bits)
+        return size, tuple(label for label in labels if label is not None)
 
     def _find(self, root: int) -> int:
         """Tarjan's algorithm from `root`, without recursion; `done` grows by all that it visits."""
@@ -387,10 +426,9 @@ class _Closures:
         bit = self._bits.get((kind, label))
         if bit is None:
             bit = self._bits[kind, label] = self._new_bit((kind, label), 0)
-            self.named |= bit
         return bit
 
-    def _new_bit(self, label: tuple[_Kind, _Label] | None, size: int) -> int:
+    def _new_bit(self, label: _Named | None, size: int) -> int:
         self.labels.append(label)
         self.sizes.append(size)
         return 1 << (len(self.labels) - 1)
@@ -401,11 +439,6 @@ def _positions(bits: int) -> Iterator[int]:
     while bits:
         yield (bits & -bits).bit_length() - 1
         bits &= bits - 1
-
-
-def _selectors(bits: int) -> bytes:
-    """A byte for each bit, the lowest first, as `itertools.compress` takes them."""
-    return bin(bits)[:1:-1].encode().translate(_ASCII_BITS)
 
 
 def _cut_off(stack: list[int], vertex: int) -> list[int]:

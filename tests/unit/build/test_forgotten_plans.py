@@ -1,4 +1,5 @@
-"""What planning needs most memory for is freed once a runtime's variants are planned."""
+"""What planning needs most memory for is freed once an app's or a runtime's variants are
+planned."""
 
 from __future__ import annotations
 
@@ -9,16 +10,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from core_toy import make_index
+from core_toy import FACTS, make_index, spec
 
 import orchestrator.build.plan as module
-from orchestrator.build.plan import plan_variants
+from orchestrator.build.plan import plan_variants, planned
 from orchestrator.build.prepare import PreparedRuntime
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.index.model import RuntimeIndex
+from orchestrator.plan.graph import VariantObjects
+from orchestrator.plan.planner import Planner
 from orchestrator.select.closure import Registry
-from orchestrator.select.needs import needed
+from orchestrator.select.needs import Needed, needed
 from orchestrator.values.labels import Label
+from orchestrator.values.selection import Selection
 
 RUNTIMES = {"one": "a", "other": "b"}
 
@@ -130,3 +134,41 @@ def test_indexes_stay_for_more_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workspace.indexes == [*RUNTIMES]
     _ = [workspace.session.of(app).runtime.index for app in RUNTIMES.values()]
     assert workspace.read == [*RUNTIMES]
+
+
+def test_a_plan_holds_what_one_app_needs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"app{n}" for n in range(6)]
+    planner, kernels = Planner(make_index(), FACTS), Registry({})
+    made, held = list[weakref.ref[Needed]](), list[int]()
+
+    def plan_all(on: object, prepared: object, requests: Any, **_: object) -> Any:
+        held.append(sum(one() is not None for one in made))
+        (request,) = requests
+        plan = planner.plan(kernels, Selection({"aten::linear": frozenset()}), spec())
+        made.append(weakref.ref(plan.needed))
+        return {request.label: VariantObjects(plan, (), ())}
+
+    config = SimpleNamespace(budgets={})
+    session: Any = SimpleNamespace(
+        workspace=SimpleNamespace(apps={name: SimpleNamespace(config=config) for name in names}),
+        runtime=SimpleNamespace(index=planner.index),
+        planner=planner,
+        prepare_planning=lambda abis: None,
+        cpu_levels=lambda abi: (),
+    )
+    session.grouped = lambda apps: [(session, tuple(apps))]
+    monkeypatch.setattr(module, "plan_all", plan_all)
+    monkeypatch.setattr(module, "read_traces", lambda on, app: ())
+    monkeypatch.setattr(module, "runner_compiles", lambda *of: ())
+    monkeypatch.setattr(module, "_present", lambda on, compiles: frozenset())
+    monkeypatch.setattr(
+        module, "variant_requests", lambda on, own, traces: [SimpleNamespace(label=str(own[0]))]
+    )
+    gc.disable()  # as the verb has it
+    try:
+        report = planned(session, [Label(name, "linux-x86_64") for name in names])
+    finally:
+        gc.enable()
+    assert [row.app for row in report.variants] == names
+    # the app before is held until the next one takes its place
+    assert held == [0, 1, 1, 1, 1, 1]

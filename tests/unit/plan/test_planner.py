@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,6 +29,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed
 from orchestrator.select.policy import select
+from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint, fingerprint_but
 from orchestrator.values.selection import Selection
 
@@ -293,6 +296,28 @@ def test_equal_compilations_of_two_apps_are_one_value() -> None:
     assert units[0][CORE] is units[1][CORE]
     assert units[0][LINEAR] is units[1][LINEAR]
     assert CONVOLUTION not in units[0]
+
+
+def test_forgotten_apps_are_freed_and_what_they_share_stays() -> None:
+    planner, kernels = Planner(TOY, FACTS), registry(TOY, ["CPU"], DIALECT.keys)
+    shared = list[Compile]()
+
+    def plan() -> list[weakref.ref[Any]]:
+        selection = toy_selection("aten::linear")
+        found = planner.plan(kernels, selection, spec())
+        shared.extend(c for c in found.compiles if c.unit == LINEAR)
+        return [*map(weakref.ref, (selection, found.needed, found.request))]
+
+    gc.disable()  # planning pauses it: counts of references alone free them
+    try:
+        apps = [*plan(), *plan()]
+        assert all(app() is not None for app in apps)
+        planner.forget_apps()
+        assert [app() for app in apps if app() is not None] == []
+    finally:
+        gc.enable()
+    plan()
+    assert shared[0] is shared[1] is shared[2]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,19 @@ import io
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from orchestrator.report.plan import PlannedVariant, PlanReport, plain, plan_report, show
+from orchestrator.report.plan import (
+    PlannedObjects,
+    PlannedVariant,
+    PlanReport,
+    plain,
+    plan_report,
+    show,
+)
 from orchestrator.values.action import Compile, Precompile
 
 HEADER = Precompile("$native/pch/aten.h", "linux-x86_64", ("-Oz",), "header", cost=6.0)
@@ -22,20 +30,35 @@ def unit(name: str, abi: str, cost: float = 2.0, pch: Precompile | None = None) 
     return Compile(name, f"$tree/{name}", "c++", abi, ("-Oz",), None, digest, cost, pch)
 
 
-def variant(app: str, abi: str, *names: str, size: int | None = None) -> PlannedVariant:
-    return PlannedVariant(app, abi, tuple(unit(name, abi) for name in names), size)
+class Planned:
+    """Variants, with the objects that they use."""
+
+    def __init__(self) -> None:
+        self.objects = PlannedObjects()
+        self.variants: list[PlannedVariant] = []
+
+    def add(self, app: str, abi: str, *names: str, **told: Any) -> Planned:
+        """A variant with the units of these names."""
+        return self.add_compiles(app, abi, *(unit(name, abi) for name in names), **told)
+
+    def add_compiles(self, app: str, abi: str, *compiles: Compile, **told: Any) -> Planned:
+        """A variant with these units."""
+        self.variants.append(PlannedVariant(app, abi, self.objects.numbers(compiles), **told))
+        return self
+
+    def report(self, *present: str) -> PlanReport:
+        """Their report."""
+        return plan_report(self.variants, self.objects.actions, frozenset(present))
 
 
 def toy(*present: str) -> PlanReport:
-    return plan_report(
-        [
-            variant("scanner", "linux-x86_64", "core", "linear", "topk", size=1_670_000),
-            variant("camera", "linux-x86_64", "core", "linear", size=1_655_684),
-            variant("camera", "ios-arm64", "core", "linear", size=1_655_684),
-            variant("keyboard", "linux-x86_64", "core", "gru", size=999),
-        ],
-        frozenset(f"$state/objects/{name[:2]}/{name}.o" for name in present),
-    )
+    planned = Planned()
+    size = {"estimated_bytes": 1_655_684}
+    planned.add("scanner", "linux-x86_64", "core", "linear", "topk", estimated_bytes=1_670_000)
+    planned.add("camera", "linux-x86_64", "core", "linear", **size)
+    planned.add("camera", "ios-arm64", "core", "linear", **size)
+    planned.add("keyboard", "linux-x86_64", "core", "gru", estimated_bytes=999)
+    return planned.report(*(f"$state/objects/{name[:2]}/{name}.o" for name in present))
 
 
 PLAIN = """\
@@ -57,10 +80,10 @@ def test_the_table_and_the_sums() -> None:
 
 
 def test_cpu_levels_that_not_every_library_has_are_told() -> None:
-    levels = {"cpu_levels": ("avx2", "avxvnni"), "usual_levels": False}
-    own = replace(variant("camera", "linux-x86_64", "core"), **levels)  # type: ignore[arg-type]
-    usual = replace(variant("scanner", "linux-x86_64", "core"), cpu_levels=("avx2",))
-    report = plan_report([own, usual], frozenset())
+    planned, levels = Planned(), ("avx2", "avxvnni")
+    planned.add("camera", "linux-x86_64", "core", cpu_levels=levels, usual_levels=False)
+    planned.add("scanner", "linux-x86_64", "core", cpu_levels=("avx2",))
+    report = planned.report()
     told = [line for line in plain(report).splitlines() if "CPU levels" in line]
     assert told == ["//apps/camera:linux-x86_64 chooses from CPU levels baseline, avx2, avxvnni"]
     rows = json.loads(report.to_json())["variants"]
@@ -107,13 +130,15 @@ def test_the_json_is_the_documented_one() -> None:
 
 
 def test_nothing_planned() -> None:
-    value = json.loads(plan_report([], frozenset()).to_json())
+    value = json.loads(Planned().report().to_json())
     assert (value["variants"], value["shared"]) == ([], [])
 
 
 def test_of_many_that_share_three_are_named() -> None:
-    many = [variant(f"app{n}", "linux-x86_64", "core", *"xyz"[:n]) for n in range(5)]
-    report = plan_report(many, frozenset())
+    planned = Planned()
+    for n in range(5):
+        planned.add(f"app{n}", "linux-x86_64", "core", *"xyz"[:n])
+    report = planned.report()
     assert report.variants[4].shared_with == (
         ("//apps/app3:linux-x86_64", 4),
         ("//apps/app2:linux-x86_64", 3),
@@ -122,39 +147,76 @@ def test_of_many_that_share_three_are_named() -> None:
     assert report.variants[0].shared_with[0] == ("//apps/app1:linux-x86_64", 1)
 
 
+def test_of_those_that_share_as_much_the_first_are_named() -> None:
+    planned = Planned()
+    for app in "edcba":
+        planned.add(app, "linux-x86_64", "core")
+    shared_with = planned.report().variants[1].shared_with
+    assert shared_with == tuple((f"//apps/{app}:linux-x86_64", 1) for app in "acd")
+
+
+def test_objects_are_numbered_once() -> None:
+    objects = PlannedObjects()
+    a, b, c = (unit(name, "linux-x86_64") for name in "abc")
+    assert [*objects.numbers([b, a, b])] == [0, 1]
+    assert [*objects.numbers([c, unit("a", "linux-x86_64"), c])] == [2, 1]
+    assert objects.actions == [b, a, c]
+
+
+def test_objects_of_no_variant_do_not_count() -> None:
+    planned = Planned().add("camera", "linux-x86_64", "core")
+    planned.objects.numbers([unit("other", "linux-x86_64")])
+    report = planned.report()
+    assert (report.objects, report.cpu_seconds) == (1, 2.0)
+
+
+def test_a_shard_counts_as_its_members() -> None:
+    abi = "linux-x86_64"
+    shard = replace(unit("shard", abi), members=tuple(unit(name, abi) for name in "ab"))
+    planned = Planned()
+    planned.add_compiles("camera", abi, shard, unit("own", abi))
+    planned.add_compiles("scanner", abi, shard, unit("other", abi))
+    report = planned.report(shard.object)
+    row = report.variants[0]
+    assert (row.units, row.cached, row.shared) == (3, 2, 2)
+    assert row.shared_with == (("//apps/scanner:linux-x86_64", 2),)
+    assert report.shared[0].units == ("a", "b")
+
+
 def test_a_precompiled_header_counts_once_for_all_that_read_it() -> None:
     compiles = tuple(unit(name, "linux-x86_64", pch=HEADER) for name in ("a", "b"))
-    planned = [PlannedVariant(app, "linux-x86_64", compiles) for app in ("camera", "scanner")]
+    planned = Planned()
+    for app in ("camera", "scanner"):
+        planned.add_compiles(app, "linux-x86_64", *compiles)
     # such units take a fifth of what they cost alone
-    assert plan_report(planned, frozenset()).cpu_seconds == pytest.approx(0.4 + 0.4 + 6.0)
-    assert plan_report(planned, frozenset({HEADER.output})).cpu_seconds == pytest.approx(0.8)
-    everything = frozenset(action.object for action in compiles)
-    assert plan_report(planned, everything).cpu_seconds == 0.0
+    assert planned.report().cpu_seconds == pytest.approx(0.4 + 0.4 + 6.0)
+    assert planned.report().variants[1].cpu_seconds == pytest.approx(0.4 + 0.4 + 6.0)
+    assert planned.report(HEADER.output).cpu_seconds == pytest.approx(0.8)
+    assert planned.report(compiles[0].object).cpu_seconds == pytest.approx(0.4 + 6.0)
+    assert planned.report(*(action.object for action in compiles)).cpu_seconds == 0.0
 
 
 def test_registrations_that_do_not_exist_yet_are_told() -> None:
-    one = PlannedVariant("camera", "linux-x86_64", (unit("a", "linux-x86_64"),), generated=False)
-    assert plain(plan_report([one], frozenset())).splitlines()[-1] == (
+    report = Planned().add("camera", "linux-x86_64", "a", generated=False).report()
+    assert plain(report).splitlines()[-1] == (
         "1 variant without generated registrations yet: its units count as not cached"
     )
 
 
 def test_an_estimate_above_its_budget_is_told() -> None:
-    one = variant("camera", "linux-x86_64", "core", size=1_655_684)
-    size = one.estimated_bytes or 0
-    over, under = replace(one, budget_bytes=size - 1), replace(one, budget_bytes=size)
-    assert "budget" not in plain(plan_report([under], frozenset()))
-    report = plan_report([over], frozenset())
-    assert report.variants[0].is_over_budget
-    assert plain(report).splitlines()[-1] == (
+    def report(size: int | None, budget: int) -> PlanReport:
+        told = {"estimated_bytes": size, "budget_bytes": budget}
+        return Planned().add("camera", "linux-x86_64", "core", **told).report()
+
+    size = 1_655_684
+    assert "budget" not in plain(report(size, size))
+    over = report(size, size - 1)
+    assert over.variants[0].is_over_budget
+    assert plain(over).splitlines()[-1] == (
         "//apps/camera:linux-x86_64 is estimated at 1,655,684 bytes, over its budget of 1,655,683;"
         " estimates are accurate to within a fifth"
     )
-    assert (
-        not plan_report([replace(over, estimated_bytes=None)], frozenset())
-        .variants[0]
-        .is_over_budget
-    )
+    assert not report(None, size - 1).variants[0].is_over_budget
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 200])
