@@ -19,7 +19,7 @@ from orchestrator.errors import OrchestratorError, Place
 if TYPE_CHECKING:
     import lief
 
-_MAGIC: Final = b"!<arch>\n"
+ARCHIVE: Final = b"!<arch>\n"
 _HEADER: Final = 60
 # <mach-o/nlist.h>
 _N_STAB, _N_PEXT, _N_TYPE, _N_EXT, _N_UNDF = 0xE0, 0x10, 0x0E, 0x01, 0x00
@@ -161,9 +161,9 @@ def read_archive(path: Path) -> tuple[Member, ...]:
 
 def archive_members(data: bytes, path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of an archive's members, without its table of symbols."""
-    if not data.startswith(_MAGIC):
+    if not data.startswith(ARCHIVE):
         raise _not_macho(path, "a file that is not an archive")
-    at = len(_MAGIC)
+    at = len(ARCHIVE)
     while at < len(data):
         header = data[at : at + _HEADER]
         size = header[48:58].strip()

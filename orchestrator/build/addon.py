@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from orchestrator.binary.elf import ElfRules, check, exported_symbols
 from orchestrator.binary.elf_strip import split
@@ -40,11 +40,11 @@ from orchestrator.build.variants import (
 )
 from orchestrator.build.verify import runner_path
 from orchestrator.codegen.projection import projection_text
-from orchestrator.compilers.relink import EXPORTED, exported_name
-from orchestrator.deliver.files import File, replacing_folder, write_package
+from orchestrator.compilers.relink import EXPORTED
+from orchestrator.deliver.files import File, replacing_folder
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
-from orchestrator.packagers.archives import write_tar_zst
+from orchestrator.packagers.addons import AddonFiles, pack_addon
 from orchestrator.packagers.contents import Packaged, read_packages, take_library
 from orchestrator.plan.addon import (
     AddonNeeds,
@@ -63,7 +63,7 @@ from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model
-from orchestrator.verify.verdict import VerifyResult, require_verified, verify
+from orchestrator.verify.verdict import VerifyResult, not_run, require_verified, verify
 
 # The second for what the library has nothing of.
 _NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
@@ -78,16 +78,17 @@ class NoAddonError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Addon:
-    """An add-on that was made and has run.
+    """An add-on that was made, and has run where its ABI's binaries run here.
 
     folder      below dist/
+    packages    the archive of it first
     operators   those that it registers
     bytes       of the stripped add-on
     results     of its model and of the library's own, in the library with the add-on
     """
 
     folder: Path
-    archive: Path
+    packages: tuple[Path, ...]
     library: str
     operators: tuple[str, ...]
     bytes: int
@@ -128,8 +129,11 @@ class _Base:
         manifest = self.one.manifest
         return f"{manifest.app} {manifest.version} for {manifest.abi}"
 
-    def exports(self, symbol: str) -> bool:
-        return exported_name(self.app, symbol) in self.has
+    @property
+    def extended(self) -> Extended:
+        build_id = self.one.manifest.library.build_id
+        assert build_id is not None
+        return Extended(self.app, self.path, self.has, build_id, self.described)
 
 
 def addon(
@@ -137,16 +141,18 @@ def addon(
     package: Path,
     model: Path,
     *,
+    abi: str | None = None,
     name: str | None,
     jobs: int | None,
     view: View,
 ) -> Addon | Fits:
     """Make the add-on for the library in a package that a model lacks, and run both together.
 
-    name: what it is called; None: as the model. Raises NoAddonError, AddonLinkError,
-    ActionFailedError, VerificationFailedError, and what reading the package and the model raise.
+    abi: which of the package's; None: it has one. name: what it is called; None: as the model.
+    Raises NoAddonError, AddonLinkError, ActionFailedError, VerificationFailedError, and what
+    reading the package and the model raise.
     """
-    one = _only(read_packages(package))
+    one = _only(read_packages(package), abi)
     _require_kind(session, one)
     held = hold(session, model, one)
     base_name = f"{one.manifest.app} {one.manifest.version} for {one.manifest.abi}"
@@ -170,14 +176,18 @@ def addon(
         return making.make(jobs, view)
 
 
-def _only(found: Sequence[Packaged]) -> Packaged:
-    if len(found) == 1:
-        return found[0]
+def _only(found: Sequence[Packaged], abi: str | None) -> Packaged:
+    wanted = [one for one in found if abi in (None, one.manifest.abi)]
+    if len(wanted) == 1:
+        return wanted[0]
     raise NoAddonError(
-        "an add-on is for the library of one ABI",
+        f"the package has no library for {abi}"
+        if abi and not wanted
+        else "an add-on is for the library of one ABI",
         place=Place(str(found[0].path)),
-        expected="a package of one ABI, or a folder dist/<app>/<abi>",
+        expected="a library of one ABI",
         seen=", ".join(one.manifest.abi for one in found),
+        hint="say which one: --abi ABI",
     )
 
 
@@ -253,9 +263,10 @@ def _require_kind(session: Session, one: Packaged) -> None:
         )
     if not takes_addons(toolchain):
         raise NoAddonError(
-            "add-ons are linked by zig, but the toolchain declares another compiler",
+            "add-ons are linked by zig or an Android NDK, but the toolchain declares another"
+            " compiler",
             place=toolchain.place,
-            expected="a toolchain of zig",
+            expected="a toolchain of zig or of an NDK",
             seen=toolchain.driver.kind,
         )
 
@@ -343,7 +354,7 @@ class _Making:
             kernels,
             AddonRoots(
                 operators=operators,
-                has=self.base.exports,
+                has=self.base.extended.exports,
                 entered=self.held.offer.operators,
                 own=own,
                 cut=frozenset(n for n, unit in enumerate(index.units) if unit.path in spec.cut),
@@ -419,13 +430,8 @@ class _Making:
 
     def _link(self, objects: AddonObjects) -> Path:
         """The add-on, unstripped, with its note."""
-        base = self.base
-        manifest = base.one.manifest
-        assert manifest.library.build_id is not None
-        extended = Extended(
-            base.app, base.path, base.has, manifest.library.build_id, base.described
-        )
-        return link_addon(self.session, base.abi, extended, objects, self._file, self.folder)
+        extended = self.base.extended
+        return link_addon(self.session, self.base.abi, extended, objects, self._file, self.folder)
 
     @property
     def _file(self) -> str:
@@ -446,7 +452,7 @@ class _Making:
         stripped.write_bytes(parts.stripped)
         stripped.with_name(f"{self._file}.debug").write_bytes(parts.debug)
         check(stripped, self._rules(stripped))
-        results = tuple(self._run_all(stripped))
+        results = tuple(self._results(stripped))
         require_verified(f"the add-on {self.name} for {base.described}", results)
         held = self.on
         units = [unit for one in compiles for unit in one.units]
@@ -465,6 +471,7 @@ class _Making:
             "model": {"name": self.model.stem, "sha256": self.held.info.sha256},
             "build_id": parts.build_id,
             "bytes": len(parts.stripped),
+            "verified": {result.model: result.status for result in results},
             "sha256": hashlib.sha256(parts.stripped).hexdigest(),
         }
         texts = (
@@ -480,20 +487,12 @@ class _Making:
         ]
         dist = session.context.dist / base.app / "addons"
         folder = dist / base.abi / self.name
-        stem = f"{base.one.manifest.package_name}-{base.one.manifest.version}"
-        stem = f"{stem}-{self.name}-{base.abi}"
         with replacing_folder(folder, files):
             pass
-        archive = dist / f"{stem}.tar.zst"
-
-        def write(target: BinaryIO) -> None:
-            shipped = [file for file in files if not file.path.startswith("symbols/")]
-            write_tar_zst(target, shipped, f"{stem}/")
-
-        write_package(archive, f"addon 1 {_digest(files)}", write)
+        packed = AddonFiles(self.name, base.one.manifest, tuple(files))
         return Addon(
             folder=folder,
-            archive=archive,
+            packages=pack_addon(packed, dist),
             library=base.described,
             operators=operators,
             bytes=len(parts.stripped),
@@ -506,19 +505,26 @@ class _Making:
         library = PLATFORMS[toolchain.config.system].library
         assert isinstance(library, SharedLibrary)
         manifest = self.base.one.manifest
-        system = library.system_libraries[toolchain.driver.c_library]
+        needed = library.system_libraries[toolchain.driver.c_library]
+        if not toolchain.driver.links_cxx_library:
+            needed |= library.cxx_libraries
         return ElfRules(
             soname=self._file,
             processor=manifest.processor,
             exports=frozenset({"lta_addon_register"}),
-            system_libraries=system | {str(manifest.library.soname)},
+            system_libraries=needed | {str(manifest.library.soname)},
             page_size=library.page_sizes[manifest.processor],
+            relocated=library.relocated,
         )
 
-    def _run_all(self, addon: Path) -> Iterator[VerifyResult]:
-        """The add-on's model, and those of the library's app, in the library with the add-on."""
+    def _results(self, addon: Path) -> Iterator[VerifyResult]:
+        """The add-on's model, and those of the library's app, in the library with the add-on; not
+        run where the ABI's toolchain says that nothing runs its binaries."""
         session, base = self.session, self.base
         running = session.running(base.abi)
+        if session.toolchain(base.abi).config.run == "none":
+            yield from (not_run(model.name, running.why_not) for _, model, _ in self._runs())
+            return
         runner = runner_path(session, Label(base.app, base.abi))
         if running.prefix is None or not runner.is_file():
             raise NoAddonError(
@@ -528,18 +534,7 @@ class _Making:
                 hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
             )
         argv = [*running.prefix, str(runner)]
-        runs: list[tuple[App, ModelConfig, Trace]] = []
-        held = self.held
-        assert held.app is not None
-        assert held.config is not None
-        assert held.trace is not None
-        runs.append((held.app, held.config, held.trace))
-        own = session.workspace.apps.get(base.app)
-        shipped = {model.sha256 for model in base.one.manifest.models}
-        if own is not None:
-            traces = zip(own.config.models, read_traces(session, own), strict=True)
-            runs += [(own, m, t) for m, t in traces if t.identity.model in shipped]
-        for app, model, trace in runs:
+        for app, model, trace in self._runs():
             file = session.shipped(app, model)
             seen = run_model(
                 argv,
@@ -554,9 +549,15 @@ class _Making:
             )
             yield verify(model.name, read_runs(app.folder, trace, session.context.root), seen)
 
-
-def _digest(files: Iterable[File]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.path} {file.sha256()}\n".encode())
-    return digest.hexdigest()
+    def _runs(self) -> Iterator[tuple[App, ModelConfig, Trace]]:
+        """The models that an add-on is proven with, each with its app and trace."""
+        held, base = self.held, self.base
+        assert held.app is not None
+        assert held.config is not None
+        assert held.trace is not None
+        yield held.app, held.config, held.trace
+        own = self.session.workspace.apps.get(base.app)
+        shipped = {model.sha256 for model in base.one.manifest.models}
+        if own is not None:
+            traces = zip(own.config.models, read_traces(self.session, own), strict=True)
+            yield from ((own, m, t) for m, t in traces if t.identity.model in shipped)

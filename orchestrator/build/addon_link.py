@@ -13,6 +13,7 @@ from typing import Final
 
 from orchestrator.binary.elf_addon import finish
 from orchestrator.binary.elf_imports import defined_names, importing
+from orchestrator.binary.macho import ARCHIVE, archive_members
 from orchestrator.build.execute import View, execute_actions, require_success
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
@@ -21,7 +22,7 @@ from orchestrator.codegen.projection import projection_text
 from orchestrator.codegen.registrations import GeneratedUnit, generate_registrations
 from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.codegen.units import unit_of
-from orchestrator.compilers.relink import exported_name
+from orchestrator.compilers.relink import CXX_ARCHIVES, EMULATED, exported_name
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.addon import AddonNeeds, entry_request, registration_request
@@ -35,6 +36,7 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.variant import VariantSpec, compilation
 from orchestrator.platforms import PLATFORMS
+from orchestrator.platforms.android import packed_relocations
 from orchestrator.select.closure import Registry
 from orchestrator.system.process import Command
 from orchestrator.values.action import ActionGraph, Compile
@@ -67,8 +69,10 @@ class Extended:
     described: str
 
     def exports(self, symbol: str) -> bool:
-        """Whether the library exports a symbol of PyTorch, under the name that it has there."""
-        return exported_name(self.app, symbol) in self.has
+        """Whether the library exports a symbol of PyTorch, under the name that it has there. A
+        thread's own variable has two, of which a system knows one."""
+        names = (symbol, EMULATED + symbol)
+        return any(exported_name(self.app, name) in self.has for name in names)
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,14 @@ def addon_objects(
 
 
 def _library(on: RuntimeSession, spec: VariantSpec, prepared: Prepared) -> tuple[Compile, ...]:
-    """The C++ library, for what the extended one has nothing of."""
-    sources = prepared.toolchain(spec.abi).driver.cxx_sources
+    """The C++ library, for what the extended one has nothing of; none where the compiler brings
+    one (`_brought`)."""
+    driver = prepared.toolchain(spec.abi).driver
+    if driver.links_cxx_whole:
+        return tuple(map(on.placed, cxx_library_compiles(spec, driver.cxx_sources, "-Oz")))
+    if not driver.cxx_sources:
+        return ()
+    sources = driver.cxx_sources
     parts = runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, on.runtime.native)
     return tuple(map(on.placed, (*parts, *cxx_library_compiles(spec, sources, "-Os"))))
 
@@ -231,12 +241,13 @@ def link_addon(
             seen |= defined
         path.write_bytes(text)
         inputs.append(str(path))
-    members = []
-    for number, c in enumerate(objects.library):
-        path = folder / f"library-{number}.o"
-        path.write_bytes(importing(data[c.object], imported, hidden=True))
-        members.append(str(path))
     toolchain = session.toolchain(abi)
+    members = []
+    library = (data[c.object] for c in objects.library)
+    for number, text in enumerate((*library, *_brought(session, toolchain))):
+        path = folder / f"library-{number}.o"
+        path.write_bytes(importing(text, imported, hidden=True))
+        members.append(str(path))
     archive, out = folder / "libc++.a", folder / soname
     _run(session, toolchain, base, [str(toolchain.ar), "rcsD", str(archive), *members], folder)
     words = [str(toolchain.cxx), *link_flags(toolchain, soname)]
@@ -246,6 +257,21 @@ def link_addon(
     _run(session, toolchain, base, [*words, "-o", str(out)], folder)
     out.write_bytes(finish(out.read_bytes(), base.build_id, base.described))
     return out
+
+
+def _brought(session: Session, toolchain: ResolvedToolchain) -> Iterator[bytes]:
+    """The objects of the C++ library that a compiler brings and would link."""
+    driver = toolchain.driver
+    if driver.exports_more != "by compiler" or not driver.links_cxx_library:
+        return
+    for name in CXX_ARCHIVES:
+        words = [str(toolchain.cxx), f"-print-file-name={name}"]
+        done = session.context.runner.run(Command(words, toolchain.tools.env))
+        path = Path(done.out.strip())
+        # an archive that is not there is told as its bare name; `libc++.a` may be a script
+        if path.is_absolute() and path.read_bytes().startswith(ARCHIVE):
+            members = archive_members(path.read_bytes(), path)
+            yield from (content for _, content in members if content.startswith(b"\x7fELF"))
 
 
 def _those(names: frozenset[str]) -> Callable[[str], str | None]:
@@ -267,12 +293,24 @@ def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:
         "-Wl,--build-id=0x" + 40 * "0",
         "-Wl,-z,defs",
         *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--icf=safe"),
+        *_packed(toolchain),
     )
+
+
+def _packed(toolchain: ResolvedToolchain) -> tuple[str, ...]:
+    """Where the system's loader reads packed relocations. An add-on never applies them itself: its
+    initialisers run only when the library has compared the build id."""
+    android = toolchain.driver.android
+    if android is None or not toolchain.capabilities.pack_relocations:
+        return ()
+    return packed_relocations(android.api)
 
 
 def _libraries(toolchain: ResolvedToolchain) -> tuple[str, ...]:
     system = PLATFORMS[toolchain.config.system].link_libraries
-    return (*system, *toolchain.link_flags, "-nostdlib++", "-O2")
+    # one that lies beside the library is the compiler's to find
+    held = ("-nostdlib++",) if toolchain.driver.links_cxx_library else ()
+    return (*system, *toolchain.link_flags, *held, "-O2")
 
 
 def _run(

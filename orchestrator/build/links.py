@@ -15,6 +15,7 @@ from orchestrator.plan.static_links import StaticLinks, static_links
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.android import packed_relocations
+from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.fingerprint import fingerprint
 
@@ -110,7 +111,7 @@ def variant_links(
     of_library = tuple(one.output for one in library)
     exports = "$native/" + ("jni/exports.map" if objects.java else "capi/libtorch_app.map")
     if spec.extensible:
-        exports = exports_file(version_script(app, session.extension_symbols))
+        exports = exports_file(extensible_script(session, app, spec))
     # a place for the build id, which the delivery fills in from the stripped content
     shared = _shared(f"{folder}/lib{name}.so", toolchain, objects, of_library, exports, 40 * "0")
     registering = (*(c.object for c in objects.registrations),)
@@ -146,6 +147,14 @@ def runner_compiles(
     return _runner_compiles(session, toolchain, spec) if toolchain.links_shared else ()
 
 
+def extensible_script(session: RuntimeSession, app: str, spec: VariantSpec) -> str:
+    """The version script of an app's library that takes add-ons."""
+    platform = PLATFORMS[spec.system]
+    assert isinstance(platform.library, SharedLibrary)
+    symbols = tuple(sorted({*session.extension_symbols, *platform.not_inline}))
+    return version_script(app, symbols, platform.library.exports)
+
+
 def _shared(
     output: str,
     toolchain: ResolvedToolchain,
@@ -156,9 +165,10 @@ def _shared(
 ) -> Link:
     """A variant's shared library. exports: its version script; build_id: 40 hex digits."""
     spec = objects.plan.spec
+    again = spec.extensible and toolchain.driver.exports_more == "by compiler"
     return Link(
         output=output,
-        kind="shared",
+        kind="extensible" if again else "shared",
         abi=spec.abi,
         # first, so that the linker takes nothing of the same from libc++'s archive
         whole=tuple(c.object for c in (*objects.runtime_library, *objects.java)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.build.links import extensible_script
 from orchestrator.build.prepare import NATIVE, Prepared
 from orchestrator.build.selected import selection_unit
 from orchestrator.build.session import RuntimeSession
@@ -35,7 +36,7 @@ from orchestrator.libraries.features import (
 from orchestrator.libraries.levels import levels_for
 from orchestrator.packagers.aar_java import java_package
 from orchestrator.plan.anchors import anchored, anchors_of, anchors_text
-from orchestrator.plan.extension import exports_file, version_script
+from orchestrator.plan.extension import exports_file
 from orchestrator.plan.flags import Purpose, own_folders, own_headers
 from orchestrator.plan.graph import (
     CommonObjects,
@@ -266,7 +267,7 @@ def _exports(session: RuntimeSession, request: VariantRequest, spec: VariantSpec
     """file (`$cache/...`) -> text, of the version script of a library that takes add-ons."""
     if not spec.extensible or request.app is None or spec.purpose == "tracer":
         return {}
-    text = version_script(request.app, session.extension_symbols)
+    text = extensible_script(session, request.app, spec)
     return {exports_file(text): text}
 
 
@@ -336,10 +337,12 @@ def runtime_library(
     and what relocates it, where its linker packs the table for that.
 
     zig brings the sources of its libc++; other toolchains bring a library only. The stub of
-    an NDK gets all of it.
+    an NDK gets all of it; as an archive where add-ons take from it, whose names `relink.py` reads.
     """
     toolchain = prepared.toolchain(spec.abi)
     if toolchain.driver.links_cxx_whole:
+        if spec.extensible:
+            return ()
         return cxx_library_compiles(spec, toolchain.driver.cxx_sources, "-Oz")
     if spec.purpose != "release" or not toolchain.links_shared:
         return ()
@@ -357,7 +360,8 @@ def _cxx_library(prepared: Prepared, spec: VariantSpec) -> tuple[Compile, ...]:
     """The C++ library that is linked as an archive, where a toolchain brings its sources."""
     driver = prepared.toolchain(spec.abi).driver
     if driver.links_cxx_whole:
-        return ()
+        whole = driver.cxx_sources if spec.extensible else ()
+        return cxx_library_compiles(spec, whole, "-Oz")
     # a tracer takes the one that most libraries have
     small = spec.optimize == "size" and spec.purpose == "release"
     return cxx_library_compiles(spec, driver.cxx_sources, "-Oz" if small else "-Os")
@@ -378,14 +382,13 @@ def _sources(spec: VariantSpec) -> tuple[str, ...]:
 
 
 def takes_addons(toolchain: ResolvedToolchain) -> bool:
-    """Whether a toolchain can link a library that add-ons extend, and add-ons for it: its linker is
-    run by `relink.py`."""
+    """Whether a toolchain can link a library that add-ons extend, and add-ons for it."""
     config, capabilities = toolchain.config, toolchain.capabilities
     library = PLATFORMS[config.system].library
     return (
         isinstance(library, SharedLibrary)
         and config.processor in library.addons
-        and toolchain.driver.zig is not None
+        and toolchain.driver.exports_more is not None
         and capabilities.version_script
         and capabilities.fold_functions
     )

@@ -20,14 +20,15 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 NAME = "addon"
 HELP = """\
 Makes an add-on: a shared library with only what a shipped library lacks for a model. An app loads
-it with lta_library_extend(). It works for libraries for Linux that were built with
-`extensible: true`, and only for exactly that build. The model must be in an app of this workspace,
-with its trace. Before anything is written, it runs in the library with the add-on, and so do the
-library's own models. The exit code is 0 if an add-on was made or the library needs none, 1 if an
-add-on is not possible."""
+it with lta_library_extend(). It works for libraries for Linux and Android on 64-bit processors that
+were built with `extensible: true`, and only for exactly that build. The model must be in an app of
+this workspace, with its trace. Before anything is written, it runs in the library with the add-on,
+and so do the library's own models, if this machine can run the ABI's binaries. The exit code is 0
+if an add-on was made or the library needs none, 1 if an add-on is not possible."""
 EXAMPLE = """\
 ./orchestrate addon --for dist/camera/linux-x86_64 apps/scanner/models/pages.ptl
-./orchestrate addon --for camera-libtorch-1.0.0-linux-x86_64.tar.zst new.ptl --name winter"""
+./orchestrate addon --for camera-libtorch-1.0.0-linux-x86_64.tar.zst new.ptl --name winter
+./orchestrate addon --for camera-libtorch-1.0.0.aar --abi android-arm64-v8a new.ptl"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         dest="package",
         metavar="PACKAGE",
-        help="the library: a folder of dist/, a .tar.zst or a .deb",
+        help="the library: a folder of dist/, a .tar.zst, a .deb or an .aar",
     )
+    parser.add_argument("--abi", help="its ABI, if the package has libraries for several")
     parser.add_argument("--name", help="the add-on's name (default: the model file's)")
     parser.add_argument("--json", action="store_true", help="print the add-on as JSON")
     add_jobs(parser)
@@ -58,6 +60,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             session,
             Path(arguments.package),
             Path(arguments.model),
+            abi=arguments.abi,
             name=arguments.name,
             jobs=arguments.jobs or session.workspace.config.jobs,
             view=progress_view(arguments.quiet, arguments.verbose),
@@ -72,22 +75,25 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 def _text(made: Addon | Fits, context: Context) -> str:
     if isinstance(made, Fits):
         return f"{made.library} needs no add-on: {made.reason}"
-    folder, archive = (path.relative_to(context.root) for path in (made.folder, made.archive))
+    folder, *packages = (path.relative_to(context.root) for path in (made.folder, *made.packages))
     proof = ", ".join(f"{one.model}: {one.status}" for one in made.results)
     return (
         f"{folder}: {made.bytes:,} bytes for {made.library}, {made.compiled} compiled\n"
         f"  operators: {', '.join(made.operators)}\n"
-        f"  with the library, {proof}\n"
-        f"  {archive}"
+        f"  with the library, {proof}\n" + "\n".join(f"  {package}" for package in packages)
     )
 
 
 def _to_json(made: Addon | Fits, context: Context) -> dict[str, Any]:
     if isinstance(made, Fits):
         return {"format": 1, "library": made.library, "reason": made.reason, "addon": None}
+    folder, *packages = (
+        path.relative_to(context.root).as_posix() for path in (made.folder, *made.packages)
+    )
     addon = {
-        "folder": made.folder.relative_to(context.root).as_posix(),
-        "archive": made.archive.relative_to(context.root).as_posix(),
+        "folder": folder,
+        "archive": packages[0],
+        "packages": packages,
         "bytes": made.bytes,
         "units_compiled": made.compiled,
         "operators": list(made.operators),

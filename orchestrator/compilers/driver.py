@@ -114,7 +114,8 @@ class Driver:
     link_flags   flags of every link, besides those that its commands carry
     cxx_sources  the C++ library where a link does not bring one: compiled as all else is, and
                  found by `#include <../src/...>`
-    links_cxx_whole  whether it is linked as objects, without our parts of it
+    links_cxx_whole  whether it is linked as objects, without our parts of it; where add-ons take
+                 from it, as an archive
     beside       libraries that belong beside the shared one
     android      where it compiles for Android
     archiver     what the `ar` command is: an `ar`, or Apple's libtool
@@ -122,6 +123,9 @@ class Driver:
     linked       libraries that it may link into what it makes
     hardens      how it finds errors in memory without being told, or more of them than when told
     brought      headers and linked files of this machine that its identity has
+    exports_more how a library that it links exports more once it is linked (`relink.py`), so that
+                 add-ons extend it: by its wrapper, or where the compiler is called to link; None
+                 where there are no add-ons for what it makes
     """
 
     version: str
@@ -148,6 +152,7 @@ class Driver:
     linked: tuple[LinkedPart, ...] = ()
     hardens: frozenset[Hardening] = frozenset()
     brought: tuple[Path, ...] = ()
+    exports_more: Literal["by wrapper", "by compiler"] | None = None
 
 
 @dataclass(frozen=True)

@@ -229,6 +229,7 @@ def _driver(
         android=AndroidFacts(declared.api, ndk.release, declared.stl),
         linked=linked,
         brought=brought,
+        exports_more="by compiler",
         # _FLAGS, as all that is compiled with an NDK
         hardens=HARDENING,
     )

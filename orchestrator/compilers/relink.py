@@ -1,10 +1,14 @@
-"""Links as zig does, and again by zig's linker with arguments that zig refuses.
+"""Links as a compiler does, and again with more arguments for its linker: those that zig refuses,
+and names to export that are known once a library is linked.
 
-Called by a compiler wrapper, with the standard library alone:
+Called with the standard library alone. A wrapper of zig calls it for the first, and for both:
 
     python -I relink.py <argument for the linker>... -- <zig> c++ <arguments of the compiler>...
 
-zig may have `env NAME=value...` in front.
+zig may have `env NAME=value...` in front. For the second alone, of a compiler that passes any
+argument on to its linker (clang), a link calls it with the compiler's wrapper:
+
+    python -P -m orchestrator.compilers.relink --by-compiler <cxx> <arguments of the compiler>...
 
 zig tells how it called its linker as one line of text, without quotes (`--verbose`; in zig's
 src/link/Lld.zig, `dumpArgv`). A path in it may hold blanks. Such blanks come from what zig was
@@ -44,6 +48,14 @@ _ASIDE = {" ": "\ue000", "\t": "\ue001"}
 EXTENSIBLE = "/* extensible: "
 # What the names begin with that add-ons find in it.
 EXPORTED = "l_"
+# The C++ library's archives: zig's, or that which we compile; the NDK's.
+CXX_ARCHIVES = ("libc++.a", "libc++_static.a", "libc++abi.a", "libunwind.a")
+BY_COMPILER = "--by-compiler"
+# A thread's own variable where the system has no such storage (Android before API level 29): an
+# object that says where it is, by what the compiler's library keeps for all of them (LLVM,
+# compiler-rt/lib/builtins/emutls.c). There must be one of that in a process' add-ons and library.
+EMULATED = "__emutls_v."
+_EMULATION = "__emutls_get_address"
 # st_name, st_info, st_shndx of a symbol (System V ABI, chapter 4), by EI_CLASS; which kinds stand
 # for something: of no kind, object, function, thread's own.
 _SYMBOL = {2: struct.Struct("<IBxH16x"), 1: struct.Struct("<I8xBxH")}
@@ -100,26 +112,38 @@ _OWN_TO_CXX = (
 
 def more_exports(words: list[str]) -> list[str]:
     """The linker's arguments that export more of a library that was linked with `words`."""
-    if "-version-script" not in words:
-        return []
-    script = Path(words[words.index("-version-script") + 1]).read_text(encoding="utf-8")
+    path = _version_script(words)
+    script = "" if path is None else Path(path).read_text(encoding="utf-8")
     head, _, rest = script.partition("\n")
     if not head.startswith(EXTENSIBLE):
         return []
     app = head.removeprefix(EXTENSIBLE).removesuffix(" */")
-    wanted = set(rest.partition("*/")[0].removeprefix("/*").split())
+    wanted = {_EMULATION, *rest.partition("*/")[0].removeprefix("/*").split()}
     for word in words:
-        if Path(word).name == "libc++.a":
+        if Path(word).name in CXX_ARCHIVES:
             names = archive_names(Path(word).read_bytes())
             wanted |= {name for name in names if not name.startswith(_OWN_TO_CXX)}
     library = Path(words[words.index("-o") + 1]).read_bytes()
     found: dict[str, str] = {}
-    for symbol in sorted(wanted.intersection(defined_names(library))):
+    for symbol in sorted(set(defined_names(library))):
+        if symbol.removeprefix(EMULATED) not in wanted:
+            continue
         name = exported_name(app, symbol)
         if name in found:
             raise ValueError(f"{symbol!r} and {found[name]!r} would be exported by one name")
         found[name] = symbol
     return [f"--defsym={name}={symbol}" for name, symbol in found.items()]
+
+
+def _version_script(words: list[str]) -> str | None:
+    """The last one, as compilers and zig's linker are told of it."""
+    found = None
+    for word, following in itertools.pairwise([*words, ""]):
+        if word == "-version-script":
+            found = following
+        elif word.startswith("--version-script="):
+            found = word.partition("=")[2]
+    return found
 
 
 def words_of(line: str, known: Iterable[str]) -> list[str]:
@@ -189,8 +213,40 @@ def parted(command: list[str], env: Mapping[str, str]) -> tuple[dict[str, str], 
     return changed, command
 
 
+def found_archives(compiler: str) -> list[str]:
+    """The C++ library's archives that a compiler links, of those that it brings."""
+    said = (
+        subprocess.run(
+            [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        for name in CXX_ARCHIVES
+    )
+    # one that is not there is told as its bare name; another may be a script for the linker
+    paths = [path for path in said if Path(path).is_absolute()]
+    return [path for path in paths if Path(path).read_bytes()[:8] == b"!<arch>\n"]
+
+
+def by_compiler(command: list[str]) -> int:
+    """Link with a compiler, and again with the names that more is exported by; the exit code."""
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        return done.returncode
+    try:
+        exports = more_exports([*command, *found_archives(command[0])])
+    except (OSError, ValueError, IndexError, struct.error) as error:
+        sys.stderr.write(f"error: no more can be exported of this library: {error}\n")
+        return 1
+    with tempfile.NamedTemporaryFile("w", suffix=".rsp", encoding="utf-8") as file:
+        # read by the compiler, which hands them on
+        file.write("".join(f"-Wl,{export}\n" for export in exports))
+        file.flush()
+        return subprocess.run([*command, f"@{file.name}"], check=False).returncode
+
+
 def main(arguments: list[str]) -> int:
     """Link twice, or a third time where the linker misses zig's compiler-rt; the exit code."""
+    if arguments[:1] == [BY_COMPILER]:
+        return by_compiler(arguments[1:])
     split = arguments.index("--")
     more, (env, command) = arguments[:split], parted(arguments[split + 1 :], os.environ)
     done = subprocess.run(

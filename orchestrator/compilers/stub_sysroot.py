@@ -152,6 +152,7 @@ def find_shim(
             hint="set ANDROID_NDK_HOME to the folder of an NDK, or build without --release",
         ),
         linked=zig_parts(zig, target),
+        exports_more="by wrapper",
     )
 
 

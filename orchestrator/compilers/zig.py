@@ -81,6 +81,7 @@ def find(
         cxx_sources=cxx_sources(Path(zig).parent / "lib"),
         link_flags=LINK_FLAGS,
         linked=zig_parts(zig, declared.target),
+        exports_more="by wrapper",
     )
 
 

@@ -7,12 +7,16 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from orchestrator.binary.elf import ElfRules
 from orchestrator.binary.macho import MachoRules
 from orchestrator.deliver.headers import api_functions
 from orchestrator.deliver.manifest import Manifest
 from orchestrator.platforms.platform import CLibrary, SharedLibrary
+
+# What the names begin with that a library exports for add-ons (compilers/relink.py).
+FOR_ADDONS: Final = "l_"
 
 
 def shared_library_rules(

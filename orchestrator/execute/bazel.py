@@ -383,6 +383,9 @@ def _link_words(link: Link, tools: BazelTools) -> tuple[str, tuple[str, ...], st
         case "shared":
             words = ("-shared", *link.flags, _OBJECTS, *tools.link, "-o", _OUT)
             return "cxx", words, "LtaLink"
+        case "extensible":
+            # `export` refuses apps with libraries of this kind
+            raise AssertionError(link.output)
         case "executable":
             return "cxx", (*link.flags, _OBJECTS, *tools.link, "-o", _OUT), "LtaLink"
         case "archive":

@@ -43,7 +43,7 @@ _PART = f"$out.$${RUN}.part"
 # Flags, as they stand in a command.
 Quote = Callable[[Iterable[str]], str]
 # Kinds of links that run a step of ours.
-_OWN_STEPS = frozenset({"left_out", "code_archive"})
+_OWN_STEPS = frozenset({"left_out", "code_archive", "extensible"})
 
 
 def ninja_text(
@@ -95,6 +95,8 @@ def ninja_text(
             _static_rules(writer, abi)
         if "code_archive" in kinds:
             _code_archive_rule(writer, abi)
+        if "extensible" in kinds:
+            _extensible_rule(writer, abi, always)
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
     for output, header in sorted(precompiled_headers(todo).items()):
         if output not in present:
@@ -168,6 +170,16 @@ def _code_archive_rule(writer: Any, abi: str) -> None:
         rspfile="$out.rsp",
         rspfile_content="$in_newline",
         description="archive $out",
+    )
+
+
+def _extensible_rule(writer: Any, abi: str, link: str) -> None:
+    """The rule `shared` of a compiler that links twice: see compilers/relink.py."""
+    again = "$python -P -m orchestrator.compilers.relink --by-compiler"
+    writer.rule(
+        f"extensible_{abi}",
+        command=(f"{again} ${{cxx_{abi}}} -shared $flags $in {link} -o {_PART} && mv {_PART} $out"),
+        description="link $out",
     )
 
 

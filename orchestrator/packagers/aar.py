@@ -37,7 +37,7 @@ from orchestrator.deliver import render
 from orchestrator.deliver.delivered import NOT_FOR_RELEASE, read_delivery
 from orchestrator.deliver.files import File, write_package, write_package_folder
 from orchestrator.deliver.manifest import MANIFEST, AndroidFact, LicenceFact, Manifest
-from orchestrator.deliver.rules import shared_library_rules
+from orchestrator.deliver.rules import FOR_ADDONS, shared_library_rules
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers.aar_java import (
     RELEASE,
@@ -60,7 +60,7 @@ JOINS_ABIS: Final = True
 WITHOUT_JAVA: Final = "WITHOUT-JAVA"
 MAVEN: Final = "maven"
 _NATIVE: Final = PARTS["aar"][1]
-_FIRST: Final = "AndroidManifest.xml"
+FIRST: Final = "AndroidManifest.xml"
 # processor -> Android's name of the ABI; https://developer.android.com/ndk/guides/abis
 _ABIS: Final[Mapping[str, str]] = {
     "arm64": "arm64-v8a",
@@ -125,6 +125,17 @@ def pack(folders: Sequence[Path], into: Path, env: Mapping[str, str]) -> tuple[P
     return targets
 
 
+def android_abi(manifest: Manifest) -> str:
+    """Android's name of a variant's ABI. Raises `NotForAndroidError`."""
+    _facts(manifest)
+    return _ABIS[manifest.processor]
+
+
+def android_manifest(namespace: str, manifest: Manifest) -> str:
+    """The text of an AndroidManifest.xml for a variant. Raises `NotForAndroidError`."""
+    return _ANDROID_MANIFEST.format(package=namespace, least=_facts(manifest).api)
+
+
 def _check(variant: AndroidVariant) -> None:
     library = variant.library.content
     assert isinstance(library, Path)
@@ -136,6 +147,8 @@ def _check(variant: AndroidVariant) -> None:
         header.read_text(encoding="utf-8"),
         c_library="bionic",
         holds_cxx_library=variant.facts.stl == "c++_static",
+        # which is allowed to those that it was built for (build/library_rules.py)
+        besides=FOR_ADDONS,
     )
     elf.check(library, rules)
 
@@ -188,7 +201,7 @@ def _digest(
 
 
 def _write(target: BinaryIO, contents: Callable[[], Iterable[File]]) -> None:
-    write_zip(target, contents(), first=_FIRST)
+    write_zip(target, contents(), first=FIRST)
 
 
 def _aar(parts: _Parts) -> Iterator[File]:
@@ -237,7 +250,7 @@ def _repository(parts: _Parts) -> tuple[File, ...]:
 
 def _zipped(files: Iterable[File]) -> bytes:
     target = io.BytesIO()
-    write_zip(target, files, first=_FIRST)
+    write_zip(target, files, first=FIRST)
     return target.getvalue()
 
 

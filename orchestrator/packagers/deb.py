@@ -58,12 +58,14 @@ class NotForDebianError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Package:
-    """One .deb: its name, control fields in addition to the common ones, and files below `/`."""
+    """One .deb: its name, control fields in addition to the common ones, and files below `/`.
+    details: the second line of its description, where that is not the library's."""
 
     name: str
     fields: Mapping[str, str]
     summary: str
     files: tuple[File, ...]
+    details: str = ""
 
 
 def names(
@@ -96,6 +98,52 @@ def pack(
             partial(_write, package=package, manifest=delivery.manifest),
         )
     return targets
+
+
+def addon_name(manifest: Manifest, name: str) -> str:
+    """The file of an add-on's package. manifest: of the library that it is for. Raises
+    `NotForDebianError`."""
+    _refuse_other_systems(manifest)
+    architecture, _ = _ARCHITECTURES[manifest.processor]
+    mark = "" if manifest.for_release else f"_{NOT_FOR_RELEASE}"
+    return f"{_addon_package(manifest, name)}_{_version(manifest)}_{architecture}{mark}.deb"
+
+
+def write_addon(
+    target: BinaryIO, manifest: Manifest, name: str, library: File, texts: Sequence[File]
+) -> None:
+    """Writes the package of an add-on, which puts it beside the library that it is for.
+
+    texts: its licences, each in a folder of its component's name, and what else says what it is
+    """
+    called = _addon_package(manifest, name)
+    folder = f"usr/share/doc/{called}"
+    licences = [file for file in texts if file.path.startswith("share/doc/")]
+    package = _Package(
+        called,
+        {
+            "Section": "libs",
+            # a version may have several builds: the library compares build ids when it loads one
+            "Depends": f"{manifest.package_name} (= {_version(manifest)})",
+        },
+        f"add-on {name} to PyTorch cut for the app {manifest.app}",
+        (
+            File(f"{_lib(manifest)}/{_base(library)}", library.content),
+            File(f"{folder}/copyright", b"\n".join(map(_text, licences))),
+            *(
+                File(f"{folder}/{_base(file)}", file.content)
+                for file in texts
+                if file not in licences
+            ),
+        ),
+        f"For one build of {manifest.package_name} {manifest.version} ({manifest.abi}).",
+    )
+    _write(target, package, manifest)
+
+
+def _addon_package(manifest: Manifest, name: str) -> str:
+    """Debian's names have no `_` and no capitals (Debian Policy, 5.6.1)."""
+    return f"{manifest.package_name}-{name.lower().replace('_', '-')}"
 
 
 def _refuse_other_systems(manifest: Manifest) -> None:
@@ -287,6 +335,10 @@ def _member(target: BinaryIO, name: str, content: BinaryIO) -> None:
 def _control(package: _Package, manifest: Manifest) -> list[File]:
     """The control files: `control`, the digests that `dpkg --verify` compares, triggers."""
     kib = sum(-(-file.size() // 1024) for file in package.files)
+    details = package.details or (
+        f"{len(manifest.selection.operators)} operators for"
+        f" {', '.join(model.name for model in manifest.models)} ({manifest.abi})."
+    )
     fields = {
         "Package": package.name,
         "Source": manifest.package_name,
@@ -296,9 +348,7 @@ def _control(package: _Package, manifest: Manifest) -> list[File]:
         "Installed-Size": str(kib),
         "Priority": "optional",
         **package.fields,
-        "Description": f"{package.summary}\n"
-        f" {len(manifest.selection.operators)} operators for"
-        f" {', '.join(model.name for model in manifest.models)} ({manifest.abi}).",
+        "Description": f"{package.summary}\n {details}",
     }
     if not manifest.for_release:
         fields["Description"] += f"\n {NOT_FOR_RELEASE}: built against a stub sysroot."
@@ -311,6 +361,12 @@ def _control(package: _Package, manifest: Manifest) -> list[File]:
         # the loader's cache must learn about a new library (deb-triggers(5))
         files.append(File("triggers", b"activate-noawait ldconfig\n"))
     return files
+
+
+def _text(licence: File) -> bytes:
+    content = licence.content
+    text = content if isinstance(content, bytes) else content.read_bytes()
+    return f"{PurePosixPath(licence.path).parent.name}\n\n".encode() + text
 
 
 def _md5(file: File) -> str:

@@ -60,15 +60,21 @@ def _plain(name: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def version_script(app: str, symbols: tuple[str, ...]) -> str:
-    """The version script of an app's library that takes add-ons: see `compilers/relink.py`."""
-    return f"{EXTENSIBLE}{app} */\n" + "".join(_script(symbols))
+def version_script(
+    app: str, symbols: tuple[str, ...], besides: frozenset[str] = frozenset()
+) -> str:
+    """The version script of an app's library that takes add-ons: see `compilers/relink.py`.
+
+    besides: what it exports in addition to the C API: functions that the system calls.
+    """
+    return f"{EXTENSIBLE}{app} */\n" + "".join(_script(symbols, besides))
 
 
-def _script(symbols: Iterable[str]) -> Iterator[str]:
+def _script(symbols: Iterable[str], besides: Iterable[str]) -> Iterator[str]:
     yield "/*\n"
     yield from (f"{symbol}\n" for symbol in symbols)
-    yield f"*/\n{{ global: lta_*; {EXPORTED}*; local: *; }};\n"
+    names = "; ".join(("lta_*", *sorted(besides), f"{EXPORTED}*"))
+    yield f"*/\n{{ global: {names}; local: *; }};\n"
 
 
 def exports_file(text: str) -> str:

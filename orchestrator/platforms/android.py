@@ -17,6 +17,8 @@ LIBRARY: Final = SharedLibrary(
     page_sizes={"arm64": 0x4000, "x86_64": 0x4000, "armv7": 0x1000},
     relocated="by loader",
     exports=frozenset(("JNI_OnLoad",)),
+    # 64-bit objects alone are rewritten so far
+    addons=frozenset({"arm64", "x86_64"}),
 )
 ANDROID: Final = Platform(
     system="android",
@@ -36,6 +38,8 @@ ANDROID: Final = Platform(
     checked_calls=True,
     # POSIX shared memory
     lacks=frozenset(("shm_open", "shm_unlink")),
+    # c10::impl::tls_local_dispatch_key_set() (c10/core/impl/LocalDispatchKeySet.h)
+    not_inline=frozenset(("_ZN3c104impl26tls_local_dispatch_key_setEv",)),
     java=True,
 )
 

@@ -89,6 +89,8 @@ class Platform:
     host             where the tool runs on it
     checked_calls    whether its C library checks calls for being asked (`_FORTIFY_SOURCE`)
     lacks            functions that PyTorch would call and its C library does not have
+    not_inline       functions of PyTorch, as symbols, that are inline elsewhere: the runtime's
+                     index, which is of one system, knows no reference to them
     threads_hold_libraries  whether a library stays loaded while a thread has an object of it
     java             whether apps call the library from Java
     """
@@ -108,6 +110,7 @@ class Platform:
     host: Host | None = None
     checked_calls: bool
     lacks: frozenset[str] = frozenset()
+    not_inline: frozenset[str] = frozenset()
     threads_hold_libraries: bool = False
     java: bool = False
 

@@ -139,7 +139,8 @@ def precompiled_headers(actions: Iterable[Compile]) -> dict[str, Precompile]:
 class Link:
     """Objects to one file.
 
-    kind       `shared` and `executable` are linked with sections collected; `archive` is not;
+    kind       `shared` and `executable` are linked with sections collected, `extensible` is a
+               shared library that its compiler links again (`relink.py`); `archive` is not;
                `code_archive` has its objects without bitcode; `relocatable` is one object made
                of several; `left_out` is the source of stubs for what such an object misses,
                and `object` a source compiled beside it
@@ -149,7 +150,14 @@ class Link:
 
     output: str
     kind: Literal[
-        "shared", "executable", "archive", "code_archive", "relocatable", "left_out", "object"
+        "shared",
+        "extensible",
+        "executable",
+        "archive",
+        "code_archive",
+        "relocatable",
+        "left_out",
+        "object",
     ]
     abi: str
     whole: tuple[str, ...]

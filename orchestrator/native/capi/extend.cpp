@@ -71,13 +71,15 @@ std::string hex(const char* bytes) {
   return text;
 }
 
-// The pages of a file.
+// The pages of a file, and of these the part that is an add-on.
 struct Mapped {
+  const char* pages = nullptr;
+  size_t pages_size = 0;
   const char* data = nullptr;
   size_t size = 0;
   ~Mapped() {
-    if (data) {
-      ::munmap(const_cast<char*>(data), size);
+    if (pages) {
+      ::munmap(const_cast<char*>(pages), pages_size);
     }
   }
 };
@@ -95,9 +97,68 @@ bool map(const char* path, Mapped& file) {
   if (data == MAP_FAILED) {
     return false;
   }
-  file.data = static_cast<const char*>(data);
-  file.size = size_t(status.st_size);
+  file.pages = file.data = static_cast<const char*>(data);
+  file.pages_size = file.size = size_t(status.st_size);
   return true;
+}
+
+uint32_t number(const char* at, int bytes) {
+  uint32_t value = 0;
+  for (int i = bytes; i-- > 0;) {
+    value = value << 8 | static_cast<unsigned char>(at[i]);
+  }
+  return value;
+}
+
+// Narrows a mapped zip to one of its files. False where it is none, or has it not as it is: a
+// loader maps what is not packed. Format: PKWARE's APPNOTE.TXT, 4.3; none of it is trusted.
+bool narrow(Mapped& zip, const char* name) {
+  const size_t kEnd = 22, kEntry = 46, kHead = 30, name_size = std::strlen(name);
+  if (zip.size < kEnd) {
+    return false;
+  }
+  // behind it there may be a comment of up to 65,535 bytes
+  size_t end = zip.size - kEnd;
+  const size_t least = end > 0xffff ? end - 0xffff : 0;
+  while (number(zip.data + end, 4) != 0x06054b50) {
+    if (end-- == least) {
+      return false;
+    }
+  }
+  size_t at = number(zip.data + end + 16, 4);
+  for (uint32_t left = number(zip.data + end + 10, 2); left > 0; --left) {
+    if (at > end || end - at < kEntry || number(zip.data + at, 4) != 0x02014b50) {
+      return false;
+    }
+    const char* const entry = zip.data + at;
+    const size_t size = number(entry + 28, 2);
+    if (size == name_size && end - at - kEntry >= size &&
+        std::memcmp(entry + kEntry, name, size) == 0) {
+      const size_t bytes = number(entry + 24, 4), head = number(entry + 42, 4);
+      if (number(entry + 10, 2) != 0 || head > end || end - head < kHead) {
+        return false;
+      }
+      const char* const local = zip.data + head;
+      const size_t skipped = kHead + number(local + 26, 2) + number(local + 28, 2);
+      if (skipped > end - head || bytes > end - head - skipped) {
+        return false;
+      }
+      zip.data += head + skipped;
+      zip.size = bytes;
+      return true;
+    }
+    at += kEntry + size + number(entry + 30, 2) + number(entry + 32, 2);
+  }
+  return false;
+}
+
+// Maps a file, or one in an APK as Android's loader takes it: <apk>!/lib/<abi>/<name>.so
+bool map_either(const char* path, Mapped& file) {
+  if (map(path, file)) {
+    return true;
+  }
+  const char* inside = std::strstr(path, "!/");
+  return inside && map(std::string(path, inside).c_str(), file) && narrow(file, inside + 2);
 }
 
 // The add-on's note in a file; null for a file that is none, or is damaged.
@@ -154,7 +215,7 @@ std::string fault_of(const char* path, const Mapped& file) {
 std::string extend(const char* path) {
   {
     Mapped file;
-    if (!map(path, file)) {
+    if (!map_either(path, file)) {
       return std::string("the add-on cannot be read: ") + path;
     }
     std::string fault = fault_of(path, file);

@@ -111,7 +111,7 @@ def test_clean(ask: Ask, tmp_path: Path) -> None:
 def test_addon(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Addon(
         tmp_path / "dist/addons/x",
-        tmp_path / "dist/addons/x.tar.zst",
+        (tmp_path / "dist/addons/x.tar.zst", tmp_path / "dist/addons/x.deb"),
         "camera 1.0",
         ("aten::sort",),
         12_345,
@@ -123,10 +123,12 @@ def test_addon(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     value = told("addon", ask(*words, "--json"))
     assert (value["library"], value["reason"]) == ("camera 1.0", "")
     assert value["addon"]["folder"] == "dist/addons/x"
+    assert value["addon"]["archive"] == "dist/addons/x.tar.zst"
+    assert value["addon"]["packages"] == ["dist/addons/x.tar.zst", "dist/addons/x.deb"]
     assert value["addon"]["models"][0]["status"] == "ok"
     assert ask(*words).out == (
         "dist/addons/x: 12,345 bytes for camera 1.0, 3 compiled\n  operators: aten::sort\n"
-        "  with the library, x: ok\n  dist/addons/x.tar.zst\n"
+        "  with the library, x: ok\n  dist/addons/x.tar.zst\n  dist/addons/x.deb\n"
     )
     monkeypatch.setattr(addon, "addon", lambda *_, **__: Fits("camera 1.0", "it has all"))
     assert told("addon", ask(*words, "--json")) == {
