@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ziglang import __file__ as _ziglang
 
+from orchestrator.compilers import relink
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
@@ -47,6 +48,20 @@ with open("{log}", "a") as log:
 words = [word for word in sys.argv[1:] if not word.startswith({own})]
 # the recorded NDK has no C++ library: what the library would have stays open
 links = not set(words) & {{"-c", "-E", "-S"}} and "c++-header" not in words
+for word in words:
+    if word.startswith("-print-file-name="):
+        print(word.partition("=")[2])
+        raise SystemExit
+listed = [word for word in words if word.startswith("@")]
+if listed:
+    # what an NDK's clang hands on, zig refuses; of a list it is the second link
+    words.remove(listed[0])
+    lines = open(listed[0][1:]).read().split()
+    target = next(word for word in sys.argv[1:] if word.startswith("--target="))
+    again = ["{python}", "-I", "{relink}", *(line.removeprefix("-Wl,") for line in lines), "--"]
+    words = [word for word in words if word != "-Wl,-z,defs"]
+    command = {commands}["{name}"][target.rstrip("0123456789")]
+    os.execvp(again[0], [*again, *command, "-nostdlib++", *words])
 words = [word for word in words if word != "-Wl,-z,defs" or not links]
 target = next(word for word in sys.argv[1:] if word.startswith("--target="))
 command = {commands}["{name}"][target.rstrip("0123456789")]
@@ -102,6 +117,7 @@ def record_ndk(folder: Path) -> Path:
         library.parent.mkdir(parents=True)
         library.write_bytes(b"\x7fELF, as it were")
     facts = {"python": sys.executable, "log": str(folder / "log"), "own": repr(_OWN)}
+    facts["relink"] = relink.__file__
     for name in commands:
         write_program(
             prebuilt / "bin" / name, _CLANG.format(**facts, name=name, commands=repr(commands))

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,14 +25,16 @@ from golden_files import Golden
 from orchestrator.binary import elf
 from orchestrator.binary.elf_symbols import defined_symbols
 from orchestrator.build.licences import source_of
-from orchestrator.build.links import variant_links
+from orchestrator.build.links import extensible_script, variant_links
 from orchestrator.build.prepare import Prepared
+from orchestrator.compilers.relink import exported_name
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     compiler_environment,
     resolve_toolchain,
 )
 from orchestrator.compilers.stub_sysroot import _run_zig
+from orchestrator.deliver.headers import api_functions
 from orchestrator.deliver.manifest import AndroidFact, ToolchainFact
 from orchestrator.deliver.rules import shared_library_rules
 from orchestrator.deliver.variant import deliver
@@ -271,14 +274,30 @@ def called(ndk: Path, folder: Path) -> str:
     return f"{shown[0]}\n{shown[-1]}\n"
 
 
-def build(folder: Path, tools: ResolvedToolchain) -> Path:
-    """The toy's library, compiled and linked by ninja with the flags of real variants."""
+@pytest.mark.parametrize("abi", ["android-arm64-v8a", "android-x86_64"])
+def test_an_ndk_links_a_library_that_add_ons_extend(abi: str, ndk: Path, tmp_path: Path) -> None:
+    """Twice, by its clang; with the C API and what the virtual machine calls."""
+    tools = toy.with_ndk(ndk, toy.with_users_zig(tmp_path / "cache"), abi)
+    symbols = ("_Z8registryv", "_Z9unreachedv")
+    library = build(tmp_path, tools, symbols)
+    header = (package_toy.TOY / "libtorch_app.h").read_text()
+    mine = api_functions(header) | {"JNI_OnLoad"}
+    assert elf.exported_symbols(library) - mine == {exported_name("toy", symbols[0])}
+
+
+def build(folder: Path, tools: ResolvedToolchain, exported: tuple[str, ...] = ()) -> Path:
+    """The toy's library, compiled and linked by ninja with the flags of real variants.
+
+    exported: symbols that it exports for add-ons
+    """
     (folder / "entry.cpp").write_text(ENTRY)
     compiles = {name: _compile(tools.abi, name) for name in ("api", "core", "registrations")}
     entry = replace(_compile(tools.abi, "entry"), source="$cache/../entry.cpp")
     objects: Any = SimpleNamespace(
         plan=SimpleNamespace(
-            spec=SimpleNamespace(abi=tools.abi, system="android", lto=False, extensible=False),
+            spec=SimpleNamespace(
+                abi=tools.abi, system="android", lto=False, extensible=bool(exported)
+            ),
             whole=(),
             on_demand=(),
         ),
@@ -292,7 +311,7 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
         on_demand=(compiles["core"].object,),
         fastest_first=tuple(compiles[name].object for name in ("api", "registrations", "core")),
     )
-    session: Any = SimpleNamespace()
+    session: Any = SimpleNamespace(extension_symbols=exported)
     links = variant_links(session, Prepared({tools.abi: tools}), "toy", objects)
     everything = {c.object: c for c in (*compiles.values(), entry)}
     cache = folder / "objects"
@@ -312,7 +331,12 @@ def build(folder: Path, tools: ResolvedToolchain) -> Path:
             }
         },
         present=(),
+        python=sys.executable,
     )
+    if exported:
+        script = Path(links.shared.inputs[0].replace("$cache", str(cache)))
+        script.parent.mkdir(parents=True)
+        script.write_text(extensible_script(session, "toy", objects.plan.spec))
     (folder / "build.ninja").write_text(text)
     done = subprocess.run(
         [Path(ninja.BIN_DIR) / "ninja", "-j1", "-v", "-f", folder / "build.ninja"],

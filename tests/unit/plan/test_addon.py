@@ -132,3 +132,6 @@ def test_the_version_script_names_the_app_and_the_symbols() -> None:
     text = version_script("toy", ("one", "two"))
     assert text == ("/* extensible: toy */\n/*\none\ntwo\n*/\n{ global: lta_*; l_*; local: *; };\n")
     assert exports_file(text).startswith("$cache/exports/")
+    assert version_script("toy", ("one",), frozenset({"JNI_OnLoad"})) == (
+        "/* extensible: toy */\n/*\none\n*/\n{ global: lta_*; JNI_OnLoad; l_*; local: *; };\n"
+    )
