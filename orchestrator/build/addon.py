@@ -133,7 +133,8 @@ class _Base:
     def extended(self) -> Extended:
         build_id = self.one.manifest.library.build_id
         assert build_id is not None
-        return Extended(self.app, self.path, self.has, build_id, self.described)
+        namespace = PLATFORMS[self.one.manifest.system].cxx_namespace
+        return Extended(self.app, self.path, self.has, build_id, self.described, namespace)
 
 
 def addon(

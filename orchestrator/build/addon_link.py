@@ -26,6 +26,7 @@ from orchestrator.compilers.relink import CXX_ARCHIVES, EMULATED, exported_name
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.addon import AddonNeeds, entry_request, registration_request
+from orchestrator.plan.extension import respelled
 from orchestrator.plan.graph import (
     cxx_library_compiles,
     native_compiles,
@@ -60,6 +61,7 @@ class Extended:
     has        the names that it exports for add-ons
     build_id   40 hex digits
     described  for people
+    cxx_namespace  the inline namespace of its libc++
     """
 
     app: str
@@ -67,11 +69,13 @@ class Extended:
     has: frozenset[str]
     build_id: str
     described: str
+    cxx_namespace: str = "__1"
 
     def exports(self, symbol: str) -> bool:
-        """Whether the library exports a symbol of PyTorch, under the name that it has there. A
+        """Whether the library exports a symbol of the index, under the name that it has there. A
         thread's own variable has two, of which a system knows one."""
-        names = (symbol, EMULATED + symbol)
+        here = respelled(symbol, self.cxx_namespace)
+        names = (here, EMULATED + here)
         return any(exported_name(self.app, name) in self.has for name in names)
 
 

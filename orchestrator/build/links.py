@@ -9,7 +9,7 @@ from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
-from orchestrator.plan.extension import exports_file, version_script
+from orchestrator.plan.extension import exports_file, respelled, version_script
 from orchestrator.plan.graph import VariantObjects, native_compiles
 from orchestrator.plan.static_links import StaticLinks, static_links
 from orchestrator.plan.variant import VariantSpec
@@ -151,8 +151,9 @@ def extensible_script(session: RuntimeSession, app: str, spec: VariantSpec) -> s
     """The version script of an app's library that takes add-ons."""
     platform = PLATFORMS[spec.system]
     assert isinstance(platform.library, SharedLibrary)
-    symbols = tuple(sorted({*session.extension_symbols, *platform.not_inline}))
-    return version_script(app, symbols, platform.library.exports)
+    symbols = {respelled(one, platform.cxx_namespace) for one in session.extension_symbols}
+    known = tuple(sorted(symbols | platform.not_inline))
+    return version_script(app, known, platform.library.exports)
 
 
 def _shared(

@@ -18,6 +18,8 @@ from orchestrator.index.model import COMDAT, RuntimeIndex, aliases
 _INTERNAL = "_GLOBAL__N_"
 # Type information of PyTorch's classes (Itanium C++ ABI, 5.1.4.1), not of pointers or functions.
 _CLASSES = ("_ZTIN2at", "_ZTIN3c10", "_ZTIN5torch", "_ZTIN6caffe2")
+# `std::__1`, in which libc++ keeps its classes on the index's own system.
+_LIBCXX = "St3__1"
 # Of ours, what all units may call (native/capi/selection_error.h, native/selection).
 _OURS = (
     "_ZN3lta12check_failedEPKcjS1_",
@@ -57,6 +59,12 @@ def _symbol(index: RuntimeIndex, node: int) -> str:
 
 def _plain(name: str) -> str:
     return name.split("@", 1)[0]
+
+
+def respelled(symbol: str, namespace: str) -> str:
+    """A symbol of the index where libc++ has another inline namespace. What refers back to a part
+    of a name counts parts, of which there are as many (Itanium C++ ABI, 5.1.10)."""
+    return symbol.replace(_LIBCXX, f"St{len(namespace)}{namespace}")
 
 
 @lru_cache(maxsize=8)

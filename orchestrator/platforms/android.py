@@ -38,6 +38,8 @@ ANDROID: Final = Platform(
     checked_calls=True,
     # POSIX shared memory
     lacks=frozenset(("shm_open", "shm_unlink")),
+    # the NDK's, so that it can be told from the system's own
+    cxx_namespace="__ndk1",
     # c10::impl::tls_local_dispatch_key_set() (c10/core/impl/LocalDispatchKeySet.h)
     not_inline=frozenset(("_ZN3c104impl26tls_local_dispatch_key_setEv",)),
     java=True,

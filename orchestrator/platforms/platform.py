@@ -89,6 +89,7 @@ class Platform:
     host             where the tool runs on it
     checked_calls    whether its C library checks calls for being asked (`_FORTIFY_SOURCE`)
     lacks            functions that PyTorch would call and its C library does not have
+    cxx_namespace    the inline namespace of libc++ in `std`
     not_inline       functions of PyTorch, as symbols, that are inline elsewhere: the runtime's
                      index, which is of one system, knows no reference to them
     threads_hold_libraries  whether a library stays loaded while a thread has an object of it
@@ -110,6 +111,7 @@ class Platform:
     host: Host | None = None
     checked_calls: bool
     lacks: frozenset[str] = frozenset()
+    cxx_namespace: str = "__1"
     not_inline: frozenset[str] = frozenset()
     threads_hold_libraries: bool = False
     java: bool = False

@@ -840,8 +840,8 @@ class AppConfig(Declared):
     extensible: bool = Field(
         False,
         description=(
-            "Whether add-ons can bring operators to its libraries for Linux on x86-64 after they"
-            " have shipped (`orchestrate addon`). It makes them about 5 % larger."
+            "Whether add-ons can bring operators to its libraries for 64-bit Linux and Android"
+            " after they have shipped (`orchestrate addon`). It makes them about 5 % larger."
         ),
     )
     dispatch: Dispatch = Field(

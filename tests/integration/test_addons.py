@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+from android_toy import stub_toolchain
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 from guide import agrees, rough, shown
 from real import ROOT, V1_13, orchestrator, workspace_copy
+
+from orchestrator.binary.elf import exported_symbols
+from orchestrator.binary.elf_symbols import needed_libraries
+from orchestrator.compilers.relink import exported_name
+from orchestrator.load.workspace import load_workspace
 
 pytestmark = pytest.mark.real
 
 TARGET = "//apps/camera:linux-x86_64"
+WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
 # What `trace` prints of scanner where it moves to camera's runtime, but for what the cache held,
 # and for the values of outputs, whose last bits may be the processor's own.
 MOVED = """\
@@ -89,7 +101,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("addon", "--for", "dist/camera/linux-x86_64", "apps/scanner/models/pages.ptl"), cwd=root
     )
     assert ran.code == 0, ran.err
-    assert rough(ran.out) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons"))
+    assert rough(ran.out) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons/linux"))
     return root
 
 
@@ -100,8 +112,10 @@ def test_it_is_small_and_tells_what_it_is_for(shipped: Path) -> None:
     assert facts["bytes"] < 40_000
     manifest = json.loads((shipped / "dist/camera/linux-x86_64/manifest.json").read_text())
     assert facts["library"]["build_id"] == manifest["library"]["build_id"]
-    (archive,) = (shipped / "dist/camera/addons").glob("*.tar.zst")
-    assert archive.name == "camera-libtorch-0.1.0-pages-linux-x86_64.tar.zst"
+    assert facts["verified"] == {"pages": "ok", "classifier": "ok"}
+    packages = {path.name for path in (shipped / "dist/camera/addons").glob("*x86_64.tar.zst")}
+    assert packages == {"camera-libtorch-0.1.0-pages-linux-x86_64.tar.zst"}
+    assert (shipped / "dist/camera/addons/camera-libtorch-pages_0.1.0_amd64.deb").is_file()
 
 
 def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
@@ -115,9 +129,19 @@ def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
     (tmp_path / "cut.so").write_bytes(data[:9000])
     (tmp_path / "other.so").write_bytes(data[:at] + b"\1" * 20 + data[at + 20 :])
     shutil.copy(good, tmp_path / "again.so")
+    with zipfile.ZipFile(tmp_path / "app.apk", "w") as apk:
+        for name in ("other.so", "cut.so"):
+            apk.write(tmp_path / name, f"lib/{name}")
+        apk.write(good, "lib/good.so")
+        apk.write(good, "lib/packed.so", zipfile.ZIP_DEFLATED)
+    inside = [
+        tmp_path / f"app.apk!/lib/{name}"
+        for name in ("gone.so", "packed.so", "cut.so", "other.so", "good.so")
+    ]
     library = shipped / "dist/camera/linux-x86_64/lib/libcamera_torch.so"
     names = ["gone.so", "empty.so", "cut.so", "other.so"]
     addons = [*(tmp_path / name for name in names), library, good, good, tmp_path / "again.so"]
+    addons += inside
     models = (
         ROOT / "apps/camera/models/classifier.ptl",
         ROOT / "apps/scanner/models/pages.ptl",
@@ -154,7 +178,16 @@ def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
     assert told[7] == told[8] == ["libcamera_torch_pages.so", 0, ""]
     assert told[9][:2] == ["again.so", 3]
     assert told[9][2].startswith("the add-on cannot be registered: ")
-    assert told[10:] == [["pages", 0, ""], ["runs that failed", 0, ""]]
+    # what only Android's loader can load is compared with the library all the same
+    assert told[10:14] == [
+        ["gone.so", 3, f"the add-on cannot be read: {inside[0]}"],
+        ["packed.so", 3, f"the add-on cannot be read: {inside[1]}"],
+        ["cut.so", 3, f"{damaged}{inside[2]}"],
+        ["other.so", 3, told[5][2]],
+    ]
+    assert told[14][:2] == ["good.so", 3]
+    assert told[14][2].startswith(f"the add-on cannot be loaded: {inside[4]}: ")
+    assert told[15:] == [["pages", 0, ""], ["runs that failed", 0, ""]]
 
 
 def test_an_add_on_for_arm64(shipped: Path) -> None:
@@ -169,6 +202,80 @@ def test_an_add_on_for_arm64(shipped: Path) -> None:
     facts = json.loads((shipped / "dist/camera/addons/linux-arm64/pages/addon.json").read_text())
     assert facts["operators"] == ["aten::hardswish"]
     assert facts["bytes"] < 40_000
+
+
+def test_an_add_on_for_android(shipped: Path) -> None:
+    """Linked against the library, and not run: what a loader would look for is there."""
+    target = "android-arm64-v8a"
+    ran = orchestrator("build", f"//apps/camera:{target}", cwd=shipped, **WITHOUT_NDK)
+    assert ran.code == 0, ran.err
+    assert "is extensible: " in ran.err
+    package = shipped / "dist/camera" / target
+    library = package / "lib/libcamera_torch.so"
+    words = ("addon", "--for", f"dist/camera/{target}", "apps/scanner/models/pages.ptl")
+    ran = orchestrator(*words, cwd=shipped, **WITHOUT_NDK)
+    assert ran.code == 0, ran.err
+    said = ran.out.replace("-NOT-FOR-RELEASE", "")
+    assert rough(said) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons/android"))
+    folder = shipped / "dist/camera/addons" / target / "pages"
+    facts = json.loads((folder / "addon.json").read_text())
+    assert facts["operators"] == ["aten::hardswish"]
+    assert facts["bytes"] < 40_000
+    assert facts["verified"] == {"pages": "not run here", "classifier": "not run here"}
+    addon = folder / "lib/libcamera_torch_pages.so"
+    require_loadable(addon, library)
+    build_id = json.loads((package / "manifest.json").read_text())["library"]["build_id"]
+    assert bytes.fromhex(build_id) + b"camera 0.1.0 for android-arm64-v8a\0" in addon.read_bytes()
+    aar = shipped / f"dist/camera/addons/camera-libtorch-0.1.0-pages-{target}-NOT-FOR-RELEASE.aar"
+    with zipfile.ZipFile(aar) as held:
+        assert held.read("jni/arm64-v8a/libcamera_torch_pages.so") == addon.read_bytes()
+    # from the AAR that was shipped, it is the same add-on
+    aar = next((shipped / "dist/camera/packages").glob("*.aar"))
+    ran = orchestrator("addon", "--for", str(aar), *words[3:], "--json", cwd=shipped, **WITHOUT_NDK)
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["addon"]["bytes"] == facts["bytes"]
+    ran = orchestrator(
+        *("addon", "--for", str(aar), "--abi", "android-x86_64", *words[3:]), cwd=shipped
+    )
+    assert ran.code == 1
+    assert "the package has no library for android-x86_64" in ran.err
+
+
+def require_loadable(addon: Path, library: Path) -> None:
+    """As bionic takes it on API level 24 (docs/android-changes-for-ndk-developers.md)."""
+    own = exported_symbols(library)
+    needed = needed_libraries(addon)
+    assert needed[0] == library.name
+    sysroot = next(
+        Path(word.removeprefix("-L"))
+        for word in stub_toolchain(
+            "android-arm64-v8a", load_workspace(ROOT, os.environ).cache
+        ).driver.commands["cxx"]
+        if word.startswith("-L")
+    )
+    system = {name for file in needed[1:] for name in exported_symbols(sysroot / file)}
+    with addon.open("rb") as file:
+        elf = ELFFile(file)
+        table = elf.get_section_by_name(".dynsym")
+        assert isinstance(table, SymbolTableSection)
+        undefined = {s.name for s in table.iter_symbols() if s["st_shndx"] == "SHN_UNDEF"} - {""}
+        assert undefined <= own | system
+        # of the library are all of PyTorch, of the C++ library, and threads' own variables
+        of_library = {name for name in undefined if name.startswith("l_")}
+        assert of_library <= own
+        assert exported_name("camera", "__emutls_get_address") in own
+        assert not [name for name in undefined - of_library if name.startswith(("_Z", "__emutls"))]
+        assert {s["p_align"] for s in elf.iter_segments("PT_LOAD")} == {0x4000}
+        dynamic = elf.get_section_by_name(".dynamic")
+        assert isinstance(dynamic, DynamicSection)
+        tags = [str(tag.entry.d_tag) for tag in dynamic.iter_tags()]
+        packed = elf.get_section_by_name(".rela.dyn")
+        assert packed is not None
+        assert packed.data()[:4] == b"APS2"
+    assert "DT_ANDROID_RELA" in tags
+    assert "DT_GNU_HASH" in tags
+    assert tags.index("DT_NULL") > 10
+    assert not {"DT_INIT", "DT_INIT_ARRAY", "DT_TEXTREL", "DT_ANDROID_RELR", "DT_RELR"} & set(tags)
 
 
 def test_a_model_that_needs_nothing_more_fits(shipped: Path) -> None:

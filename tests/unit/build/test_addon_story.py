@@ -16,7 +16,7 @@ from shipped_fits import offer_of, plan_of
 from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
 
 from orchestrator import cli
-from orchestrator.build.addon import NoAddonError, _name, _require_addable
+from orchestrator.build.addon import NoAddonError, _name, _only, _require_addable
 from orchestrator.build.addon_link import AddonLinkError, _run, _visible, as_fragment
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
@@ -64,10 +64,14 @@ def test_what_is_no_package_of_ours(tmp_path: Path, capsys: pytest.CaptureFixtur
             "apps for ios cannot load code that was not in the reviewed app",
         ),
         (
-            {"system": "android", "processor": "arm64"},
-            "there are no add-ons yet for linux-x86_64",
+            {"system": "android", "processor": "armv7", "abi": "android-armeabi-v7a"},
+            "there are no add-ons yet for android-armeabi-v7a",
         ),
         ({"processor": "armv7"}, "there are no add-ons yet for linux-x86_64"),
+        (
+            {"system": "android", "processor": "arm64", "abi": "android-arm64-v8a"},
+            "the library was built with another toolchain than the one for android-arm64-v8a here",
+        ),
         ({"abi": "linux-mine"}, "there is no toolchain for linux-mine here"),
         ({}, "the library was built with another toolchain than the one for linux-x86_64 here"),
     ],
@@ -86,6 +90,47 @@ def test_libraries_that_no_add_on_is_made_for(
         assert refused(tmp_path, capsys, package)[0] == error
     finally:
         (package / "manifest.json").write_text(kept)
+
+
+def test_32_bit_android_is_refused_by_what_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], package: Path
+) -> None:
+    kept = (package / "manifest.json").read_text()
+    change = {"system": "android", "processor": "armv7", "abi": "android-armeabi-v7a"}
+    try:
+        (package / "manifest.json").write_text(json.dumps({**json.loads(kept), **change}))
+        told = refused(tmp_path, capsys, package)
+    finally:
+        (package / "manifest.json").write_text(kept)
+    assert told == [
+        "there are no add-ons yet for android-armeabi-v7a",
+        "  expected: android on arm64, android on x86_64, linux on arm64, linux on x86_64",
+        "  seen:     android, armv7",
+        "  do:       build the app with the model, and ship it again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("abi", "what"),
+    [
+        (None, "an add-on is for the library of one ABI"),
+        ("ios-arm64", "the package has no library for ios-arm64"),
+    ],
+)
+def test_of_a_package_of_several_abis_one_must_be_named(abi: str | None, what: str) -> None:
+    both = [
+        cast(Packaged, SimpleNamespace(path=Path("camera.aar"), manifest=SimpleNamespace(abi=one)))
+        for one in ("android-arm64-v8a", "android-x86_64")
+    ]
+    assert _only(both, "android-x86_64") is both[1]
+    with pytest.raises(NoAddonError) as caught:
+        _only(both, abi)
+    assert caught.value.render() == (
+        f"camera.aar: error: {what}\n"
+        "  expected: a library of one ABI\n"
+        "  seen:     android-arm64-v8a, android-x86_64\n"
+        "  do:       say which one: --abi ABI"
+    )
 
 
 def held(*lacks: Lack, traced: bool = True) -> Held:

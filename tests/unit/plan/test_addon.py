@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from core_toy import CONVOLUTION, CORE, GUARD, LINEAR, MINIZ, REGISTER_CPU, make_index
 
+from orchestrator.build.addon_link import Extended
+from orchestrator.compilers.relink import exported_name
 from orchestrator.index.model import Registration
 from orchestrator.plan.addon import (
     AddonNeeds,
@@ -14,7 +17,12 @@ from orchestrator.plan.addon import (
     entry_request,
     registration_request,
 )
-from orchestrator.plan.extension import exports_file, extension_symbols, version_script
+from orchestrator.plan.extension import (
+    exports_file,
+    extension_symbols,
+    respelled,
+    version_script,
+)
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Registry, registry
 
@@ -126,6 +134,23 @@ def test_a_library_exports_what_other_units_refer_to() -> None:
     # of inline functions each unit has its own copy
     assert not {"template_copy", "never_defined_elsewhere"} & set(symbols)
     assert MINIZ in NUMBERS
+
+
+def test_a_library_of_another_inline_namespace_has_other_symbols() -> None:
+    text = "12basic_stringIcNS1_11char_traitsIcEENS1_9allocatorIcEEEE"
+    symbol = f"_ZN5torch3jit11parseSchemaERKNSt3__1{text}"
+    assert respelled(symbol, "__1") == symbol
+    # clang++ --target=aarch64-linux-android24
+    assert respelled(symbol, "__ndk1") == f"_ZN5torch3jit11parseSchemaERKNSt6__ndk1{text}"
+
+
+def test_what_an_extended_library_exports_is_told_by_the_indexs_names() -> None:
+    """As Android has them: in the NDK's namespace, and objects for threads' own variables."""
+    here = ("_ZN2at3addESt6__ndk1", "__emutls_v._ZN3c1010per_threadE")
+    has = frozenset(exported_name("toy", name) for name in here)
+    library = Extended("toy", Path("libtoy.so"), has, 40 * "0", "toy", "__ndk1")
+    asked = ("_ZN2at3addESt3__1", "_ZN3c1010per_threadE", "_ZN2at3subEv")
+    assert list(map(library.exports, asked)) == [True, True, False]
 
 
 def test_the_version_script_names_the_app_and_the_symbols() -> None:

@@ -37,7 +37,8 @@ public final class Libtorch {
    * model is loaded or run. What it has added stays until the process ends; an add-on that is there already is left
    * alone.
    *
-   * @param path of a shared library that {@code orchestrate addon} made for this very build
+   * @param path of a shared library that {@code orchestrate addon} made for this very build; also inside of an APK, as
+   *     a class loader's {@code findLibrary} says it
    * @throws LibtorchException where the library was made without {@code extensible: true}, or the file is no add-on, is
    *     damaged, is for another build, or fails to register itself: then nothing of it stays
    */
