@@ -398,7 +398,9 @@ def library(compiler: str, takes: bool = True) -> Development:
         config=config,
         place=Place("toolchains/mine.yaml"),
         capabilities=SimpleNamespace(version_script=True, fold_functions=True),
-        driver=SimpleNamespace(kind=compiler, zig=compiler == "zig" or None),
+        driver=SimpleNamespace(
+            kind=compiler, exports_more="by wrapper" if compiler == "zig" else None
+        ),
     )
     session = SimpleNamespace(
         host="linux-mine",
