@@ -1,0 +1,86 @@
+"""What an add-on is linked of besides what is compiled for it: a C++ library that a compiler
+brings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from elf_objects import Symbol, elf_object
+
+from orchestrator.binary.elf_imports import defined_names
+from orchestrator.build.addon_link import _brought, _libraries, link_flags
+from orchestrator.compilers.driver import AndroidFacts
+from orchestrator.system.process import LOCAL
+
+# Says where its archives are, as clang does: of one that is not there, its name.
+COMPILER = """#!{python}
+import pathlib, sys
+name = sys.argv[1].removeprefix("-print-file-name=")
+path = pathlib.Path(__file__).parent / name
+print(path if path.exists() else name)
+"""
+SESSION: Any = SimpleNamespace(context=SimpleNamespace(runner=LOCAL))
+
+
+def toolchain(folder: Path, **driver: object) -> Any:
+    compiler = folder / "cxx"
+    compiler.write_text(COMPILER.format(python=sys.executable))
+    compiler.chmod(0o755)
+    facts = {"exports_more": "by compiler", "links_cxx_library": True, **driver}
+    return SimpleNamespace(
+        cxx=compiler,
+        driver=SimpleNamespace(android=AndroidFacts(24, 26, "c++_static"), **facts),
+        tools=SimpleNamespace(env={"PATH": "/usr/bin:/bin"}),
+        capabilities=SimpleNamespace(pack_relocations=True),
+        config=SimpleNamespace(system="android"),
+        link_flags=("-Wl,--of-the-toolchain",),
+    )
+
+
+def archive(*members: bytes) -> bytes:
+    """With a table of symbols, as GNU's and LLVM's `ar` write it."""
+    text = b"!<arch>\n"
+    for name, content in [("/", bytes(4)), *((f"{n}.o/", one) for n, one in enumerate(members))]:
+        text += f"{name:<16}{0:<12}{0:<6}{0:<6}{0:<8}{len(content):<10}`\n".encode()
+        text += content + b"\n" * (len(content) % 2)
+    return text
+
+
+def test_the_objects_of_an_ndks_cxx_library_are_those_of_its_archives(tmp_path: Path) -> None:
+    of_cxx, of_unwinder = (elf_object([Symbol(name)]) for name in ("of_cxx", "of_unwinder"))
+    (tmp_path / "libc++.a").write_text("INPUT(-lc++_static -lc++abi)\n")
+    (tmp_path / "libc++_static.a").write_bytes(archive(of_cxx, of_cxx))
+    (tmp_path / "libunwind.a").write_bytes(archive(of_unwinder))
+    found = [*_brought(SESSION, toolchain(tmp_path))]
+    assert [sorted(defined_names(one)) for one in found] == [
+        ["of_cxx"],
+        ["of_cxx"],
+        ["of_unwinder"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "driver", [{"exports_more": "by wrapper"}, {"links_cxx_library": False}], ids=["zig", "shared"]
+)
+def test_a_library_that_is_compiled_or_lies_beside_has_none(
+    tmp_path: Path, driver: dict[str, object]
+) -> None:
+    (tmp_path / "libc++_static.a").write_bytes(archive(elf_object([Symbol("of_cxx")])))
+    assert [*_brought(SESSION, toolchain(tmp_path, **driver))] == []
+
+
+def test_the_system_packs_relocations_as_it_reads_them(tmp_path: Path) -> None:
+    tools = toolchain(tmp_path)
+    assert link_flags(tools, "libx.so")[-1] == "-Wl,--pack-dyn-relocs=android"
+    tools.driver.android = None
+    assert not [flag for flag in link_flags(tools, "libx.so") if "pack-dyn-relocs" in flag]
+
+
+def test_a_cxx_library_that_lies_beside_is_the_compilers_to_find(tmp_path: Path) -> None:
+    system = ("-lm", "-ldl", "-llog", "-Wl,--of-the-toolchain")
+    assert _libraries(toolchain(tmp_path)) == (*system, "-nostdlib++", "-O2")
+    assert _libraries(toolchain(tmp_path, links_cxx_library=False)) == (*system, "-O2")
