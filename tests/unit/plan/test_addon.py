@@ -8,7 +8,8 @@ from pathlib import Path
 from core_toy import CONVOLUTION, CORE, GUARD, LINEAR, MINIZ, REGISTER_CPU, make_index
 
 from orchestrator.build.addon_link import Extended
-from orchestrator.compilers.relink import exported_name
+from orchestrator.compilers.relink import EXPORTED, exported_name
+from orchestrator.deliver.rules import FOR_ADDONS
 from orchestrator.index.model import Registration
 from orchestrator.plan.addon import (
     AddonNeeds,
@@ -142,6 +143,10 @@ def test_a_library_of_another_inline_namespace_has_other_symbols() -> None:
     assert respelled(symbol, "__1") == symbol
     # clang++ --target=aarch64-linux-android24
     assert respelled(symbol, "__ndk1") == f"_ZN5torch3jit11parseSchemaERKNSt6__ndk1{text}"
+
+
+def test_packages_may_export_what_the_linker_is_told_to() -> None:
+    assert FOR_ADDONS == EXPORTED
 
 
 def test_what_an_extended_library_exports_is_told_by_the_indexs_names() -> None:
