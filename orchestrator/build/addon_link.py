@@ -26,6 +26,7 @@ from orchestrator.compilers.relink import CXX_ARCHIVES, EMULATED, exported_name
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.addon import AddonNeeds, entry_request, registration_request
+from orchestrator.plan.development import COMPILER_RT
 from orchestrator.plan.extension import respelled
 from orchestrator.plan.graph import (
     cxx_library_compiles,
@@ -211,10 +212,18 @@ def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, v
 
 
 def link_addon(
-    session: Session, abi: str, base: Extended, objects: AddonObjects, soname: str, folder: Path
+    session: Session,
+    abi: str,
+    base: Extended,
+    objects: AddonObjects,
+    soname: str,
+    folder: Path,
+    *,
+    as_tracer: bool = False,
 ) -> Path:
     """The add-on, unstripped, with its note; written into `folder`, a scratch folder.
 
+    as_tracer: see `link_flags`
     Raises AddonLinkError.
     """
     every = (*objects.compiles, *objects.library)
@@ -254,7 +263,7 @@ def link_addon(
         members.append(str(path))
     archive, out = folder / "libc++.a", folder / soname
     _run(session, toolchain, base, [str(toolchain.ar), "rcsD", str(archive), *members], folder)
-    words = [str(toolchain.cxx), *link_flags(toolchain, soname)]
+    words = [str(toolchain.cxx), *link_flags(toolchain, soname, as_tracer=as_tracer)]
     # -Wl would split a path at its commas
     words += ["-Xlinker", f"--version-script={session.fill(f'$native/{_EXPORTS}')}", *inputs]
     words += [str(base.path), str(archive), *_libraries(toolchain)]
@@ -283,11 +292,14 @@ def _those(names: frozenset[str]) -> Callable[[str], str | None]:
     return lambda symbol: symbol if symbol in names else None
 
 
-def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:
+def link_flags(toolchain: ResolvedToolchain, soname: str, *, as_tracer: bool) -> tuple[str, ...]:
     """Flags of an add-on's link for a linker with GNU ld's options, without inputs and output.
 
     The build id is 20 zero bytes: the real one is filled in from the stripped contents, so that
     equal add-ons are equal files. `-z defs` makes a symbol that nobody defines an error.
+
+    as_tracer: with zig's compiler-rt (`COMPILER_RT`), as executables are linked; folding equal
+    functions is by a link that leaves it out (`compilers/relink.py`).
     """
     return (
         "-shared",
@@ -296,7 +308,8 @@ def link_flags(toolchain: ResolvedToolchain, soname: str) -> tuple[str, ...]:
         "-Wl,--hash-style=gnu",
         "-Wl,--build-id=0x" + 40 * "0",
         "-Wl,-z,defs",
-        *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-Wl,--icf=safe"),
+        *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
+        f"-Wl,-u,{COMPILER_RT}" if as_tracer else "-Wl,--icf=safe",
         *_packed(toolchain),
     )
 

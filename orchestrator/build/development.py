@@ -118,9 +118,14 @@ class Development:
     jobs: int | None
     view: View
 
-    def require(self) -> None:
-        """Raise NoDevelopmentLibraryError where the host's toolchain cannot load add-ons, or where
-        the runtime's version has no data for a development library."""
+    def require(
+        self,
+        otherwise: str = "trace the model on such a machine: ./orchestrate trace //apps/<app>",
+    ) -> None:
+        """Raise NoDevelopmentLibraryError where the host's toolchain cannot load add-ons.
+
+        otherwise: what to do then
+        """
         session = self.session
         toolchain = session.toolchain(session.host)
         if toolchain.config.processor not in _PROCESSORS or not takes_addons(toolchain):
@@ -130,7 +135,7 @@ class Development:
                 expected="linux on x86_64, and a toolchain of zig",
                 seen=f"{toolchain.config.system} on {toolchain.config.processor},"
                 f" {toolchain.driver.kind}",
-                hint="trace the model on such a machine: ./orchestrate trace //apps/<app>",
+                hint=otherwise,
             )
 
     @cached_property
@@ -277,7 +282,7 @@ class Development:
                 "format": str(_FORMAT),
                 "base": base.extended.build_id,
                 "objects": [c.fingerprint for c in (*objects.compiles, *objects.library)],
-                "flags": link_flags(toolchain, ""),
+                "flags": link_flags(toolchain, "", as_tracer=True),
                 "toolchain": toolchain.identity,
             }
         )
@@ -303,7 +308,10 @@ class Development:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         try:
-            made = link_addon(session, session.host, base.extended, objects, path.name, scratch)
+            # its kernels compute what a tracer's do, to the last bit
+            made = link_addon(
+                session, session.host, base.extended, objects, path.name, scratch, as_tracer=True
+            )
             write_bytes(path, made.read_bytes())
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

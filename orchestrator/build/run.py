@@ -8,42 +8,37 @@ arguments.
 
 from __future__ import annotations
 
-import json
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.build.development import Base, Development, Shard
 from orchestrator.build.execute import View
-from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.shard_contents import (
+    errors_of,
+    missing_dtypes,
+    missing_operators,
+    probable_operators,
+    probably_wide,
+    remember,
+)
 from orchestrator.build.shard_files import in_use
+from orchestrator.build.subject import Subject, readable_lock
 from orchestrator.build.timed import Seen, TimedLibrary, timed_library
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
-from orchestrator.load.workspace import FILE
-from orchestrator.models.checks import require_inputs
-from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
-from orchestrator.plan.development import NAME, guess, wide_tags
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.needs import added_bytes
-from orchestrator.select.policy import static_selection
-from orchestrator.system.reading import read_json, read_text
-from orchestrator.system.staging import write_if_changed
 from orchestrator.system.workspace_lock import workspace_lock
-from orchestrator.trace.lock import lock_path, parse_lock, read_runs
-from orchestrator.trace.reading import LONGEST
-from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
+from orchestrator.trace.lock import lock_path, read_runs
+from orchestrator.values.config import ModelConfig
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model, still_running
-from orchestrator.verify.npy import read_npy
-from orchestrator.verify.png import read_png
 from orchestrator.verify.verdict import RunnerResult, VerifyResult, ended, verify
 
-_LONGEST_INPUTS: Final = 2**28
 # What lta_library_extend says of a library that it refuses (native/capi/extend.cpp).
 _REFUSALS: Final = ("the add-on", "this add-on", "not an add-on")
 
@@ -54,33 +49,6 @@ class RunFailedError(OrchestratorError):
 
 class ShardRefusedError(OrchestratorError):
     """The base refused a shard that was made for it: a bug of ours."""
-
-
-class InputsUnfitError(OrchestratorError):
-    """Files of inputs that are none, or that do not go together."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is run: a model's file, with inputs if it has none inside.
-
-    trace    its lock, where the workspace has one of this very file
-    earlier  the lock of that or of an earlier file: it tells what this one probably calls
-    """
-
-    name: str
-    path: Path
-    config: ModelConfig
-    recorded: bytes | None
-    info: ModelInfo
-    app: App | None = None
-    trace: Trace | None = None
-    earlier: Trace | None = None
-
-    @property
-    def roots(self) -> frozenset[str]:
-        """The operators that the model's code names: `aten::add.Tensor`."""
-        return frozenset(map(str, self.info.root_operators))
 
 
 @dataclass(frozen=True)
@@ -132,110 +100,6 @@ class RanModel:
     growth: Growth | None = None
 
 
-def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
-    """An app's models. Raises InputsUnfitError, and what reading models raises."""
-    return tuple(app_subject(session, app, model, inputs) for model in app.config.models)
-
-
-def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
-    """One of an app's models, with the inputs of the files `inputs`, or else its own.
-
-    A trace of another state of the model is kept apart from the current one. Raises
-    InputsUnfitError, also where an app of several models gets inputs, and what reading models and
-    locks raises.
-    """
-    on = session.of(app.name)
-    if inputs and len(app.config.models) > 1:
-        raise InputsUnfitError(
-            f"//apps/{app.name} has several models, and --input is for one",
-            expected="the path of one model",
-            seen=", ".join(model.name for model in app.config.models),
-        )
-    given = read_inputs(inputs)
-    shipped = on.shipped(app, model)
-    info = on.model(app, model)
-    trace = _lock(lock_path(app.folder, model.name))
-    current = trace is not None and trace.identity == on.trace_identity(app, model)
-    return Subject(
-        model.name,
-        shipped.path,
-        model if given is None else ModelConfig(file=model.file),
-        shipped.inputs if given is None else given,
-        info,
-        app,
-        trace if current else None,
-        trace,
-    )
-
-
-def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
-    """A model file, whether or not an app declares it; a trace of the same content is found by its
-    digest.
-
-    Raises InputsUnfitError, and what `read_model` and `require_loadable` raise.
-    """
-    given = read_inputs(inputs)
-    version = on.runtime.version
-    try:
-        info = read_model(path, on.runtime.dialect.models)
-    except UnreadableModelError as error:
-        error.hint = "check the path, and the file's permissions"
-        raise
-    require_inputs(info, declared=given is not None)
-    others = on.other_offers(version.version)
-    require_loadable(info, on.kernels, version, others, FILE, on.own_classes)
-    trace = next((one for one in _locks(on) if one.identity.model == info.sha256), None)
-    return Subject(path.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
-
-
-def read_inputs(paths: Sequence[Path]) -> bytes | None:
-    """The model runner's inputs: a list of calls in a .json file, or an array or a picture for each
-    argument of `forward`; None for none.
-
-    Raises InputsUnfitError, ArrayUnreadableError, PictureUnreadableError.
-    """
-    if not paths:
-        return None
-    if len(paths) == 1 and paths[0].suffix.lower() == ".json":
-        try:
-            with paths[0].open("rb") as file:
-                text = file.read(_LONGEST_INPUTS + 1)
-        except OSError as error:
-            raise _unfit(paths[0], error.strerror or str(error)) from None
-        if len(text) > _LONGEST_INPUTS or not text.lstrip().startswith(b"["):
-            raise _unfit(paths[0], f"a file of {len(text):,} bytes that is no list")
-        return text
-    arguments, elements = list[dict[str, Any]](), 0
-    for path in paths:
-        read = _READERS.get(path.suffix.lower())
-        if read is None:
-            suffix = f"the suffix {path.suffix}" if path.suffix else "no suffix"
-            raise _unfit(path, f"a file with {suffix}")
-        arguments.append(read(path))
-        elements += math.prod(arguments[-1]["tensor"]["shape"])
-        if elements > MOST_ELEMENTS:
-            raise _unfit(path, f"more than {MOST_ELEMENTS:,} elements with those before it")
-    return json.dumps([{"method": "forward", "args": arguments}]).encode()
-
-
-# The files that are an argument each, by their suffixes.
-_READERS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {
-    ".npy": read_npy,
-    ".png": read_png,
-}
-
-
-def _unfit(path: Path, seen: str) -> InputsUnfitError:
-    return InputsUnfitError(
-        "these are no inputs of a model",
-        place=Place(str(path)),
-        expected="one .json file, or a .npy or .png file for each argument of forward",
-        seen=seen,
-        hint='in JSON: [{"method": "forward", "args": [{"int": 3}]}], with values as'
-        " docs/guide/run-a-model.md has them",
-    )
-
-
 def run_in_development(
     session: RuntimeSession,
     subject: Subject,
@@ -255,7 +119,7 @@ def run_in_development(
     development = Development(session, jobs, view)
     development.require()
     kernels = session.kernels_for(subject.roots)
-    operators, wide = _probable(session, subject), _probably_wide(session, subject)
+    operators, wide = probable_operators(session, subject), probably_wide(session, subject)
     attempts: list[Attempt] = []
     while True:
         began = time.monotonic()
@@ -266,7 +130,7 @@ def run_in_development(
                 held.enter_context(in_use(shard.path))
             made = time.monotonic()
             seen = _run(session, subject, base, shard, with_arguments)
-        missing, dtypes = _missing(seen), _missing_dtypes(seen)
+        missing, dtypes = missing_operators(seen), missing_dtypes(seen)
         seconds = (made - began, time.monotonic() - made)
         shown = tuple(f"{tag} for {dtype}" for tag, dtype in sorted(dtypes.items()))
         attempts.append(Attempt(shard, (*missing, *shown), seconds))
@@ -280,7 +144,7 @@ def run_in_development(
     timed = None
     # its folder is the next one's, too; and nothing else of this workspace runs beside the model
     with _alone(session):
-        _remember(session, subject, operators, wide)
+        remember(session, subject, operators, wide)
         if repeat is not None:
             needs = _seen(session, subject, attempts[-1].shard, wide)
             timed, times = _time(session, subject, needs, repeat, jobs, view)
@@ -338,7 +202,7 @@ def _others(session: RuntimeSession, subject: Subject, app: App) -> Iterator[Tra
     """The current locks of an app's other models: its library is cut for all."""
     for model in app.config.models:
         if model.name != subject.name:
-            lock = _lock(lock_path(app.folder, model.name))
+            lock = readable_lock(lock_path(app.folder, model.name))
             if lock is not None and lock.identity == session.trace_identity(app, model):
                 yield lock
 
@@ -374,7 +238,7 @@ def _time(
             seen=ran.stderr,
             hint="pass a smaller number to --repeat",
         )
-    error = next(iter(_errors(ran)), None)
+    error = next(iter(errors_of(ran)), None)
     if error is not None or ran.result is None:
         raise RunFailedError(
             f"the model {subject.name} runs in the development library, and not in the library"
@@ -398,32 +262,16 @@ def _with_times(
     return [{**run, **times.get((run["method"], run["index"]), {})} for run in runs]
 
 
-def _missing(seen: RunnerResult) -> tuple[str, ...]:
-    """The operators that the model asked for in vain, in loading it or in one of its runs."""
-    names = {
-        str(name)
-        for error in _errors(seen)
-        if error["code"] == "MISSING_OPERATOR"
-        for name in error.get("operators", ())
-    }
-    return tuple(sorted(names))
-
-
-def _missing_dtypes(seen: RunnerResult) -> dict[str, str]:
-    """Kernel tags that lacked a dtype, with one of them."""
-    return {
-        str(error["kernel_tag"]): str(error["dtype"])
-        for error in _errors(seen)
-        if error["code"] == "MISSING_DTYPE"
-    }
-
-
-def _errors(seen: RunnerResult) -> list[Mapping[str, Any]]:
-    """The errors that the runner tells: that of loading the model, then those of its runs."""
-    if seen.result is None:
-        return []
-    every = [seen.result.get("error"), *(run.get("error") for run in seen.result["runs"])]
-    return [error for error in every if error]
+def require_accepted(seen: RunnerResult, shard: Shard) -> None:
+    """Raise ShardRefusedError where the base refused a shard."""
+    whole = None if seen.result is None else seen.result.get("error")
+    if whole is not None and str(whole["text"]).startswith(_REFUSALS):
+        raise ShardRefusedError(
+            "the development library refused what was made for it",
+            place=Place(str(shard.path)),
+            seen=str(whole["text"]),
+            hint="this is a bug: report it; ./orchestrate clean, then run the model again",
+        )
 
 
 def _checked(
@@ -439,21 +287,14 @@ def _checked(
             hint="run the model in PyTorch on the same inputs",
             details=seen.stderr[-2000:],
         )
-    whole = seen.result.get("error")
-    if whole is not None and str(whole["text"]).startswith(_REFUSALS):
-        raise ShardRefusedError(
-            "the development library refused what was made for it",
-            place=Place(str(attempts[-1].shard.path)),
-            seen=str(whole["text"]),
-            hint="this is a bug: report it; ./orchestrate clean, then run the model again",
-        )
-    error = next(iter(_errors(seen)), None)
+    require_accepted(seen, attempts[-1].shard)
+    error = next(iter(errors_of(seen)), None)
     if error is None:
         return dict(seen.result)
     hint = "run the model in PyTorch on the same inputs"
     if error["code"] == "MISSING_OPERATOR":
         hint = "this PyTorch, as it is built here, has no kernel of it"
-        if attempts[-1].shard.operators.issuperset(_missing(seen)):
+        if attempts[-1].shard.operators.issuperset(missing_operators(seen)):
             hint = "it was compiled and is not found: this is a bug, report it"
     raise RunFailedError(
         f"the model {subject.name} does not run on its inputs",
@@ -479,7 +320,7 @@ def _as_traced(session: RuntimeSession, subject: Subject) -> bool:
 def _growth(
     session: RuntimeSession, subject: Subject, app: App, result: Mapping[str, Any]
 ) -> Growth | None:
-    locks = [_lock(lock_path(app.folder, model.name)) for model in app.config.models]
+    locks = [readable_lock(lock_path(app.folder, model.name)) for model in app.config.models]
     traced = frozenset(
         name
         for lock in locks
@@ -507,67 +348,3 @@ def _growth(
 def _model_of(subject: Subject) -> ModelConfig:
     assert subject.app is not None
     return next(one for one in subject.app.config.models if one.name == subject.name)
-
-
-def _probable(session: RuntimeSession, subject: Subject) -> frozenset[str]:
-    """The operators that the model has at first."""
-    kernels = session.kernels_for(subject.roots)
-    known = kernels.by_operator.keys()
-    remembered = _remembered(session, subject, "operators")
-    if remembered:
-        return subject.roots | (remembered & known)
-    trace = subject.trace or subject.earlier
-    if trace is not None:
-        called = frozenset(trace.called_operators)
-        return subject.roots | (called & known)
-    closure = static_selection(session.runtime.index, kernels, subject.roots, NAME).operators
-    called = frozenset(name for lock in _locks(session) for name in lock.called_operators)
-    called |= frozenset(session.runtime.version.usual_calls)
-    return guess(subject.roots, closure, called & known)
-
-
-def _probably_wide(session: RuntimeSession, subject: Subject) -> frozenset[str]:
-    """The kernel tags that the model has in all dtypes at first: those that it, or any model that
-    was traced, ran in an unusual one."""
-    locks = _locks(session) if subject.trace is None else (subject.trace,)
-    traced = frozenset[str]().union(*(wide_tags(lock.kernel_tags) for lock in locks))
-    return traced | _remembered(session, subject, "wide_tags")
-
-
-def _locks(session: RuntimeSession) -> Iterator[Trace]:
-    """The workspace's locks of this runtime, as far as they can be read."""
-    tree = session.workspace.config.pins[session.name].tree
-    for app in session.workspace.apps.values():
-        for model in app.config.models:
-            lock = _lock(lock_path(app.folder, model.name))
-            if lock is not None and lock.identity.runtime == tree:
-                yield lock
-
-
-def _lock(path: Path) -> Trace | None:
-    try:
-        return parse_lock(read_text(path, LONGEST), str(path))
-    except (OSError, OrchestratorError):
-        return None
-
-
-def _notes(session: RuntimeSession, subject: Subject) -> Path:
-    tree = session.runtime.index.tree[:16]
-    return session.context.state / NAME / "calls" / f"{subject.info.sha256}-{tree}.json"
-
-
-def _remembered(session: RuntimeSession, subject: Subject, what: str) -> frozenset[str]:
-    """What the model had when it last ran; nothing where that cannot be read."""
-    try:
-        names = read_json(_notes(session, subject))[what]
-        return frozenset(map(str, names))
-    except (OSError, ValueError, TypeError, KeyError):
-        return frozenset()
-
-
-def _remember(
-    session: RuntimeSession, subject: Subject, operators: frozenset[str], wide: frozenset[str]
-) -> None:
-    had = {"format": 1, "operators": sorted(operators), "wide_tags": sorted(wide)}
-    text = json.dumps(had) + "\n"
-    write_if_changed(_notes(session, subject), text)

@@ -1,7 +1,8 @@
 """Traces an app's models: builds its tracer, runs every model in it, writes the lock files.
 
 The tracer is a variant for the host whose selection is the static closure of the models' root
-operators, all dtypes, with recording compiled in.
+operators, all dtypes, with recording compiled in. On demand, the development library stands for it
+(`build/on_demand.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, get_args
 from orchestrator.build.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.fetch import is_fetched
 from orchestrator.build.links import executable_links
+from orchestrator.build.on_demand import OnDemandTracer
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace_changes import changes_in_lock
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all, plan_units
@@ -62,6 +64,8 @@ _NO_KERNEL = re.compile(r"with arguments from the '(\w+)' backend: this library 
 _UNSAVED_METHOD = "an instruction calls a method that its object does not have"
 
 View = Callable[[Costs, int], ProgressSink]
+# Runs a model in what records it; fresh memory is filled with the byte, see `run_model`.
+Run = Callable[[ModelConfig, int | None], RunnerResult]
 
 
 class ModelFailedError(OrchestratorError):
@@ -111,17 +115,23 @@ def trace_apps(
     jobs: int | None,
     view: View,
     write: bool = True,
+    on_demand: bool = False,
 ) -> tuple[TracedApp, ...]:
     """Trace every model of `apps`; all tracers are built in one graph.
 
     all_operators: use a tracer with all operators, as a cross-check of the index.
+    on_demand: build none, and record in the development library.
     Raises what planning and compiling raise. A model that is refused or does not run does not stop
     the others: what is wrong with it is in its app's `errors`. An app with a refused model gets no
     tracer.
     """
     refused = {app.name: errors for app in apps if (errors := _refusals(session, app))}
     able = [app for app in apps if app.name not in refused]
-    traced = _trace_loadable(session, able, all_operators, jobs, view, write) if able else {}
+    traced = dict[str, TracedApp]()
+    if on_demand:
+        traced = {app.name: _trace_on_demand(session, app, jobs, view, write) for app in able}
+    elif able:
+        traced = _trace_loadable(session, able, all_operators, jobs, view, write)
     return tuple(
         traced.get(app.name) or TracedApp(app, (), 0, 0, refused[app.name]) for app in apps
     )
@@ -155,10 +165,41 @@ def _trace_loadable(
         objects = variants[app.name]
         compiled = count_units(c for c in objects.compiles if c.object in execution.compiled)
         tracer = session.fill(links[app.name][0].output)
-        models, errors = _trace_models(session.of(app.name), app, tracer, write)
+        on = session.of(app.name)
+        models, errors = _trace_models(on, app, _in_tracer(on, app, tracer), write)
         units = count_units(objects.compiles)
         traced[app.name] = TracedApp(app, models, units, compiled, errors)
     return traced
+
+
+def _trace_on_demand(
+    session: Session, app: App, jobs: int | None, view: View, write: bool
+) -> TracedApp:
+    on = session.of(app.name)
+    tracer = OnDemandTracer(on, app, _request(on, app, False), jobs, view)
+    models, errors = _trace_models(on, app, tracer.run, write)
+    for error in errors:
+        if isinstance(error, ModelFailedError):
+            error.hint = f"{error.hint}; where it runs there, leave out --on-demand"
+    return TracedApp(app, models, tracer.units, tracer.compiled, errors)
+
+
+def _in_tracer(session: RuntimeSession, app: App, tracer: str) -> Run:
+    """Runs models in the tracer at this path."""
+
+    def run(model: ModelConfig, fill: int | None) -> RunnerResult:
+        shipped, context = session.shipped(app, model), session.context
+        return run_model(
+            [tracer],
+            shipped.path,
+            model,
+            context.env,
+            recorded=shipped.inputs,
+            fill=fill,
+            runner=context.runner,
+        )
+
+    return run
 
 
 def _refusals(session: Session, app: App) -> tuple[OrchestratorError, ...]:
@@ -237,14 +278,14 @@ def _bytes_in(session: RuntimeSession, tree: str, trace: Trace) -> int | None:
 
 
 def _trace_models(
-    session: RuntimeSession, app: App, tracer: str, write: bool
+    session: RuntimeSession, app: App, run: Run, write: bool
 ) -> tuple[tuple[TracedModel, ...], tuple[OrchestratorError, ...]]:
     """The traced models and the errors of the others; without an error, the locks are written."""
     traced, errors = list[tuple[TracedModel, bytes]](), list[OrchestratorError]()
     for model in app.config.models:
         session.log(f"tracing //apps/{app.name}: {model.name}")
         try:
-            traced.append(_trace_model(session, app, model, tracer))
+            traced.append(_trace_model(session, app, model, run))
         except OrchestratorError as error:
             errors.append(error)
     if write and not errors:
@@ -254,14 +295,14 @@ def _trace_models(
 
 
 def _trace_model(
-    session: RuntimeSession, app: App, model: ModelConfig, tracer: str
+    session: RuntimeSession, app: App, model: ModelConfig, run: Run
 ) -> tuple[TracedModel, bytes]:
     """A model's trace, and its runs as the lock's companion has them.
 
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
     LapackMissingError, UnfitRecordingError.
     """
-    results = _results(session, app, model, tracer)
+    results = _results(session, app, model, run)
     runs = deterministic_part(results)
     recording, listings = runs.pop("trace"), session.listings(app, model)
     coverage = _coverage(app, model, runs.pop("coverage", None), listings)
@@ -318,28 +359,18 @@ def scales(session: RuntimeSession) -> Scales:
 
 
 def _results(
-    session: RuntimeSession, app: App, model: ModelConfig, tracer: str
+    session: RuntimeSession, app: App, model: ModelConfig, run: Run
 ) -> list[Mapping[str, Any]]:
     """What the model gave in its repeated runs; the first one's recording is the trace."""
 
-    def run(fill: int | None) -> Mapping[str, Any]:
-        shipped, env = session.shipped(app, model), session.context.env
-        done = run_model(
-            [tracer],
-            shipped.path,
-            model,
-            env,
-            recorded=shipped.inputs,
-            fill=fill,
-            runner=session.context.runner,
-        )
-        return _checked(session, app, model, done, fill)
+    def checked(fill: int | None) -> Mapping[str, Any]:
+        return _checked(session, app, model, run(model, fill), fill)
 
-    first = run(None)
+    first = checked(None)
     called = first["trace"]["called_operators"]
     at_random = any(name.partition(".")[0] in session.runtime.version.random for name in called)
     more = (RUNS_AT_RANDOM if at_random else RUNS) - 1
-    return [first, *map(run, islice(cycle(_FILLS), more))]
+    return [first, *map(checked, islice(cycle(_FILLS), more))]
 
 
 def _checked(

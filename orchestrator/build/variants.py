@@ -77,14 +77,18 @@ LIBRARY_SOURCES = (
     "capi/model_memory.cpp",
     "capi/selection_error.cpp",
 )
+RECORDER_SOURCES = (
+    "coverage/coverage.cpp",
+    "tracer/recorder.cpp",
+    "tracer/setup.cpp",
+)
 TRACER_SOURCES = (
     *LIBRARY_SOURCES,
-    "coverage/coverage.cpp",
+    *RECORDER_SOURCES,
+    "coverage/watching.cpp",
     "driver/driver.cpp",
     "driver/values.cpp",
     "tracer/main.cpp",
-    "tracer/recorder.cpp",
-    "tracer/setup.cpp",
 )
 # The library's own idea of a pool, in the caller's thread.
 _WITHOUT_THREADS = "pthreadpool/src/shim.c"
@@ -95,8 +99,14 @@ RUNTIME_LIBRARY_SOURCES = tuple(
 )
 # What loads add-ons, in a library that takes them.
 EXTENDING = "capi/extend.cpp"
-# Of the development library: its runner's observer besides.
-DEVELOPMENT_SOURCES = (*LIBRARY_SOURCES, EXTENDING, "development/observer.cpp")
+# Of the development library: its runner's observers besides.
+DEVELOPMENT_SOURCES = (
+    *LIBRARY_SOURCES,
+    EXTENDING,
+    *RECORDER_SOURCES,
+    "development/observer.cpp",
+    "development/recorder.cpp",
+)
 SELF_RELOCATION = "runtime_library/relocate.cpp"
 THREAD_EXIT = "runtime_library/thread_exit.cpp"
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from orchestrator.build.development import NoDevelopmentLibraryError
 from orchestrator.build.elementwise import all_sources
-from orchestrator.build.run import RanModel, Subject, app_subject, file_subject
+from orchestrator.build.run import RanModel
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.subject import Subject, app_subject, file_subject
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
 from orchestrator.values.config import ModelConfig

@@ -8,14 +8,9 @@ import sys
 from pathlib import Path
 
 from orchestrator.build.launch import check_launcher
-from orchestrator.build.run import (
-    RanModel,
-    Subject,
-    app_subjects,
-    file_subject,
-    run_in_development,
-)
+from orchestrator.build.run import RanModel, run_in_development
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.subject import Subject, app_subjects, file_subject
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import resolve_patterns
 from orchestrator.commands.runtimes import chosen

@@ -33,9 +33,16 @@ EXAMPLE = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns, --all-operators, --require-coverage, --json and --jobs."""
+    """Add patterns, --on-demand, --all-operators, --require-coverage, --json and --jobs."""
     add_patterns(parser)
-    parser.add_argument(
+    tracer = parser.add_mutually_exclusive_group()
+    tracer.add_argument(
+        "--on-demand",
+        action="store_true",
+        help="build no tracer: record in the development library, as `run` has it, which compiles"
+        " only what the models call; the locks are the same",
+    )
+    tracer.add_argument(
         "--all-operators",
         action="store_true",
         help="build the tracer with every operator: slow; cross-checks the runtime index",
@@ -61,12 +68,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 all_operators=arguments.all_operators,
                 jobs=arguments.jobs or session.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
+                on_demand=arguments.on_demand,
             )
     if arguments.json:
         print(json.dumps({"format": 1, "apps": [_row(one) for one in traced]}, indent=2))
     else:
         for one in traced:
-            _print(one)
+            _print(one, "development library" if arguments.on_demand else "tracer")
     sys.stdout.flush()
     if errors := [error for one in traced for error in one.errors]:
         for error in errors:
@@ -107,14 +115,18 @@ def _row(traced: TracedApp) -> dict[str, Any]:
     }
 
 
-def _print(traced: TracedApp) -> None:
+def _print(traced: TracedApp, recorded_in: str) -> None:
     if not traced.units:
         known = len(traced.app.config.models)
         print(
-            f"//apps/{traced.app.name}: no tracer: {len(traced.errors)} of {known} models refused"
+            f"//apps/{traced.app.name}: no {recorded_in}: {len(traced.errors)} of {known} models"
+            " refused"
         )
         return
-    print(f"//apps/{traced.app.name}: tracer of {traced.units} units, {traced.compiled} compiled")
+    print(
+        f"//apps/{traced.app.name}: {recorded_in} of {traced.units} units,"
+        f" {traced.compiled} compiled"
+    )
     for model in traced.models:
         trace = model.trace
         unrun = trace.unrun_operators

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.build.launch import check_launcher
-from orchestrator.build.run import RanModel, Subject, run_in_development
+from orchestrator.build.run import RanModel, run_in_development
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.subject import Subject
 from orchestrator.build.watch import Round, app_round, file_round, is_whole, watched_files
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.run import add_subject, chosen_app, model_path, report_of

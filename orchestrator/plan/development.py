@@ -27,6 +27,9 @@ RECORDING = (
     "_ZN2at6detail28record_kernel_function_dtypeE"
     "NSt3__112basic_stringIcNS1_11char_traitsIcEENS1_9allocatorIcEEEE",
 )
+# A function that zig's compiler-rt alone has, the quotient of numbers of 128 bits. One reference
+# brings all of it, such as the `exp` and `log` of tracers, whose last bits are not the system's.
+COMPILER_RT = "__udivti3"
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
 # The folder of PyTorch's core library: tensors without operators.
@@ -43,7 +46,8 @@ class BasePlan:
 
     kept       symbols of the runtime's index that its link keeps whatever refers to them
     own        the registrations of its own calls without the dispatcher
-    entries    its typed entry points: each asks the dispatcher, since shards bring the kernels
+    entries    its typed entry points, and those of the recorder's set-up calls: each asks the
+               dispatcher, since shards bring the kernels
     """
 
     plan: VariantPlan
@@ -129,8 +133,8 @@ def plan_base(
     """
     index = planner.index
     selection = every_dtype(index, kernels)
-    calls = {index.names[node].split("@", 1)[0] for node in index.operator_calls}
-    spec = replace(spec, entry=spec.entry - calls)
+    calls = entered_operators(index, spec.entry)
+    spec = replace(spec, entry=frozenset(spec.entry - calls.keys()))
     found = planner.walk(kernels, selection, spec)
     owners = {index.owners[node] for node in found.parents} - {COMDAT}
     selected = planner.facts.dialect.generated.selected
@@ -139,12 +143,19 @@ def plan_base(
     kept = kept_symbols(index, units, exported)
     whole = planner.plan(kernels, selection, replace(spec, entry=spec.entry | frozenset(kept)))
     request = whole.request
+    entries = tuple(sorted({*request.calls, *calls.values()}))
     return BasePlan(
-        whole,
-        kept,
-        replace(request, calls=()),
-        RegistrationRequest(request.calls, request.calls, ()),
+        whole, kept, replace(request, calls=()), RegistrationRequest(entries, entries, ())
     )
+
+
+def entered_operators(index: RuntimeIndex, entry: Collection[str]) -> dict[str, str]:
+    """The operators that our own code calls: typed entry point -> operator, of those in `entry`."""
+    calls = {
+        index.names[node].split("@", 1)[0]: operator
+        for node, operator in index.operator_calls.items()
+    }
+    return {symbol: calls[symbol] for symbol in entry if symbol in calls}
 
 
 def with_core(index: RuntimeIndex, units: Collection[int]) -> frozenset[int]:
@@ -204,7 +215,8 @@ def _can_be_kept(symbol: str) -> bool:
 
 
 def keeping_text(symbols: Iterable[str]) -> str:
-    """The unit that keeps symbols in a link that drops what nothing refers to."""
+    """The unit that keeps symbols in a link that drops what nothing refers to, and compiler-rt,
+    which is left out where it can be (`compilers/relink.py`)."""
     names = list(symbols)
     declared = (
         f'extern const char kept_{number} __asm__("{name}") __attribute__((weak));'
@@ -214,7 +226,9 @@ def keeping_text(symbols: Iterable[str]) -> str:
         "// Keeps what shards may refer to. Weak: a function that was inlined everywhere is gone.",
         'extern "C" {',
         *declared,
+        f'extern const char compiler_rt __asm__("{COMPILER_RT}");',
         "__attribute__((used, retain)) const char* const lta_kept[] = {",
+        "    &compiler_rt,",
         *(f"    &kept_{number}," for number in range(len(names))),
         "    nullptr,",
         "};",

@@ -1,7 +1,9 @@
-"""Models traced again and again, on an idle machine and on a busy one: one lock comes of it."""
+"""Models traced again and again, on an idle machine and on a busy one, in their app's tracer and on
+demand: one lock comes of it."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +12,15 @@ from pathlib import Path
 
 import pytest
 from harness import Campaign
-from real import orchestrator, workspace_copy
+from real import ROOT, V1_13, V2_6, orchestrator, workspace_copy
 
 pytestmark = pytest.mark.real
 
 BUSY = 4
+# Apps whose models were written for tests of single parts, and the example apps.
+PARTS = sorted(path.parent for path in ROOT.glob("tests/integration/apps/*/app.yaml"))
+APPS = sorted(path.parent for path in ROOT.glob("apps/*/app.yaml"))
+BACKENDS = "backends: [CPU, QuantizedCPU]"
 
 
 @contextmanager
@@ -55,3 +61,38 @@ def test_a_model_traced_again_gives_the_same_lock(tmp_path: Path, campaign: Camp
         changed = [name for name in first if again.get(name) != first[name]]
         assert (number, changed) == (number, [])
         assert "changed in the lock" not in said
+
+
+def corpus() -> list[tuple[Path, str]]:
+    """An app's folder, and the runtime that it is traced with unless it names one."""
+    parts = [(folder, runtime) for runtime in (V2_6, V1_13) for folder in PARTS]
+    return [*parts, *((folder, V2_6) for folder in APPS)]
+
+
+def traced_app(root: Path, *options: str) -> tuple[int, dict[str, bytes], str]:
+    """The exit code, the files of all traces, and the error where there is one."""
+    ran = orchestrator("trace", "//...", "--quiet", *options, cwd=root)
+    files = {path.name: path.read_bytes() for path in sorted(root.glob("apps/*/traces/*"))}
+    for path in root.glob("apps/*/traces/*"):
+        path.unlink()
+    return ran.code, files, ran.err
+
+
+def test_a_trace_on_demand_is_that_of_the_apps_tracer(tmp_path: Path, campaign: Campaign) -> None:
+    """Also of a model that does not run: then there is none. Nothing is known of any model."""
+    known = corpus()
+    for number, _ in campaign.tries(short=1, long=len(known)):
+        folder, runtime = known[number]
+        (place := tmp_path / str(number)).mkdir()
+        root = workspace_copy(place, runtime=runtime)
+        declared = root / "WORKSPACE"
+        text = declared.read_text()
+        assert BACKENDS in text
+        declared.write_text(text.replace(BACKENDS, f"{BACKENDS[:-1]}, SparseCPU]"))
+        shutil.copytree(folder, root / "apps" / folder.name)
+        shutil.rmtree(root / "apps" / folder.name / "traces", ignore_errors=True)
+        code, files, error = traced_app(root, "--on-demand")
+        assert (number, code) == (number, 0 if files else 1), error
+        expected = traced_app(root)
+        assert (number, code, files) == (number, *expected[:2]), error + expected[2]
+        shutil.rmtree(place)

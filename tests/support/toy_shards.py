@@ -55,7 +55,8 @@ class Toy:
         """Where a workspace has a shard."""
         return self.state / f"development/shards/libdevelopment_{name}.so"
 
-    def link(self, *words: Any) -> Path:
+    def link(self, *words: Any, as_tracer: bool) -> Path:
+        assert as_tracer
         self.made += 1
         out = cast(Path, words[-1]) / "made.so"
         out.write_bytes(self.content)
@@ -70,7 +71,7 @@ class Toy:
 class Slow(Toy):
     """Links slowly: it can be killed in the middle."""
 
-    def link(self, *words: Any) -> Path:
+    def link(self, *words: Any, as_tracer: bool) -> Path:
         out = cast(Path, words[-1]) / "made.so"
         with out.open("xb") as file:
             for half in (self.content[:70_000], self.content[70_000:]):

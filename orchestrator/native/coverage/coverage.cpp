@@ -65,10 +65,12 @@ class Reporter : public driver::Observer {
   }
 };
 
-Reporter reporter;
-const driver::Watching watching(reporter);
-
 } // namespace
+
+driver::Observer& observer() {
+  static Reporter reporter;
+  return reporter;
+}
 
 void runs(const mobile::Code& code, size_t pc, torch::jit::Instruction instruction,
           const std::vector<c10::IValue>& stack) {

@@ -1,7 +1,7 @@
 // Which instructions of a model ran, and which ways its branches went.
 //
 // Contract: the interpreter of a tracer says of every instruction that it carries it out
-// (recorded_interpreter.h); when the driver's output is written, this adds to it
+// (recorded_interpreter.h); when the driver's output is written, its observer adds to it
 //   "coverage":[text...]
 // a text for each function of the model's file, in the file's order, a digit for each instruction:
 // 0 where it never ran, else the sum of
@@ -22,7 +22,14 @@
 #include <torch/csrc/jit/mobile/code.h>
 #include <torch/csrc/jit/runtime/instruction.h>
 
+namespace driver {
+class Observer;
+} // namespace driver
+
 namespace coverage {
+
+// Writes what ran; for the driver, which is no part of the development library.
+driver::Observer& observer();
 
 // Called before `code`'s instruction `pc` is carried out. Where it is a branch, what decides about
 // it is on the stack, which has been asked for its size (checked_interpreter.h). The interpreter

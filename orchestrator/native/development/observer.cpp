@@ -8,10 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <ATen/core/dispatch/ObservedOperators.h>
 #include <ATen/record_function.h>
-
-#include "../coverage/coverage.h"
 
 #if defined(PYTORCH_DISABLE_PER_OP_PROFILING)
 #error "the development library is compiled with the tracing flags: see tracer/recorder.h"
@@ -71,8 +68,6 @@ void ended(const at::RecordFunction&, at::ObserverContext* context) {
 class Times : public driver::Observer {
  public:
   void before_load() override {
-    // operators such as aten::size ask for that when they are registered: a shard's are not yet
-    c10::ObservedOperators::getUnobservedOperatorList().clear();
     at::addGlobalCallback(at::RecordFunctionCallback(started, ended)
                               .scopes({at::RecordScope::FUNCTION}));
   }
@@ -88,10 +83,6 @@ class Times : public driver::Observer {
 };
 
 } // namespace
-
-// A tracer's interpreter tells which instructions ran. Nobody here wants to know.
-void coverage::runs(const torch::jit::mobile::Code&, size_t, torch::jit::Instruction,
-                    const std::vector<c10::IValue>&) {}
 
 extern "C" driver::Observer* lta_development_observer() {
   static Times times;

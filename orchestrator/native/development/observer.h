@@ -1,4 +1,4 @@
-// The development library's observer, for its model runner; see main.cpp.
+// The development library's observers, for its model runner; see main.cpp.
 #pragma once
 
 #include "driver.h"
@@ -8,3 +8,7 @@
 // The time is an operator's own, without that of those that it calls. Runs that are repeated for
 // their time alone are not counted.
 extern "C" __attribute__((visibility("default"))) driver::Observer* lta_development_observer();
+
+// The tracer's recorder, in a library that has been extended with a shard: its set-up calls are
+// operators like others. Adds to the output what a tracer does: "trace" and "coverage".
+extern "C" __attribute__((visibility("default"))) driver::Observer* lta_development_recorder();

@@ -309,10 +309,10 @@ bool run_model(json::Writer& out, const Options& options, const json::Value* inp
   bool good = true;
   out.key("runs").open('[');
   try {
-    observer.before_load();
     if (!options.addon.empty()) {
       check(lta_library_extend(options.addon.c_str()));
     }
+    observer.before_load();
     lta_module* loaded = nullptr;
     check(lta_module_load(options.model.c_str(), &loaded));
     const std::unique_ptr<lta_module, FreeModule> module(loaded);

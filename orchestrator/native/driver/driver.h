@@ -21,6 +21,7 @@ namespace driver {
 class Observer {
  public:
   virtual ~Observer() = default;
+  // The library is extended; no model is loaded.
   virtual void before_load() {}
   virtual void loaded(lta_module* /*module*/) {}
   // An argument before, and a result after, each run.

@@ -87,8 +87,8 @@ sys.path[:0] = {path!r}
 from toy_shards import Toy
 toy = Toy(Path({root!r}), Path({cache!r}))
 link = toy.link
-def slow(*words):
-    made = link(*words)
+def slow(*words, **how):
+    made = link(*words, **how)
     with made.open("ab") as file:
         for _ in range(400):
             file.write(b"x" * 20000)

@@ -16,17 +16,17 @@ from typing import Any, cast
 import pytest
 
 from orchestrator.build import run as running
+from orchestrator.build import shard_contents
+from orchestrator.build import subject as subject_module
 from orchestrator.build.development import Development, NoDevelopmentLibraryError, Shard
 from orchestrator.build.run import (
-    InputsUnfitError,
     RanModel,
     RunFailedError,
     ShardRefusedError,
-    Subject,
-    read_inputs,
     run_in_development,
 )
 from orchestrator.build.shard_files import forget_old
+from orchestrator.build.subject import InputsUnfitError, Subject, read_inputs
 from orchestrator.build.timed import Seen, TimedLibrary
 from orchestrator.errors import Place
 from orchestrator.index.model import Registration
@@ -106,7 +106,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
             running, "_run", lambda _session, _subject, _base, shard, *_: runner(shard.operators)
         )
         found = SimpleNamespace(operators={"aten::a", "aten::b"})
-        monkeypatch.setattr(running, "static_selection", lambda *_: found)
+        monkeypatch.setattr(shard_contents, "static_selection", lambda *_: found)
         return one
 
     return made
@@ -366,7 +366,7 @@ def test_inputs_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.Monkey
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }"
     array = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + b"abc"
     (tmp_path / "x.npy").write_bytes(array)
-    monkeypatch.setattr(running, "MOST_ELEMENTS", 8)
+    monkeypatch.setattr(subject_module, "MOST_ELEMENTS", 8)
     assert read_inputs(2 * [tmp_path / "x.npy"]) is not None
     with pytest.raises(InputsUnfitError) as caught:
         read_inputs(3 * [tmp_path / "x.npy"])
@@ -415,6 +415,12 @@ def test_where_there_is_none(development: Development) -> None:
     with pytest.raises(NoDevelopmentLibraryError) as caught:
         development.require()
     assert caught.value.what == "there is no development library yet for linux-mine"
+    assert caught.value.hint == (
+        "trace the model on such a machine: ./orchestrate trace //apps/<app>"
+    )
+    with pytest.raises(NoDevelopmentLibraryError) as caught:
+        development.require("leave out --on-demand")
+    assert caught.value.hint == "leave out --on-demand"
 
 
 def test_where_there_is_one() -> None:

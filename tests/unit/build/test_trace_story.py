@@ -122,7 +122,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
         models, errors = tracing._trace_models(
             session,  # type: ignore[arg-type]
             app,  # type: ignore[arg-type]
-            "tracer",
+            tracing._in_tracer(session, app, "tracer"),  # type: ignore[arg-type]
             True,
         )
         return models, errors, fills

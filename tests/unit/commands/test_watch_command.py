@@ -13,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 from orchestrator.build.development import NoDevelopmentLibraryError
-from orchestrator.build.run import RanModel, RunFailedError, Subject
+from orchestrator.build.run import RanModel, RunFailedError
+from orchestrator.build.subject import Subject
 from orchestrator.build.watch import is_whole, watched_files
 from orchestrator.cli import make_context
 from orchestrator.commands import watch

@@ -16,6 +16,7 @@ from orchestrator.plan.development import (
     RECORDING,
     USUAL_DTYPES,
     BasePlan,
+    entered_operators,
     every_dtype,
     exported_symbols,
     groups_of,
@@ -71,6 +72,18 @@ def test_what_it_calls_asks_the_dispatcher(version: str) -> None:
     assert plan.entries.operators == plan.entries.calls
     assert "aten::empty.memory_format" in plan.called
     assert plan.own.calls == ()
+
+
+@pytest.mark.parametrize("version", sorted(DIALECTS))
+def test_the_recorders_set_up_calls_ask_the_dispatcher(version: str) -> None:
+    """The recorder is in the base, and what it calls comes with shards."""
+    dialect = DIALECTS[version]
+    entered = entered_operators(shipped(dialect), load_entry(dialect).tracer)
+    assert {"aten::zeros", "aten::copy_", "aten::item", "aten::new_empty_strided"} <= {
+        *entered.values()
+    }
+    assert base(dialect).called >= {*entered.values()}
+    assert entered.keys().isdisjoint(base(dialect).plan.spec.entry)
 
 
 @cache
@@ -194,9 +207,11 @@ def test_tags_that_ran_in_an_unusual_dtype_are_wide() -> None:
 
 
 def test_kept_symbols_are_referred_to_weakly() -> None:
-    assert keeping_text(["_ZN1a1bEv"]).splitlines()[2:6] == [
+    assert keeping_text(["_ZN1a1bEv"]).splitlines()[2:8] == [
         'extern const char kept_0 __asm__("_ZN1a1bEv") __attribute__((weak));',
+        'extern const char compiler_rt __asm__("__udivti3");',
         "__attribute__((used, retain)) const char* const lta_kept[] = {",
+        "    &compiler_rt,",
         "    &kept_0,",
         "    nullptr,",
     ]

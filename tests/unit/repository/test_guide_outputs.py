@@ -187,7 +187,7 @@ def printed(app: TracedApp) -> str:
     target = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", target)
-        trace._print(app)
+        trace._print(app, "tracer")
     return target.getvalue().partition("\n")[2]
 
 

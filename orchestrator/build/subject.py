@@ -1,0 +1,174 @@
+"""What is run in the development library: a model, with its inputs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.errors import OrchestratorError, Place
+from orchestrator.load.declared import App
+from orchestrator.load.workspace import FILE
+from orchestrator.models.checks import require_inputs
+from orchestrator.models.info import ModelInfo, UnreadableModelError, read_model
+from orchestrator.system.reading import read_text
+from orchestrator.trace.lock import lock_path, parse_lock
+from orchestrator.trace.reading import LONGEST
+from orchestrator.values.config import MOST_ELEMENTS, ModelConfig
+from orchestrator.values.trace import Trace
+from orchestrator.verify.npy import read_npy
+from orchestrator.verify.png import read_png
+
+_LONGEST_INPUTS: Final = 2**28
+
+
+class InputsUnfitError(OrchestratorError):
+    """Files of inputs that are none, or that do not go together."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is run: a model's file, with inputs if it has none inside.
+
+    trace    its lock, where the workspace has one of this very file
+    earlier  the lock of that or of an earlier file: it tells what this one probably calls
+    """
+
+    name: str
+    path: Path
+    config: ModelConfig
+    recorded: bytes | None
+    info: ModelInfo
+    app: App | None = None
+    trace: Trace | None = None
+    earlier: Trace | None = None
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The operators that the model's code names: `aten::add.Tensor`."""
+        return frozenset(map(str, self.info.root_operators))
+
+
+def app_subjects(session: Session, app: App, inputs: Sequence[Path]) -> tuple[Subject, ...]:
+    """An app's models. Raises InputsUnfitError, and what reading models raises."""
+    return tuple(app_subject(session, app, model, inputs) for model in app.config.models)
+
+
+def app_subject(session: Session, app: App, model: ModelConfig, inputs: Sequence[Path]) -> Subject:
+    """One of an app's models, with the inputs of the files `inputs`, or else its own.
+
+    A trace of another state of the model is kept apart from the current one. Raises
+    InputsUnfitError, also where an app of several models gets inputs, and what reading models and
+    locks raises.
+    """
+    on = session.of(app.name)
+    if inputs and len(app.config.models) > 1:
+        raise InputsUnfitError(
+            f"//apps/{app.name} has several models, and --input is for one",
+            expected="the path of one model",
+            seen=", ".join(model.name for model in app.config.models),
+        )
+    given = read_inputs(inputs)
+    shipped = on.shipped(app, model)
+    info = on.model(app, model)
+    trace = readable_lock(lock_path(app.folder, model.name))
+    current = trace is not None and trace.identity == on.trace_identity(app, model)
+    return Subject(
+        model.name,
+        shipped.path,
+        model if given is None else ModelConfig(file=model.file),
+        shipped.inputs if given is None else given,
+        info,
+        app,
+        trace if current else None,
+        trace,
+    )
+
+
+def file_subject(on: RuntimeSession, path: Path, inputs: Sequence[Path]) -> Subject:
+    """A model file, whether or not an app declares it; a trace of the same content is found by its
+    digest.
+
+    Raises InputsUnfitError, and what `read_model` and `require_loadable` raise.
+    """
+    given = read_inputs(inputs)
+    version = on.runtime.version
+    try:
+        info = read_model(path, on.runtime.dialect.models)
+    except UnreadableModelError as error:
+        error.hint = "check the path, and the file's permissions"
+        raise
+    require_inputs(info, declared=given is not None)
+    others = on.other_offers(version.version)
+    require_loadable(info, on.kernels, version, others, FILE, on.own_classes)
+    trace = next((one for one in readable_locks(on) if one.identity.model == info.sha256), None)
+    return Subject(path.stem, path, ModelConfig(file="model.ptl"), given, info, trace=trace)
+
+
+def read_inputs(paths: Sequence[Path]) -> bytes | None:
+    """The model runner's inputs: a list of calls in a .json file, or an array or a picture for each
+    argument of `forward`; None for none.
+
+    Raises InputsUnfitError, ArrayUnreadableError, PictureUnreadableError.
+    """
+    if not paths:
+        return None
+    if len(paths) == 1 and paths[0].suffix.lower() == ".json":
+        try:
+            with paths[0].open("rb") as file:
+                text = file.read(_LONGEST_INPUTS + 1)
+        except OSError as error:
+            raise _unfit(paths[0], error.strerror or str(error)) from None
+        if len(text) > _LONGEST_INPUTS or not text.lstrip().startswith(b"["):
+            raise _unfit(paths[0], f"a file of {len(text):,} bytes that is no list")
+        return text
+    arguments, elements = list[dict[str, Any]](), 0
+    for path in paths:
+        read = _READERS.get(path.suffix.lower())
+        if read is None:
+            suffix = f"the suffix {path.suffix}" if path.suffix else "no suffix"
+            raise _unfit(path, f"a file with {suffix}")
+        arguments.append(read(path))
+        elements += math.prod(arguments[-1]["tensor"]["shape"])
+        if elements > MOST_ELEMENTS:
+            raise _unfit(path, f"more than {MOST_ELEMENTS:,} elements with those before it")
+    return json.dumps([{"method": "forward", "args": arguments}]).encode()
+
+
+# The files that are an argument each, by their suffixes.
+_READERS: Final[Mapping[str, Callable[[Path], dict[str, Any]]]] = {
+    ".npy": read_npy,
+    ".png": read_png,
+}
+
+
+def _unfit(path: Path, seen: str) -> InputsUnfitError:
+    return InputsUnfitError(
+        "these are no inputs of a model",
+        place=Place(str(path)),
+        expected="one .json file, or a .npy or .png file for each argument of forward",
+        seen=seen,
+        hint='in JSON: [{"method": "forward", "args": [{"int": 3}]}], with values as'
+        " docs/guide/run-a-model.md has them",
+    )
+
+
+def readable_locks(session: RuntimeSession) -> Iterator[Trace]:
+    """The workspace's locks of this runtime, as far as they can be read."""
+    tree = session.workspace.config.pins[session.name].tree
+    for app in session.workspace.apps.values():
+        for model in app.config.models:
+            lock = readable_lock(lock_path(app.folder, model.name))
+            if lock is not None and lock.identity.runtime == tree:
+                yield lock
+
+
+def readable_lock(path: Path) -> Trace | None:
+    try:
+        return parse_lock(read_text(path, LONGEST), str(path))
+    except (OSError, OrchestratorError):
+        return None
