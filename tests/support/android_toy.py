@@ -131,6 +131,15 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+def write_python(path: Path, text: str) -> Path:
+    """A program in Python, wherever this one lies: a first line `#!` cannot hold blanks."""
+    source = path.with_name(f"{path.name}.py")
+    source.write_text(text)
+    command = shlex.join([sys.executable, str(source)])
+    write_program(path, f'#!/bin/sh\nexec {command} "$@"\n')
+    return path
+
+
 def with_ndk(
     ndk: Path, cache: Path, abi: str = "android-arm64-v8a", **more: object
 ) -> ResolvedToolchain:

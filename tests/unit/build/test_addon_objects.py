@@ -3,12 +3,12 @@ brings."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from android_toy import write_python
 from elf_objects import Symbol, elf_object
 
 from orchestrator.binary.elf_imports import defined_names
@@ -17,7 +17,7 @@ from orchestrator.compilers.driver import AndroidFacts
 from orchestrator.system.process import LOCAL
 
 # Says where its archives are, as clang does: of one that is not there, its name.
-COMPILER = """#!{python}
+COMPILER = """\
 import pathlib, sys
 name = sys.argv[1].removeprefix("-print-file-name=")
 path = pathlib.Path(__file__).parent / name
@@ -27,9 +27,7 @@ SESSION: Any = SimpleNamespace(context=SimpleNamespace(runner=LOCAL))
 
 
 def toolchain(folder: Path, **driver: object) -> Any:
-    compiler = folder / "cxx"
-    compiler.write_text(COMPILER.format(python=sys.executable))
-    compiler.chmod(0o755)
+    compiler = write_python(folder / "cxx", COMPILER)
     facts = {"exports_more": "by compiler", "links_cxx_library": True, **driver}
     return SimpleNamespace(
         cxx=compiler,

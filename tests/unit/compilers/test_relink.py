@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import sys
 from pathlib import Path
 
 import pytest
+from android_toy import write_python
 from elf_objects import Symbol, elf_object
 
 from orchestrator.compilers.relink import (
@@ -115,7 +115,7 @@ def test_a_threads_own_variable_is_exported_as_the_object_that_stands_for_it(
 
 
 # Links by writing the library that stands beside it, and notes its arguments.
-COMPILER = """#!{python}
+COMPILER = """\
 import pathlib, shutil, sys
 here, words = pathlib.Path(__file__).parent, sys.argv[1:]
 with (here / "log").open("a") as log:
@@ -134,8 +134,7 @@ shutil.copy(here / "linked", words[words.index("-o") + 1])
 
 def test_a_compiler_links_again_with_the_names_for_its_linker(tmp_path: Path) -> None:
     compiler, script = tmp_path / "clang++", tmp_path / "x, y.map"
-    compiler.write_text(COMPILER.format(python=sys.executable))
-    compiler.chmod(0o755)
+    write_python(compiler, COMPILER)
     script.write_text("/* extensible: toy */\n/*\nkept\n*/\n{ global: l_*; local: *; };\n")
     symbols = [Symbol("kept", bind=0), Symbol("of_cxx"), Symbol("of_unwinder"), Symbol("own")]
     (tmp_path / "linked").write_bytes(elf_object(symbols, 3))
@@ -160,8 +159,7 @@ def test_a_compiler_links_again_with_the_names_for_its_linker(tmp_path: Path) ->
 
 def test_a_compiler_that_cannot_link_is_not_asked_again(tmp_path: Path) -> None:
     compiler = tmp_path / "clang++"
-    compiler.write_text(COMPILER.format(python=sys.executable))
-    compiler.chmod(0o755)
+    write_python(compiler, COMPILER)
     (tmp_path / "fails").touch()
     assert main(["--by-compiler", str(compiler), "-o", str(tmp_path / "lib.so")]) == 7
     assert len((tmp_path / "log").read_text().splitlines()) == 1
@@ -171,8 +169,7 @@ def test_a_library_that_cannot_be_read_is_an_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     compiler, script = tmp_path / "clang++", tmp_path / "x.map"
-    compiler.write_text(COMPILER.format(python=sys.executable))
-    compiler.chmod(0o755)
+    write_python(compiler, COMPILER)
     script.write_text("/* extensible: toy */\n/*\nkept\n*/\n{ global: l_*; local: *; };\n")
     (tmp_path / "linked").write_bytes(b"\x7fELF\x02\x01")
     words = ["-Xlinker", f"--version-script={script}", "-o", str(tmp_path / "lib.so")]
