@@ -2,9 +2,10 @@
 //
 // Meaning: after a model is loaded, `prepare_module` (rewrite.cpp) looks through the bytecode of its
 // methods. Where a convolution or a linear layer takes weights that nothing writes to, the
-// instruction is given an operator of its own, a Site: it packs the weights when it first runs, or
-// another layer of the method, and takes into the same call a batch normalisation and a clamp (relu, relu6) that follow. What a Site
-// cannot do, such as another dtype, it leaves to the model's own operators, which it keeps.
+// instruction is given an operator of its own, a Site: it packs the weights when it or another layer
+// of the method first runs, and takes into the same call a batch normalisation and a clamp (relu,
+// relu6) that follow. What a Site cannot do, such as another dtype, it leaves to the model's own
+// operators, which it keeps.
 //
 // A model is what it was in all other ways: weights, attributes and signatures stay as they are.
 #pragma once
