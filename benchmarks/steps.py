@@ -306,7 +306,7 @@ def hardening_step(bench: Bench) -> dict[str, Any]:
 def tracer_step(bench: Bench) -> dict[str, Any]:
     """The first app's tracer, from an empty object cache."""
     workspace, cache = bench.new_workspace("tracer-workspace"), bench.new_cache("tracer-cache")
-    cost, told = bench.orchestrate(workspace, cache, "trace", f"//apps/{FIRST}")
+    cost, told = bench.orchestrate(workspace, cache, "trace", "--tracer", f"//apps/{FIRST}")
     runtime = bench.user.runtime
     units = len(runtime_units(runtime.fetched.tree, runtime.version))
     return {**asdict(cost), **tracer_units(told), "units_of_runtime": units}

@@ -118,24 +118,24 @@ class Development:
     jobs: int | None
     view: View
 
-    def require(
-        self,
-        otherwise: str = "trace the model on such a machine: ./orchestrate trace //apps/<app>",
-    ) -> None:
-        """Raise NoDevelopmentLibraryError where the host's toolchain cannot load add-ons.
+    @property
+    def available(self) -> bool:
+        """Whether the host's toolchain can load add-ons, and models have run in such a library."""
+        toolchain = self.session.toolchain(self.session.host)
+        return toolchain.config.processor in _PROCESSORS and takes_addons(toolchain)
 
-        otherwise: what to do then
-        """
+    def require(self) -> None:
+        """Raise NoDevelopmentLibraryError where there is none for this machine."""
         session = self.session
         toolchain = session.toolchain(session.host)
-        if toolchain.config.processor not in _PROCESSORS or not takes_addons(toolchain):
+        if not self.available:
             raise NoDevelopmentLibraryError(
                 f"there is no development library yet for {session.host}",
                 place=toolchain.place,
                 expected="linux on x86_64, and a toolchain of zig",
                 seen=f"{toolchain.config.system} on {toolchain.config.processor},"
                 f" {toolchain.driver.kind}",
-                hint=otherwise,
+                hint="trace the model here: ./orchestrate trace //apps/<app>",
             )
 
     @cached_property

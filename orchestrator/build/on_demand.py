@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orchestrator.build.development import Development, Shard
-from orchestrator.build.execute import View
 from orchestrator.build.run import require_accepted
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.shard_contents import (
@@ -47,28 +46,26 @@ class UnsureRecordingError(OrchestratorError):
 class OnDemandTracer:
     """An app's models in the development library, watched by the recorder.
 
-    request   the tracer that it stands for: its operators are the closure
-    compiled  how many units were compiled, up to now
+    development  the library, which is available
+    request      the tracer that it stands for: its operators are the closure
+    compiled     how many units were compiled, up to now
     The caller holds the workspace's lock.
     """
 
     session: RuntimeSession
     app: App
+    development: Development
     request: VariantRequest
-    jobs: int | None
-    view: View
     compiled: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._development = Development(self.session, self.jobs, self.view)
-        self._development.require("leave out --on-demand: the app's tracer runs here")
         subjects = app_subjects(self.session, self.app, ())
         closure = self.request.selection.operators.keys()
         operators = (recorded_operators(self.session, one) for one in subjects)
         wide = (probably_wide(self.session, one) for one in subjects)
         self._operators = frozenset[str]().union(*operators) & closure
         self._wide = frozenset[str]().union(*wide)
-        self._base = self._development.base
+        self._base = self.development.base
         self.compiled += self._base.compiled or 0
         self._shard = self._made()
 
@@ -79,7 +76,7 @@ class OnDemandTracer:
 
     def _made(self) -> Shard:
         roots = self.request.selection.root_operators
-        shard = self._development.shard(roots, self._operators, self._wide)
+        shard = self.development.shard(roots, self._operators, self._wide)
         self.compiled += shard.compiled or 0
         return shard
 
@@ -141,7 +138,7 @@ class OnDemandTracer:
                 place=place,
                 expected="a run in which nothing fails",
                 seen=seen[0],
-                hint="leave out --on-demand: the app's tracer has all that the model can reach",
+                hint="trace with --tracer: it has all that the model can reach",
             )
 
 

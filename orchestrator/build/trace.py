@@ -1,8 +1,8 @@
-"""Traces an app's models: builds its tracer, runs every model in it, writes the lock files.
+"""Traces an app's models: runs every model in what records it, and writes the lock files.
 
-The tracer is a variant for the host whose selection is the static closure of the models' root
-operators, all dtypes, with recording compiled in. On demand, the development library stands for it
-(`build/on_demand.py`).
+That is the development library (`build/on_demand.py`), or else the app's tracer: a variant for the
+host whose selection is the static closure of the models' root operators, all dtypes, with recording
+compiled in. The locks are the same.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import cycle, islice
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
+from orchestrator.build.development import Development
 from orchestrator.build.execute import ProgressSink, execute_actions, require_success
 from orchestrator.build.fetch import is_fetched
 from orchestrator.build.links import executable_links
-from orchestrator.build.on_demand import OnDemandTracer
+from orchestrator.build.on_demand import OnDemandTracer, UnsureRecordingError
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace_changes import changes_in_lock
 from orchestrator.build.variants import VariantRequest, hot_units, plan_all, plan_units
@@ -64,12 +65,14 @@ _NO_KERNEL = re.compile(r"with arguments from the '(\w+)' backend: this library 
 _UNSAVED_METHOD = "an instruction calls a method that its object does not have"
 
 View = Callable[[Costs, int], ProgressSink]
+# What records models: `everything` is a tracer with all operators.
+Recorder = Literal["development library", "tracer", "everything"]
 # Runs a model in what records it; fresh memory is filled with the byte, see `run_model`.
 Run = Callable[[ModelConfig, int | None], RunnerResult]
 
 
 class ModelFailedError(OrchestratorError):
-    """A model does not load or run in the tracer on its own inputs."""
+    """A model does not load or run on its own inputs."""
 
 
 class IndexIncompleteError(OrchestratorError):
@@ -95,13 +98,15 @@ class TracedModel:
 
 @dataclass(frozen=True)
 class TracedApp:
-    """An app's traced models, and how many units its tracer has, and had to compile.
+    """An app's traced models, and how many units their recorder has, and had to compile.
 
-    errors  of the models that could not be traced; with one, no lock of the app was written
+    recorder  in which they ran; None where all models were refused before
+    errors    of the models that could not be traced; with one, no lock of the app was written
     """
 
     app: App
     models: tuple[TracedModel, ...]
+    recorder: Literal["development library", "tracer"] | None
     units: int
     compiled: int
     errors: tuple[OrchestratorError, ...] = ()
@@ -111,16 +116,15 @@ def trace_apps(
     session: Session,
     apps: Sequence[App],
     *,
-    all_operators: bool,
+    recorder: Recorder = "development library",
     jobs: int | None,
     view: View,
     write: bool = True,
-    on_demand: bool = False,
 ) -> tuple[TracedApp, ...]:
     """Trace every model of `apps`; all tracers are built in one graph.
 
-    all_operators: use a tracer with all operators, as a cross-check of the index.
-    on_demand: build none, and record in the development library.
+    recorder: the development library gives way to an app's tracer where this machine has none, and
+    where what was recorded may be less than the models use; `everything` cross-checks the index.
     Raises what planning and compiling raise. A model that is refused or does not run does not stop
     the others: what is wrong with it is in its app's `errors`. An app with a refused model gets no
     tracer.
@@ -128,16 +132,18 @@ def trace_apps(
     refused = {app.name: errors for app in apps if (errors := _refusals(session, app))}
     able = [app for app in apps if app.name not in refused]
     traced = dict[str, TracedApp]()
-    if on_demand:
-        traced = {app.name: _trace_on_demand(session, app, jobs, view, write) for app in able}
-    elif able:
-        traced = _trace_loadable(session, able, all_operators, jobs, view, write)
+    if recorder == "development library":
+        for app in able:
+            if one := _trace_on_demand(session, app, jobs, view, write):
+                traced[app.name] = one
+    if left := [app for app in able if app.name not in traced]:
+        traced |= _trace_in_tracers(session, left, recorder == "everything", jobs, view, write)
     return tuple(
-        traced.get(app.name) or TracedApp(app, (), 0, 0, refused[app.name]) for app in apps
+        traced.get(app.name) or TracedApp(app, (), None, 0, 0, refused[app.name]) for app in apps
     )
 
 
-def _trace_loadable(
+def _trace_in_tracers(
     session: Session,
     apps: Sequence[App],
     all_operators: bool,
@@ -168,20 +174,28 @@ def _trace_loadable(
         on = session.of(app.name)
         models, errors = _trace_models(on, app, _in_tracer(on, app, tracer), write)
         units = count_units(objects.compiles)
-        traced[app.name] = TracedApp(app, models, units, compiled, errors)
+        traced[app.name] = TracedApp(app, models, "tracer", units, compiled, errors)
     return traced
 
 
 def _trace_on_demand(
     session: Session, app: App, jobs: int | None, view: View, write: bool
-) -> TracedApp:
+) -> TracedApp | None:
+    """None where its tracer has to be built: there is no development library for this machine, or
+    what was recorded in it is unsure."""
     on = session.of(app.name)
-    tracer = OnDemandTracer(on, app, _request(on, app, False), jobs, view)
+    development = Development(on, jobs, view)
+    if not development.available:
+        return None
+    tracer = OnDemandTracer(on, app, development, _request(on, app, False))
     models, errors = _trace_models(on, app, tracer.run, write)
     for error in errors:
+        if isinstance(error, UnsureRecordingError):
+            on.log(f"{error.what} ({error.seen}): building its app's tracer")
+            return None
         if isinstance(error, ModelFailedError):
-            error.hint = f"{error.hint}; where it runs there, leave out --on-demand"
-    return TracedApp(app, models, tracer.units, tracer.compiled, errors)
+            error.hint = f"{error.hint}; where it runs there, trace with --tracer"
+    return TracedApp(app, models, "development library", tracer.units, tracer.compiled, errors)
 
 
 def _in_tracer(session: RuntimeSession, app: App, tracer: str) -> Run:
@@ -376,7 +390,7 @@ def _results(
 def _checked(
     session: RuntimeSession, app: App, model: ModelConfig, run: RunnerResult, fill: int | None
 ) -> Mapping[str, Any]:
-    """The tracer's result.
+    """What the recorder gave.
 
     Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
     LapackMissingError.
@@ -386,7 +400,7 @@ def _checked(
     result = run.result
     if result is None:
         raise ModelFailedError(
-            f"the tracer died on the model {model.name}",
+            f"the model {model.name} crashed while it was traced",
             place=place,
             seen=f"it {ended(run)}",
             hint=OTHER_PROCESSOR
@@ -412,7 +426,7 @@ def _checked(
 
 
 def _raised_in(operators: Sequence[str]) -> str:
-    """Where the tracer's error was raised: the text itself is stripped, as a release's is."""
+    """Where the recorder's error was raised: the text itself is stripped, as a release's is."""
     return f"raised in {', which called '.join(operators)}" if operators else ""
 
 

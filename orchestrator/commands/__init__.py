@@ -63,7 +63,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "canonical": Command("canonical", "rewrite models to fewer operators, and compare them"),
     "run": Command("run", "run a model without an app, compiling what it needs"),
     "watch": Command("watch", "run a model whenever it is saved, and compare"),
-    "trace": Command("trace", "run apps' models in the tracer and write their lock files"),
+    "trace": Command("trace", "run apps' models and write what they used to lock files"),
     "coverage": Command("coverage", "show how much of models' code their inputs ran"),
     "verify": Command("verify", "run apps' models in the delivered libraries and compare outputs"),
     "runtime": Command("runtime", "maintain the shipped index of a PyTorch version"),

@@ -1,4 +1,4 @@
-"""`orchestrator trace`: runs apps' models in the tracer and writes their lock files."""
+"""`orchestrator trace`: runs apps' models in what records them and writes their lock files."""
 
 from __future__ import annotations
 
@@ -23,29 +23,35 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "trace"
 HELP = """\
-Builds each app's tracer (PyTorch reduced to what the app's models could reach, with recording
-compiled in), runs every model on its inputs, and writes apps/<app>/traces/<model>.yaml and the
-recorded outputs next to it. Commit both: builds read them. A model that fails does not stop the
-others; of an app with such a model nothing is written."""
+Runs every model on its inputs in PyTorch with recording compiled in, and writes
+apps/<app>/traces/<model>.yaml and the recorded outputs next to it. Commit both: builds read them.
+Only the operators that the models call are compiled, when they are first called; on machines other
+than Linux on x86-64, those that the models could reach (a tracer for each app). A model that fails
+does not stop the others; of an app with such a model nothing is written."""
 EXAMPLE = """\
 ./orchestrate trace //apps/camera
 ./orchestrate trace //..."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add patterns, --on-demand, --all-operators, --require-coverage, --json and --jobs."""
+    """Add patterns, --tracer, --all-operators, --require-coverage, --json and --jobs."""
     add_patterns(parser)
-    tracer = parser.add_mutually_exclusive_group()
-    tracer.add_argument(
-        "--on-demand",
-        action="store_true",
-        help="build no tracer: record in the development library, as `run` has it, which compiles"
-        " only what the models call; the locks are the same",
+    recorder = parser.add_mutually_exclusive_group()
+    recorder.add_argument(
+        "--tracer",
+        dest="recorder",
+        action="store_const",
+        const="tracer",
+        default="development library",
+        help="build each app's tracer, with all that its models could reach, and record in it: it"
+        " takes longer, and the locks are the same",
     )
-    tracer.add_argument(
+    recorder.add_argument(
         "--all-operators",
-        action="store_true",
-        help="build the tracer with every operator: slow; cross-checks the runtime index",
+        dest="recorder",
+        action="store_const",
+        const="everything",
+        help="build a tracer with every operator: slow; cross-checks the runtime index",
     )
     add_requirement(parser, "--require-coverage")
     parser.add_argument("--json", action="store_true", help="print the traces as JSON")
@@ -65,16 +71,15 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             traced = trace_apps(
                 session,
                 apps,
-                all_operators=arguments.all_operators,
+                recorder=arguments.recorder,
                 jobs=arguments.jobs or session.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
-                on_demand=arguments.on_demand,
             )
     if arguments.json:
         print(json.dumps({"format": 1, "apps": [_row(one) for one in traced]}, indent=2))
     else:
         for one in traced:
-            _print(one, "development library" if arguments.on_demand else "tracer")
+            _print(one)
     sys.stdout.flush()
     if errors := [error for one in traced for error in one.errors]:
         for error in errors:
@@ -96,6 +101,7 @@ def _coverage(traced: TracedApp, model: TracedModel) -> ModelCoverage:
 def _row(traced: TracedApp) -> dict[str, Any]:
     return {
         "app": traced.app.name,
+        "recorder": traced.recorder,
         "units": traced.units,
         "units_compiled": traced.compiled,
         "models": [
@@ -115,16 +121,13 @@ def _row(traced: TracedApp) -> dict[str, Any]:
     }
 
 
-def _print(traced: TracedApp, recorded_in: str) -> None:
-    if not traced.units:
+def _print(traced: TracedApp) -> None:
+    if traced.recorder is None:
         known = len(traced.app.config.models)
-        print(
-            f"//apps/{traced.app.name}: no {recorded_in}: {len(traced.errors)} of {known} models"
-            " refused"
-        )
+        print(f"//apps/{traced.app.name}: {len(traced.errors)} of {known} models refused")
         return
     print(
-        f"//apps/{traced.app.name}: {recorded_in} of {traced.units} units,"
+        f"//apps/{traced.app.name}: {traced.recorder} of {traced.units} units,"
         f" {traced.compiled} compiled"
     )
     for model in traced.models:

@@ -69,9 +69,11 @@ def corpus() -> list[tuple[Path, str]]:
     return [*parts, *((folder, V2_6) for folder in APPS)]
 
 
-def traced_app(root: Path, *options: str) -> tuple[int, dict[str, bytes], str]:
+def traced_app(root: Path, recorder: str, *options: str) -> tuple[int, dict[str, bytes], str]:
     """The exit code, the files of all traces, and the error where there is one."""
     ran = orchestrator("trace", "//...", "--quiet", *options, cwd=root)
+    if ran.code == 0:
+        assert f": {recorder} of " in ran.out
     files = {path.name: path.read_bytes() for path in sorted(root.glob("apps/*/traces/*"))}
     for path in root.glob("apps/*/traces/*"):
         path.unlink()
@@ -91,8 +93,8 @@ def test_a_trace_on_demand_is_that_of_the_apps_tracer(tmp_path: Path, campaign: 
         declared.write_text(text.replace(BACKENDS, f"{BACKENDS[:-1]}, SparseCPU]"))
         shutil.copytree(folder, root / "apps" / folder.name)
         shutil.rmtree(root / "apps" / folder.name / "traces", ignore_errors=True)
-        code, files, error = traced_app(root, "--on-demand")
+        code, files, error = traced_app(root, "development library")
         assert (number, code) == (number, 0 if files else 1), error
-        expected = traced_app(root)
+        expected = traced_app(root, "tracer", "--tracer")
         assert (number, code, files) == (number, *expected[:2]), error + expected[2]
         shutil.rmtree(place)

@@ -31,7 +31,7 @@ WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
 # What `trace` prints of scanner where it moves to camera's runtime, but for what the cache held,
 # and for the values of outputs, whose last bits may be the processor's own.
 MOVED = """\
-//apps/scanner: tracer of 268 units, ... compiled
+//apps/scanner: development library of ... units, ... compiled
   pages: 59 operators ran, 19 kernel tags
     changed in the lock: operators +aten::_reshape_alias;\
  outputs (within the tolerance: ... apart...); calls;\

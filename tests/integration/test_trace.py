@@ -125,7 +125,7 @@ def test_a_model_that_fails_is_told_with_the_operator_it_fails_in(tmp_path: Path
         " (raised from check at Convolution.cpp:565)\n"
         "  do:       run the model in PyTorch on the same inputs, and check declared shapes; where"
         " a newer PyTorch runs it, PyTorch 1.13.1 may lack a kernel for a dtype, such as float16:"
-        " compute that part in float32\n"
+        " compute that part in float32; where it runs there, trace with --tracer\n"
         "  | raised in aten::conv2d, which called aten::convolution,"
         " which called aten::_convolution\n"
     )

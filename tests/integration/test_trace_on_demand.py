@@ -29,13 +29,13 @@ def traced(root: Path, app: str, *options: str) -> tuple[dict[str, bytes], Ran]:
 @pytest.mark.parametrize("app", ["camera", "keyboard"])
 def test_the_lock_is_that_of_the_apps_tracer(tmp_path: Path, app: str) -> None:
     root = workspace_copy(tmp_path, app)
-    in_tracer, _ = traced(root, app, "--quiet")
-    on_demand, ran = traced(root, app, "--on-demand", "--quiet")
+    in_tracer, told = traced(root, app, "--tracer", "--quiet")
+    on_demand, ran = traced(root, app, "--quiet")
     assert on_demand == in_tracer
     assert len(on_demand) > 1
     first, second = ran.out.splitlines()[:2]
-    told = rf"//apps/{app}: development library of \d+ units, \d+ compiled"
-    assert re.fullmatch(told, first)
+    assert re.fullmatch(rf"//apps/{app}: development library of \d+ units, \d+ compiled", first)
+    assert re.match(rf"//apps/{app}: tracer of \d+ units, \d+ compiled\n", told.out)
     assert "changed in the lock" not in ran.out
     assert second.startswith("  ")
 
@@ -53,21 +53,21 @@ def test_what_is_missing_joins_and_is_in_the_lock(tmp_path: Path) -> None:
     (state / name).write_text(json.dumps({"operators": sorted(called), "wide_tags": []}))
     # with no lock to read, nobody knows of the dtypes
     shutil.rmtree(lock.parent)
-    files, ran = traced(root, "camera", "--on-demand")
+    files, ran = traced(root, "camera")
     joined = [line for line in ran.err.splitlines() if ": not there yet, compiling" in line]
     for name in (OF_SET_UP, OF_MODEL, "copy_ for Byte"):
         assert any(name in line for line in joined), joined
     seen = parse_lock(files["classifier.yaml"].decode(), "lock")
     assert seen.called_operators == known.called_operators
     assert seen.kernel_tags == known.kernel_tags
-    again, ran = traced(root, "camera", "--on-demand")
+    again, ran = traced(root, "camera")
     assert again == files
     assert "not there yet" not in ran.err
 
 
 def test_own_operators_classes_and_elementwise_kernels_are_recorded(tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "inker")
-    files, _ = traced(root, "inker", "--on-demand", "--quiet")
+    files, _ = traced(root, "inker", "--quiet")
     for lock in sorted((ROOT / "apps/inker/traces").glob("*.yaml")):
         seen, known = (
             parse_lock(text, "lock") for text in (files[lock.name].decode(), lock.read_text())

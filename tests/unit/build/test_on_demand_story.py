@@ -52,6 +52,7 @@ class Toy:
 
     root: Path
     runner: Runner
+    library: Any = None
     shards: list[frozenset[str]] = field(default_factory=list)
     wide: list[frozenset[str]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -84,9 +85,8 @@ class Toy:
         return OnDemandTracer(
             cast(Any, session),
             cast(Any, SimpleNamespace(name="toy", place=Place("apps/toy/app.yaml"))),
+            cast(Any, self.library),
             cast(Any, SimpleNamespace(selection=selection)),
-            None,
-            cast(Any, None),
         )
 
     def recorded(self, fill: int | None = None) -> RunnerResult:
@@ -103,8 +103,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Runner], T
             runner=tmp_path / "driver",
             extended=SimpleNamespace(path=tmp_path / "libbase.so"),
         )
-        library = SimpleNamespace(require=lambda _: None, base=base, shard=one.shard)
-        monkeypatch.setattr(on_demand, "Development", lambda *_: library)
+        one.library = SimpleNamespace(base=base, shard=one.shard)
         monkeypatch.setattr(on_demand, "app_subjects", lambda *_: ("first", "second"))
         probable = {"first": {"aten::a", "aten::elsewhere"}, "second": {"aten::b"}}
         monkeypatch.setattr(on_demand, "recorded_operators", lambda _, name: probable[name])
@@ -212,7 +211,7 @@ def test_a_recording_in_which_something_failed_is_none(
         "apps/toy/app.yaml: error: what was recorded of the model m may be less than it uses\n"
         "  expected: a run in which nothing fails\n"
         f"  seen:     {told}\n"
-        "  do:       leave out --on-demand: the app's tracer has all that the model can reach"
+        "  do:       trace with --tracer: it has all that the model can reach"
     )
 
 

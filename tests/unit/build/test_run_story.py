@@ -415,12 +415,7 @@ def test_where_there_is_none(development: Development) -> None:
     with pytest.raises(NoDevelopmentLibraryError) as caught:
         development.require()
     assert caught.value.what == "there is no development library yet for linux-mine"
-    assert caught.value.hint == (
-        "trace the model on such a machine: ./orchestrate trace //apps/<app>"
-    )
-    with pytest.raises(NoDevelopmentLibraryError) as caught:
-        development.require("leave out --on-demand")
-    assert caught.value.hint == "leave out --on-demand"
+    assert caught.value.hint == "trace the model here: ./orchestrate trace //apps/<app>"
 
 
 def test_where_there_is_one() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator.build import trace as tracing
+from orchestrator.build.on_demand import UnsureRecordingError
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.trace import (
     IndexIncompleteError,
@@ -356,7 +357,7 @@ def test_a_tracer_that_dies_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda _: RunnerResult(-11, None, "a word\n"))
     assert caught.value.render() == (
-        "m.ptl: error: the tracer died on the model m\n"
+        "m.ptl: error: the model m crashed while it was traced\n"
         "  seen:     it was killed by SIGSEGV\n"
         "  do:       run the model in PyTorch on the same inputs\n"
         "  | a word"
@@ -367,7 +368,7 @@ def test_a_tracer_for_another_processor_is_told(traced: Trace) -> None:
     with pytest.raises(ModelFailedError) as caught:
         traced(lambda _: RunnerResult(-4, None))
     assert caught.value.render() == (
-        "m.ptl: error: the tracer died on the model m\n"
+        "m.ptl: error: the model m crashed while it was traced\n"
         "  seen:     it was killed by SIGILL\n"
         "  do:       this processor does not have an instruction of the library, or a check of the"
         " compiler's stopped it: look for -march, -mcpu and -fsanitize in `compile_flags` of the"
@@ -395,27 +396,106 @@ def test_a_model_that_is_refused_stops_no_other(monkeypatch: pytest.MonkeyPatch)
     session = SimpleNamespace(of=lambda _: SimpleNamespace(model=model))
     asked = list[str]()
 
-    def loadable(_: object, apps: Sequence[Any], *__: object) -> dict[str, TracedApp]:
+    def in_tracers(_: object, apps: Sequence[Any], *__: object) -> dict[str, TracedApp]:
         asked.extend(app.name for app in apps)
-        return {app.name: TracedApp(app, (), 7, 0) for app in apps}
+        return {app.name: TracedApp(app, (), "tracer", 7, 0) for app in apps}
 
-    monkeypatch.setattr(tracing, "_trace_loadable", loadable)
+    monkeypatch.setattr(tracing, "_trace_in_tracers", in_tracers)
     traced = tracing.trace_apps(
         session,  # type: ignore[arg-type]
         [bad, good],  # type: ignore[list-item]
-        all_operators=False,
+        recorder="tracer",
         jobs=None,
         view=lambda *_: None,  # type: ignore[arg-type]
     )
     assert asked == ["good"]
     assert [(one.app.name, one.units) for one in traced] == [("bad", 0), ("good", 7)]
     assert [error.what for error in traced[0].errors] == ["b is damaged", "d is damaged"]
-    monkeypatch.setattr(tracing, "_trace_loadable", None)
+    monkeypatch.setattr(tracing, "_trace_in_tracers", None)
     (alone,) = tracing.trace_apps(
         session,  # type: ignore[arg-type]
         [bad],  # type: ignore[list-item]
-        all_operators=False,
+        recorder="tracer",
         jobs=None,
         view=lambda *_: None,  # type: ignore[arg-type]
     )
     assert len(alone.errors) == 2
+
+
+class Recorded:
+    """Traces one app, `a`, whose recorders are functions here; the real ones are in
+    tests/integration."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.available, self.errors = True, list[OrchestratorError]()
+        self.said, self.in_tracers = list[str](), list[tuple[str, bool]]()
+        library = SimpleNamespace(units=5, compiled=2, run=None)
+        monkeypatch.setattr(tracing, "Development", lambda *_: self)
+        monkeypatch.setattr(tracing, "OnDemandTracer", lambda *_: library)
+        monkeypatch.setattr(tracing, "_request", lambda *_: None)
+        monkeypatch.setattr(tracing, "_trace_models", lambda *_: ((), tuple(self.errors)))
+        monkeypatch.setattr(tracing, "_trace_in_tracers", self._trace_in_tracers)
+
+    def _trace_in_tracers(
+        self, _: object, apps: Sequence[Any], everything: bool, *__: object
+    ) -> dict[str, TracedApp]:
+        self.in_tracers += [(app.name, everything) for app in apps]
+        return {app.name: TracedApp(app, (), "tracer", 7, 0) for app in apps}
+
+    def traced(self, **recorder: Any) -> TracedApp:
+        on = SimpleNamespace(log=self.said.append)
+        app: Any = SimpleNamespace(name="a", config=SimpleNamespace(models=()))
+        session: Any = SimpleNamespace(of=lambda _: on)
+        view: Any = None
+        (one,) = tracing.trace_apps(session, [app], jobs=None, view=view, **recorder)
+        return one
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    return Recorded(monkeypatch)
+
+
+def test_models_are_recorded_in_the_development_library(recorded: Recorded) -> None:
+    one = recorded.traced()
+    assert (one.recorder, one.units, one.compiled) == ("development library", 5, 2)
+    assert recorded.in_tracers == []
+
+
+@pytest.mark.parametrize(("recorder", "everything"), [("tracer", False), ("everything", True)])
+def test_a_tracer_that_was_asked_for(recorded: Recorded, recorder: str, everything: bool) -> None:
+    assert recorded.traced(recorder=recorder).recorder == "tracer"
+    assert recorded.in_tracers == [("a", everything)]
+
+
+def test_without_a_development_library_the_tracer_records(recorded: Recorded) -> None:
+    recorded.available = False
+    assert recorded.traced().recorder == "tracer"
+    assert (recorded.in_tracers, recorded.said) == ([("a", False)], [])
+
+
+def test_where_a_recording_is_unsure_the_tracer_records(recorded: Recorded) -> None:
+    unsure = "what was recorded of the model m may be less than it uses"
+    recorded.errors = [
+        OrchestratorError("of another model"),
+        UnsureRecordingError(unsure, seen="the set-up call zeros: no kernel"),
+    ]
+    assert recorded.traced().recorder == "tracer"
+    assert recorded.in_tracers == [("a", False)]
+    assert recorded.said == [
+        f"{unsure} (the set-up call zeros: no kernel): building its app's tracer"
+    ]
+
+
+def test_a_model_that_fails_in_the_development_library_fails(recorded: Recorded) -> None:
+    """Its author waits for no tracer to read of a wrong shape."""
+    recorded.errors = [
+        ModelFailedError("it does not run", hint="run it in PyTorch"),
+        OrchestratorError("it is damaged", hint="export it"),
+    ]
+    one = recorded.traced()
+    assert (one.recorder, recorded.in_tracers) == ("development library", [])
+    assert [error.hint for error in one.errors] == [
+        "run it in PyTorch; where it runs there, trace with --tracer",
+        "export it",
+    ]

@@ -220,7 +220,7 @@ def test_what_trace_prints(
     changes = (Change("hot tags", ("a", "b"), ("c",)), Change("outputs", detail="a\n"))
     methods = (MethodCoverage("forward", CoverageSum(40, 4, 4, 1), ("net.py:3-5",)),)
     first = TracedModel(trace, None, ("forward[0] output",), (), methods)
-    traced = TracedApp(app, (first, replace(first, changes=changes)), 12, 3)
+    traced = TracedApp(app, (first, replace(first, changes=changes)), "tracer", 12, 3)
     monkeypatch.setattr(trace_command, "Session", _Session)
     monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
     monkeypatch.setattr(trace_command, "trace_apps", lambda *_, **__: (traced,))
@@ -272,9 +272,9 @@ def test_what_trace_prints_of_models_that_failed(
     gate: Any = SimpleNamespace(name="gate", config=two)
     both = (ERROR, OrchestratorError("it died", hint="run it in PyTorch"))
     traced = (
-        TracedApp(camera, (TracedModel(trace, None, (), ()),), 12, 3, both),
-        TracedApp(vad, (TracedModel(trace, None, (), ()),), 2, 0),
-        TracedApp(gate, (), 0, 0, (ERROR,)),
+        TracedApp(camera, (TracedModel(trace, None, (), ()),), "tracer", 12, 3, both),
+        TracedApp(vad, (TracedModel(trace, None, (), ()),), "development library", 2, 0),
+        TracedApp(gate, (), None, 0, 0, (ERROR,)),
     )
     monkeypatch.setattr(trace_command, "Session", _Session)
     monkeypatch.setattr(trace_command, "check_launcher", lambda session: None)
@@ -285,6 +285,8 @@ def test_what_trace_prints_of_models_that_failed(
     out, err = capsys.readouterr()
     assert faults("trace", out) == []
     failed, good, refused = json.loads(out)["apps"]
+    recorders = [one["recorder"] for one in (failed, good, refused)]
+    assert recorders == ["tracer", "development library", None]
     assert [one["message"] for one in failed["errors"]] == ["too large", "it died"]
     assert good["errors"] == []
     assert (refused["models"], len(refused["errors"])) == ([], 1)
@@ -295,9 +297,9 @@ def test_what_trace_prints_of_models_that_failed(
         "//apps/camera: tracer of 12 units, 3 compiled\n"
         "  m: 0 operators ran, 0 kernel tags\n"
         "  no lock was written: 2 of 3 models failed\n"
-        "//apps/vad: tracer of 2 units, 0 compiled\n"
+        "//apps/vad: development library of 2 units, 0 compiled\n"
         "  m: 0 operators ran, 0 kernel tags\n"
-        "//apps/gate: no tracer: 1 of 2 models refused\n"
+        "//apps/gate: 1 of 2 models refused\n"
     )
     assert err == told
 

@@ -179,15 +179,15 @@ def traced(model: str, operators: int, tags: int, unrun: tuple[str, ...], *chang
         kernel_tags={f"t{number}": {"Float": 1} for number in range(tags)},
     )
     app: Any = SimpleNamespace(name="camera")
-    return printed(TracedApp(app, (TracedModel(one, changes, (), ()),), 1, 0))
+    return printed(TracedApp(app, (TracedModel(one, changes, (), ()),), "tracer", 1, 0))
 
 
 def printed(app: TracedApp) -> str:
-    """Without the line on the tracer itself."""
+    """Without the line on the recorder itself."""
     target = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", target)
-        trace._print(app, "tracer")
+        trace._print(app)
     return target.getvalue().partition("\n")[2]
 
 
