@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import scratch
+from benchmarks.other_runtime import moved_workspace
 from benchmarks.processes import CommandFailedError
 from orchestrator.cache.store import ObjectStore
 from orchestrator.values.labels import Label
@@ -19,14 +20,22 @@ if TYPE_CHECKING:
 ABIS: Final = ("linux-x86_64", "linux-arm64", "android-arm64-v8a", "ios-arm64")
 
 
-def everywhere_step(bench: Bench, first: str) -> dict[str, Any]:
+def everywhere_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
     """All apps for all of ABIS from an empty cache, in two builds: `first` for all of them, then
-    the rest; one operator added to `first` for all of them between the two; and again nothing."""
-    workspace = _workspace(bench, "everywhere-workspace")
+    the rest; one operator added to `first` for all of them between the two; and again nothing.
+    At the end `first` on the other runtime, which is not counted, and one operator added there.
+
+    added: the app whose model has that operator, and whose runtime is the other one
+    """
+    workspace = _for_all_abis(bench.new_workspace("everywhere-workspace"))
     cache = bench.new_cache("everywhere-cache")
     begun = _build(bench, workspace, cache, f"//apps/{first}")
     operator = _operator(bench, workspace, cache, first)
     ended = _build(bench, workspace, cache, "//...")
+    nothing = bench.nothing(workspace, cache, "//...")
+    other = bench.runtime_of(added)
+    moved = _for_all_abis(moved_workspace(bench, first, other, "everywhere-moved"))
+    _build(bench, moved, cache, f"//apps/{first}")
     return {
         "abis": ABIS,
         "variants": ended["variants"],
@@ -36,7 +45,11 @@ def everywhere_step(bench: Bench, first: str) -> dict[str, Any]:
         "wall_seconds": begun["wall_seconds"] + ended["wall_seconds"],
         "peak_bytes": max(begun["peak_bytes"], ended["peak_bytes"]),
         "operator": operator,
-        "nothing": bench.nothing(workspace, cache, "//..."),
+        "nothing": nothing,
+        "other_runtime": {
+            "runtime": other,
+            "operator": _operator(bench, moved, cache, first, other),
+        },
     }
 
 
@@ -68,8 +81,8 @@ def _checking(state: Path, cache: Path) -> dict[str, Any]:
     return {"objects": len(kept), "bytes": total, "cpu_seconds": seconds}
 
 
-def _workspace(bench: Bench, name: str) -> Path:
-    workspace = bench.new_workspace(name)
+def _for_all_abis(workspace: Path) -> Path:
+    """The workspace, with all of its apps for all of ABIS."""
     for declaration in sorted(workspace.glob("apps/*/app.yaml")):
         scratch.edit_app(declaration, {"targets": list(ABIS)})
     return workspace
@@ -88,9 +101,14 @@ def _build(bench: Bench, workspace: Path, cache: Path, *labels: str) -> dict[str
     }
 
 
-def _operator(bench: Bench, workspace: Path, cache: Path, first: str) -> list[dict[str, Any]]:
-    """The cost of one operator more for each ABI; what these builds make is removed again."""
-    changed = bench.with_operator(workspace, "everywhere-operator")
+def _operator(
+    bench: Bench, workspace: Path, cache: Path, first: str, runtime: str = ""
+) -> list[dict[str, Any]]:
+    """The cost of one operator more for each ABI; what these builds make is removed again.
+
+    runtime: the one that `first` is cut from there; empty: its own
+    """
+    changed = bench.with_operator(workspace, f"{workspace.name}-operator", runtime)
     known = scratch.made_files(cache)
     costs = [{"abi": abi, **_build(bench, changed, cache, f"//apps/{first}:{abi}")} for abi in ABIS]
     scratch.forget(cache, known)

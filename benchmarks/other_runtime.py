@@ -23,7 +23,7 @@ def other_runtime_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
     added: the app whose model has that operator, and whose runtime is the other one
     """
     runtime = bench.runtime_of(added)
-    workspace = moved_workspace(bench, first, runtime)
+    workspace = moved_workspace(bench, first, runtime, "other-runtime-workspace")
     cache = bench.new_cache("other-runtime-cache")
     built = bench.build(workspace, cache, first)
     operator = bench.build_with_operator(
@@ -41,9 +41,9 @@ def other_runtime_step(bench: Bench, first: str, added: str) -> dict[str, Any]:
     return {**built, "runtime": runtime, "operator": operator, "latency": latency}
 
 
-def moved_workspace(bench: Bench, first: str, runtime: str) -> Path:
-    """A scratch workspace in which the first app is cut from `runtime`, with traces of that."""
-    workspace = bench.new_workspace("other-runtime-workspace")
+def moved_workspace(bench: Bench, first: str, runtime: str, name: str) -> Path:
+    """The scratch workspace `name`: the first app is cut from `runtime`, with traces of that."""
+    workspace = bench.new_workspace(name)
     folder = workspace / "apps" / first
     scratch.edit_app(folder / "app.yaml", {"runtime": runtime})
     shutil.rmtree(folder / "traces")

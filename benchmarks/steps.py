@@ -348,7 +348,7 @@ STEPS: Final[Mapping[str, Step]] = {
     ),
     "addon": Step(lambda bench: addon_step(bench, FIRST, ABI, ADDED, ADDED_TRACES), "first"),
     "other-runtime": Step(lambda bench: other_runtime_step(bench, FIRST, ADDED), "first"),
-    "everywhere": Step(lambda bench: everywhere_step(bench, FIRST)),
+    "everywhere": Step(lambda bench: everywhere_step(bench, FIRST, ADDED)),
     "checkout": Step(checkout_step),
     "all-operators": Step(all_operators_step),
 }

@@ -70,7 +70,7 @@ def test_the_other_runtime_is_not_the_first_apps(bench: Bench) -> None:
 
 
 def test_the_first_app_moves_to_the_other_runtime(bench: Bench) -> None:
-    moved = moved_workspace(bench, FIRST, bench.runtime_of(ADDED)) / "apps" / FIRST
+    moved = moved_workspace(bench, FIRST, bench.runtime_of(ADDED), "moved") / "apps" / FIRST
     declared = yaml.safe_load((moved / "app.yaml").read_text())
     assert declared["runtime"] == bench.runtime_of(ADDED)
     # as the apps' own locks are, which other tests find stale; no step finds these
@@ -411,6 +411,13 @@ RESULTS: dict[str, Any] = {
                     {"abi": "ios-arm64", "user_seconds": 12.5},
                 ],
                 "nothing": [0.9, 1.2],
+                "other_runtime": {
+                    "runtime": "pytorch_2_6",
+                    "operator": [
+                        {"abi": "linux-x86_64", "user_seconds": 8.0},
+                        {"abi": "ios-arm64", "user_seconds": 12.0},
+                    ],
+                },
             }
         },
         "hardening": {
@@ -500,6 +507,7 @@ class TestRender:
             ("40,000 bytes: `aten::hardswish`", True),
             ("20 variants: 2,000.0 s: 1/25.0 of 50,000.0 s", True),
             ("linux-x86_64 11.0 s, ios-arm64 12.5 s", False),
+            ("`pytorch_2_6`: linux-x86_64 8.0 s, ios-arm64 12.0 s", True),
             ("0.90 s (least of 2), 20 variants", True),
             ("16 variants: 60.0 s; 0 units compiled", True),
             ("3.2 %: 1.90 s, user and system, for 1,800 files of 180 MB", False),
@@ -520,6 +528,21 @@ class TestRender:
     def test_as_many_of_upstreams_variants_are_compared(self) -> None:
         results = changed("everywhere", variants=16)
         assert row(results, "every app for every ABI, from").met is False
+
+    def test_an_added_operator_on_the_other_runtime_for_each_abi(self) -> None:
+        assert row(
+            RESULTS, "for each ABI, one operator added to an app, on the other runtime"
+        ) == Row(
+            "for each ABI, one operator added to an app, on the other runtime",
+            "at most 12 CPU s",
+            "`pytorch_2_6`: linux-x86_64 8.0 s, ios-arm64 12.0 s",
+            True,
+        )
+        older = changed("everywhere", other_runtime=None)
+        assert (
+            row(older, "for each ABI, one operator added to an app, on the other runtime").measured
+            == "not measured"
+        )
 
     def test_both_ratios_of_the_latency_must_be_met(self) -> None:
         results = copy.deepcopy(RESULTS)
