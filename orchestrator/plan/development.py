@@ -32,8 +32,8 @@ RECORDING = (
 COMPILER_RT = "__udivti3"
 # Of PyTorch's classes: tables of virtual functions, which shards' objects point to.
 _TABLES = "_ZTV"
-# The folder of PyTorch's core library: tensors without operators.
-_CORE = "c10/"
+# The folders of PyTorch's core: tensors, the dispatcher and the hooks of autograd, without kernels.
+_CORE = ("c10/", "aten/src/ATen/core/")
 
 
 # The dtypes that a shard's kernels have at first: those that nearly all kernels of models run in.
@@ -159,11 +159,11 @@ def entered_operators(index: RuntimeIndex, entry: Collection[str]) -> dict[str, 
 
 
 def with_core(index: RuntimeIndex, units: Collection[int]) -> frozenset[int]:
-    """`units`, and those of PyTorch's core library that they refer to, themselves or through each
+    """`units`, and those of PyTorch's core that they refer to, themselves or through each
     other.
 
     A function that needs a unit outside of the base is not in the base, and no shard compiles a
-    unit of the base. Nothing in the core library is a kernel, so it belongs to the base.
+    unit of the base. Nothing in the core is a kernel, so it belongs to the base.
     """
     core = {n for n, unit in enumerate(index.units) if unit.path.startswith(_CORE)}
     here = {COMDAT, *core, *units}

@@ -150,6 +150,28 @@ def test_what_needs_no_more_than_the_core_library_is_kept() -> None:
     assert "_ZN3c106ivalue6Future15extractStoragesERKNS_6IValueE" in plan.kept
 
 
+@pytest.mark.parametrize("version", sorted(DIALECTS))
+def test_a_shard_finds_every_function_of_the_bases_units_in_the_base(version: str) -> None:
+    """It compiles no unit of the base: what the base drops there, no shard can be linked with.
+    `x.is_leaf` asks autograd's hooks."""
+    dialect = DIALECTS[version]
+    index, there = shipped(dialect), exported_by_base(dialect)
+    of_base = units(base(dialect))
+    exported = frozenset(extension_symbols(index))
+    numbers = {number for number, unit in enumerate(index.units) if unit.path in of_base}
+    outside = [node for node in range(len(index.names)) if index.owners[node] not in numbers]
+    asked = {target for node in outside for target in index.targets(node)}
+    functions = {
+        name
+        for node in asked
+        if index.owners[node] in numbers and index.targets(node)
+        for name in [index.names[node].split("@", 1)[0]]
+        if name in exported
+    }
+    assert "_ZNK2at10TensorBase7is_leafEv" in functions
+    assert functions - there - base(dialect).called == set()
+
+
 def test_what_needs_another_unit_is_not_kept() -> None:
     index = shipped()
     plan, exported = base(DIALECTS["1.13.1"]), extension_symbols(index)

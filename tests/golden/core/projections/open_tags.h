@@ -35,6 +35,21 @@ constexpr bool should_include_kernel_dtype(
 
 #include <ATen/Dispatch.h>
 
+// As 1.13.1 has it. 2.6.0 raises by TORCH_CHECK, which STRIP_ERROR_MESSAGES strips of tag and dtype
+// (see selection_error.h): without them nobody knows what is missing. Quantised dtypes are told by
+// this one with every compiler.
+#undef AT_PRIVATE_CHECK_SELECTIVE_BUILD
+#define AT_PRIVATE_CHECK_SELECTIVE_BUILD(enum_type)                                \
+  do {                                                                             \
+    if constexpr (!at::should_include_kernel_dtype(at_dispatch_name, enum_type)) { \
+      AT_ERROR(                                                                    \
+          "dtype '",                                                               \
+          toString(enum_type),                                                     \
+          "' not selected for kernel tag ",                                        \
+          at_dispatch_name);                                                       \
+    }                                                                              \
+  } while (0)
+
 #ifdef __clang__ // gcc 12 does not compile all of PyTorch's kernels in generic lambdas
 namespace lta {
 
