@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -22,3 +24,42 @@ def test_it_goes_on_afterwards_also_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert gc.isenabled()
+
+
+def test_its_end_has_no_pass_over_what_was_made_meanwhile() -> None:
+    passes = list[str]()
+
+    def note(phase: str, _: object) -> None:
+        passes.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        with collector_paused():
+            kept = [[n] for n in range(10_000)]
+        kept += [[n] for n in range(100)]
+    finally:
+        gc.callbacks.remove(note)
+    assert passes == []
+    assert len(kept) == 10_100
+
+
+AT_THE_END = """
+from orchestrator.system.collector import collector_paused
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        print("freed")
+
+with collector_paused():
+    Cycle()
+print("made")
+"""
+
+
+def test_nor_has_that_of_the_process() -> None:
+    ran = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, check=True)
+    assert ran.stdout.decode().split() == ["made"]
