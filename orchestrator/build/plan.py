@@ -117,6 +117,8 @@ def variant_requests(
         app: hot_units(session, {tag for trace in traces[app] for tag in trace.hot_tags})
         for app in traces
     }
+    lean = {app: session.lean_units(roots[app]) for app in traces}
+    cut = {app: session.cut_units(roots[app]) for app in traces}
     return tuple(
         VariantRequest(
             label=str(label),
@@ -126,8 +128,8 @@ def variant_requests(
             purpose="release",
             optimize=session.workspace.apps[label.app].optimize,
             hot=hot[label.app],
-            lean=session.lean_units(roots[label.app]),
-            cut=session.cut_units(roots[label.app]),
+            lean=lean[label.app],
+            cut=cut[label.app],
             app=label.app,
             features=session.asked_features(
                 abi_of(label), label.app, roots[label.app], called[label.app]

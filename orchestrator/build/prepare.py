@@ -13,7 +13,7 @@ from orchestrator.build.fetch import FetchedRuntime, fetch_runtime
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.compilers.zig import zig_library
 from orchestrator.context import Context
-from orchestrator.index.entry import Entry, load_entry, loader_symbols, recording_symbols
+from orchestrator.index.entry import load_entry, loader_symbols, recording_symbols
 from orchestrator.index.layers import LayerUnit, layered
 from orchestrator.index.model import (
     IndexUnreadableError,
@@ -97,15 +97,21 @@ class PreparedRuntime:
         self.__dict__.pop("index", None)
 
     @cached_property
-    def entry(self) -> Entry:
-        """The symbols that our native code references, and roots that nothing references."""
+    def entry(self) -> frozenset[str]:
+        """The symbols that every variant's own native code references, and roots that nothing
+        references."""
         if self.base is not None:
             return self.base.entry
-        shipped = load_entry(self.dialect)
-        return Entry(
-            shipped.library | loader_symbols(self.index, self.dialect.symbols),
-            shipped.tracer | recording_symbols(self.index, self.dialect.symbols),
-        )
+        loaders = loader_symbols(self.index, self.dialect.symbols)
+        return load_entry(self.dialect).library | loaders
+
+    @cached_property
+    def tracer_entry(self) -> frozenset[str]:
+        """More of them, of a tracer."""
+        if self.base is not None:
+            return self.base.tracer_entry
+        recording = recording_symbols(self.index, self.dialect.symbols)
+        return load_entry(self.dialect).tracer | recording
 
 
 @dataclass(frozen=True)

@@ -336,7 +336,7 @@ def _growth(
     _, total = added_bytes(
         index,
         kernels,
-        entry=entry_nodes(index, runtime.entry.library, runtime.dialect.symbols),
+        entry=entry_nodes(index, runtime.entry, runtime.dialect.symbols),
         operators=sorted(traced & known),
         units=sorted(numbers[path] for path in runtime.facts.always_for("release")),
         cut=sorted(numbers[path] for path in session.cut_units(subject.roots)),

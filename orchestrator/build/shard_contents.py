@@ -41,7 +41,7 @@ def recorded_operators(session: RuntimeSession, subject: Subject) -> frozenset[s
     """The operators that a model has at first that is recorded: with those of the recorder's set-up
     calls, which every lock has."""
     runtime, kernels = session.runtime, session.kernels_for(subject.roots)
-    entered = frozenset(entered_operators(runtime.index, runtime.entry.tracer).values())
+    entered = frozenset(entered_operators(runtime.index, runtime.tracer_entry).values())
     own = subject.trace or subject.earlier
     if own is not None:
         called = frozenset(own.called_operators) & kernels.by_operator.keys()

@@ -256,9 +256,7 @@ def tracer_selection(
         kernels,
         roots,
         requester,
-        entry=entry_nodes(
-            index, runtime.entry.library | runtime.entry.tracer, runtime.dialect.symbols
-        ),
+        entry=entry_nodes(index, runtime.entry | runtime.tracer_entry, runtime.dialect.symbols),
         units=[n for n, unit in enumerate(index.units) if unit.path in always],
         cut=[n for n, unit in enumerate(index.units) if unit.path in cut],
     )

@@ -406,16 +406,19 @@ def takes_addons(toolchain: ResolvedToolchain) -> bool:
 
 def spec_of(session: RuntimeSession, prepared: Prepared, request: VariantRequest) -> VariantSpec:
     """The specification that the planner wants."""
-    spec = _bare_spec(session, prepared, request)
+    runtime = session.runtime
+    entry = runtime.entry
+    if request.purpose == "tracer":
+        entry |= runtime.tracer_entry
+    spec = compile_spec(session, prepared, request, entry)
     if request.features is None:
         return spec
-    spec = _with_features(session, spec, request.features, request.cpu)
-    more = {
-        feature
-        for unit, feature in asked_by_units().items()
-        if feature in request.parts
-        and session.planner.has(unit, request.kernels, request.selection, spec)
-    }
+    asked = _with_features(session, spec, request.features, request.cpu)
+    asking = {unit: one for unit, one in asked_by_units().items() if one in request.parts}
+    linked = session.planner.linked(asking, request.kernels, request.selection, asked)
+    more = frozenset(asking[unit] for unit in linked)
+    if more <= request.features:
+        return asked
     return _with_features(session, spec, request.features | more, request.cpu)
 
 
@@ -425,33 +428,25 @@ def _with_features(
     features: frozenset[str],
     cpu: tuple[CpuLevel, ...] | None,
 ) -> VariantSpec:
-    entries = load_entries(session.runtime.dialect)
-    entry = runtime_symbols(entries[name] for name in features)
     asking = asked_by_units()
     calling = frozenset(unit for unit in headers_of_units() if asking[unit] in features)
     return replace(
         spec,
         features=tuple(sorted(features)),
         levels=levels_for(session.cpu_levels(spec.abi), cpu, features),
-        kernel_entry=entry,
+        kernel_entry=runtime_symbols(session.runtime.dialect, features),
         lean=spec.lean | calling,
     )
 
 
-def _bare_spec(session: RuntimeSession, prepared: Prepared, request: VariantRequest) -> VariantSpec:
-    """The specification without kernels that call a library."""
-
-    entry = session.runtime.entry
-    return replace(
-        compile_spec(session, prepared, request),
-        entry=entry.library if request.purpose == "release" else entry.library | entry.tracer,
-    )
-
-
 def compile_spec(
-    session: RuntimeSession, prepared: Prepared, request: VariantRequest
+    session: RuntimeSession,
+    prepared: Prepared,
+    request: VariantRequest,
+    entry: frozenset[str] = frozenset(),
 ) -> VariantSpec:
-    """How `request`'s units are compiled, without where planning starts: it asks for no index."""
+    """How `request`'s units are compiled, and where planning starts: without `entry` it asks for no
+    index."""
     toolchain = prepared.toolchain(request.abi)
     return VariantSpec(
         abi=request.abi,
@@ -460,7 +455,7 @@ def compile_spec(
         purpose=request.purpose,
         optimize=request.optimize,
         precompile=precompiles(session, toolchain),
-        entry=frozenset(),
+        entry=entry,
         hot=request.hot,
         lean=request.lean,
         cut=request.cut,

@@ -143,6 +143,8 @@ def library_symbols(entries: Iterable[FeatureEntry]) -> frozenset[str]:
     return frozenset(symbol for entry in entries for symbol in entry.library)
 
 
-def runtime_symbols(entries: Iterable[FeatureEntry]) -> frozenset[str]:
+@cache
+def runtime_symbols(dialect: Dialect, features: frozenset[str]) -> frozenset[str]:
     """What features refer to of PyTorch."""
-    return frozenset(symbol for entry in entries for symbol in entry.runtime)
+    entries = load_entries(dialect)
+    return frozenset(symbol for name in features for symbol in entries[name].runtime)

@@ -61,6 +61,11 @@ class _AppNeeds:
     bearing: Mapping[str, UnitFacts]
 
 
+# How a unit is compiled at some level: its number, the digest of its projection, whether it is hot,
+# and whether it is lean.
+_UnitKey = tuple[int, str | None, bool, bool]
+
+
 @dataclass(frozen=True)
 class _Shard:
     """Units, by number, that are compiled together."""
@@ -91,8 +96,9 @@ class Planner:
         self.facts = facts
         self._numbers = {unit.path: number for number, unit in enumerate(index.units)}
         self._entries: dict[frozenset[str], list[int]] = {}
-        # keyed by identity: the values are kept beside, so that no other takes their place
+        # keyed by identity, too: the values are kept beside, so that no other takes their place
         self._apps: dict[tuple[object, ...], tuple[_AppNeeds, Registry, Selection]] = {}
+        self._keys: dict[tuple[int, frozenset[str], frozenset[str]], dict[int, _UnitKey]] = {}
         self._units: dict[VariantSpec, _Units] = {}
         self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
@@ -108,24 +114,13 @@ class Planner:
         if level not in self._units:
             parallel = self._parallel if level.threaded else frozenset[int]()
             self._units[level] = _Units(self.index, self.facts, level, parallel)
-        units = self._units[level]
-        hot, lean = (
-            {self._numbers[path] for path in paths if path in self._numbers}
-            for paths in (spec.hot, spec.lean)
-        )
-
-        def compiles(numbers: Iterable[int]) -> tuple[Compile, ...]:
-            return tuple(
-                units.compile(n, app.projections.get(n), hot=n in hot, lean=n in lean)
-                for n in numbers
-            )
-
-        together, alone = self._together(spec, units, app.on_demand, hot)
+        units, keys = self._units[level], self._keys_of(app, spec)
+        together, alone = self._together(spec, units, app.on_demand)
         return VariantPlan(
             spec=spec,
             needed=app.needed,
-            whole=compiles(app.whole),
-            on_demand=(*together, *compiles(alone)),
+            whole=units.compiles([keys[n] for n in app.whole]),
+            on_demand=(*together, *units.compiles([keys[n] for n in alone])),
             request=app.request,
             selection=selection,
             bearing=app.bearing,
@@ -134,24 +129,41 @@ class Planner:
     def forget_apps(self) -> None:
         """Free what apps need: the selections that were planned are not planned again."""
         self._apps.clear()
+        self._keys.clear()
 
-    def has(self, unit: str, kernels: Registry, selection: Selection, spec: VariantSpec) -> bool:
-        """Whether a unit, by its path, is linked into such a variant. Raises UnitUnknownError."""
-        return self._number(unit) in self._app(kernels, selection, spec).needed.units
+    def linked(
+        self, units: Iterable[str], kernels: Registry, selection: Selection, spec: VariantSpec
+    ) -> frozenset[str]:
+        """Those of these units, by path, that are linked into such a variant. Raises
+        UnitUnknownError."""
+        needed = self._app(kernels, selection, spec).needed
+        return frozenset(unit for unit in units if self._number(unit) in needed.units)
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
         """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""
         return reach(self.index, kernels, **self._roots(selection, spec))
 
+    def _keys_of(self, app: _AppNeeds, spec: VariantSpec) -> dict[int, _UnitKey]:
+        """How each unit is compiled that an app needs, by number: for all of its ABIs alike."""
+        key = (id(app), spec.hot, spec.lean)
+        if key not in self._keys:
+            hot, lean = self._known(spec.hot), self._known(spec.lean)
+            projections = app.projections
+            self._keys[key] = {
+                n: (n, projections.get(n), n in hot, n in lean)
+                for n in (*app.whole, *app.on_demand)
+            }
+        return self._keys[key]
+
+    def _known(self, paths: Iterable[str]) -> set[int]:
+        """The numbers of those units that the index has."""
+        return {self._numbers[path] for path in paths if path in self._numbers}
+
     def _together(
-        self,
-        spec: VariantSpec,
-        units: _Units,
-        on_demand: Iterable[int],
-        hot: set[int],
+        self, spec: VariantSpec, units: _Units, on_demand: Iterable[int]
     ) -> tuple[list[Compile], list[int]]:
         """The shards of which a variant has all members, and its remaining units."""
-        left = set(on_demand)
+        left, hot = set(on_demand), self._known(spec.hot)
         together = []
         for shard in self._shards_of(spec, units):
             if shard.units <= left and not shard.units & hot:
@@ -222,9 +234,8 @@ class Planner:
         }
 
     def _app(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> _AppNeeds:
-        entry = spec.entry | spec.kernel_entry
-        by_name = self._by_name(spec)
-        key = (id(kernels), id(selection), entry, spec.purpose, spec.cut, by_name)
+        of_spec = (spec.entry, spec.kernel_entry, spec.purpose, spec.cut, self._by_name(spec))
+        key = (id(kernels), id(selection), *of_spec)
         if key not in self._apps:
             self._apps[key] = (self._find(kernels, selection, spec), kernels, selection)
         return self._apps[key][0]
@@ -311,17 +322,16 @@ class _Units:
         self.level = level
         self.parallel = parallel
         self._compilations: dict[tuple[int, bool, bool], Callable[[str | None], Compile]] = {}
-        self._compiles: dict[tuple[int, bool, bool, str | None], Compile] = {}
+        self._compiles: dict[_UnitKey, Compile] = {}
 
-    def compile(
-        self, number: int, projection: str | None, *, hot: bool = False, lean: bool = False
-    ) -> Compile:
-        """The compilation of one unit, with a projection or without."""
-        found = self._compiles.get((number, hot, lean, projection))
-        if found is None:
-            found = self._compilation(number, hot, lean)(projection)
-            self._compiles[number, hot, lean, projection] = found
-        return found
+    def compiles(self, keys: Sequence[_UnitKey]) -> tuple[Compile, ...]:
+        """The compilations of units, in order; equal ones are one value."""
+        known = self._compiles
+        for key in keys:
+            if key not in known:
+                number, projection, hot, lean = key
+                known[key] = self._compilation(number, hot, lean)(projection)
+        return tuple(map(known.__getitem__, keys))
 
     def serial(self, number: int) -> Compile:
         """A unit without a projection, as variants without threads have it."""

@@ -186,28 +186,40 @@ class VariantSpec:
         """The specification without what differs between apps: variants with the same level share
         compiled units of an ABI."""
         none = frozenset[str]()
-        return replace(
-            self.without_features,
+        level = replace(
+            self,
             entry=none,
             hot=none,
             lean=none,
             cut=none,
             self_relocation=True,
+            features=(),
+            levels=(),
+            kernel_entry=none,
             dispatch="table",
             extensible=False,
         )
+        return _one_of_equal(level)
 
     @cached_property
     def common(self) -> VariantSpec:
         """The specification without what a selection decides of PyTorch's units: variants with the
         same have all else in common."""
         none = frozenset[str]()
-        return replace(self, entry=none, hot=none, lean=none, cut=none, dispatch="table")
+        common = replace(self, entry=none, hot=none, lean=none, cut=none, dispatch="table")
+        return _one_of_equal(common)
 
     @cached_property
     def without_features(self) -> VariantSpec:
         """Itself without kernels that call a library."""
         return replace(self, features=(), levels=(), kernel_entry=frozenset())
+
+
+@cache
+def _one_of_equal(spec: VariantSpec) -> VariantSpec:
+    """The first of equal specifications: thousands of variants have a few levels, each of which is
+    looked up often."""
+    return spec
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from shipped_index import (
 
 from orchestrator.index.model import RuntimeIndex, UnitFacts
 from orchestrator.plan.planner import Planner, entry_nodes
-from orchestrator.plan.variant import RuntimeFacts, VariantPlan, VariantSpec
+from orchestrator.plan.variant import OwnHeader, RuntimeFacts, VariantPlan, VariantSpec
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import GENERATED, Reach, Registry, reach, registry
 from orchestrator.select.needs import Needed, needed
@@ -320,6 +320,23 @@ def test_forgotten_apps_are_freed_and_what_they_share_stays() -> None:
     assert shared[0] is shared[1] is shared[2]
 
 
+def test_a_forgotten_app_is_not_taken_for_the_next() -> None:
+    kernels, planner = registry(TOY, ["CPU"], DIALECT.keys), Planner(TOY, FACTS)
+
+    def plan(planner: Planner, dtype: str) -> VariantPlan:
+        tags = {"linear_tag": {dtype: M}}
+        return planner.plan(kernels, Selection({"aten::linear": M}, kernel_dtypes=tags), spec())
+
+    expected = {
+        dtype: [c.projection for c in plan(Planner(TOY, FACTS), dtype).compiles]
+        for dtype in ("Float", "Long")
+    }
+    assert expected["Float"] != expected["Long"]
+    for dtype in ("Float", "Long") * 20:  # what is forgotten leaves its place in memory to others
+        assert [c.projection for c in plan(planner, dtype).compiles] == expected[dtype]
+        planner.forget_apps()
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -331,8 +348,10 @@ def test_forgotten_apps_are_freed_and_what_they_share_stays() -> None:
         {"precompile": False},
         {"hot": frozenset({LINEAR})},
         {"hot": frozenset({"no/such/unit.cpp"})},
+        {"lean": frozenset({LINEAR})},
         {"cut": frozenset({STUBS})},
         {"entry": frozenset({"linear_kernel"})},
+        {"kernel_entry": frozenset({"conv_kernel"})},
     ],
 )
 def test_what_is_remembered_of_one_variant_does_not_reach_another(
@@ -342,7 +361,8 @@ def test_what_is_remembered_of_one_variant_does_not_reach_another(
         registry(TOY, ["CPU"], DIALECT.keys),
         toy_selection("aten::add.Tensor", "aten::linear"),
     )
-    facts = replace(FACTS, pch="p" * 64)
+    smaller = OwnHeader("linear_less.h", "h" * 64, by_choice=True)
+    facts = replace(FACTS, pch="p" * 64, included={LINEAR: smaller})
     used = Planner(TOY, facts)
     used.plan(kernels, selection, spec(optimize="balanced"))
     how = spec(**({"optimize": "balanced"} | changes))
