@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from orchestrator.build.session import RuntimeSession
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.render import render
 from orchestrator.codegen.requests import RegistrationRequest
 from orchestrator.codegen.units import unit_of
-from orchestrator.deliver.manifest import SelectionFact
+from orchestrator.deliver.manifest import SelectionFact, selection_digest
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.select.closure import GENERATED
 from orchestrator.values.selection import Selection
@@ -26,24 +28,37 @@ def selection_fact(
     """The selection as the manifest records it: names, dtypes by kernel tag, and as
     `resolved_operators` the selected operators that the variant does not register, since only code
     calls them."""
-    return SelectionFact(
-        operators=tuple(selection.operators),
-        kernel_dtypes={tag: tuple(dtypes) for tag, dtypes in selection.kernel_dtypes.items()},
-        custom_classes=tuple(selection.custom_classes),
-        build_features=tuple(selection.build_features),
-        root_operators=tuple(selection.root_operators),
-        resolved_operators=_resolved(session, selection, request),
-        backends=session.backends,
-    )
+    return SelectionFact(**_fields(session, selection, request))
 
 
 def selection_unit(
     session: RuntimeSession, selection: Selection, request: RegistrationRequest
 ) -> GeneratedUnit:
     """The unit by which a library says its selection's digest (`lta_selection_digest`)."""
-    digest = selection_fact(session, selection, request).digest
+    # not by the fact, which checks names that are a trace's or the index's, one by one
+    digest = selection_digest(_fields(session, selection, request))
     text = render("selection.cpp.j2", digest=digest)
     return unit_of("selection", text, session.context.cache / "selections")
+
+
+def _fields(
+    session: RuntimeSession, selection: Selection, request: RegistrationRequest
+) -> dict[str, Any]:
+    """The fields of `selection_fact`, sorted as they are in it."""
+    dtypes = selection.kernel_dtypes
+    return {
+        "operators": _sorted(selection.operators),
+        "kernel_dtypes": {tag: _sorted(dtypes[tag]) for tag in dtypes},
+        "custom_classes": _sorted(selection.custom_classes),
+        "build_features": _sorted(selection.build_features),
+        "root_operators": _sorted(selection.root_operators),
+        "resolved_operators": _sorted(_resolved(session, selection, request)),
+        "backends": _sorted({*session.backends}),
+    }
+
+
+def _sorted(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
 def _resolved(

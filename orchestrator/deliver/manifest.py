@@ -114,15 +114,19 @@ class SelectionFact(_Fact):
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of the selection alone: the same for all ABIs and machines of an app.
+        """`selection_digest` of the fields."""
+        return selection_digest(self.model_dump(mode="json"))
 
-        Of the manifest's `selection` as JSON in ASCII, with sorted keys and without blanks.
-        Libraries that have shipped report theirs: a field that is added may count only if it is not
-        its default.
-        """
-        fields = self.model_dump(mode="json")
-        text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+
+def selection_digest(fields: Mapping[str, object]) -> str:
+    """sha256 (hex) of a selection alone: the same for all ABIs and machines of an app.
+
+    Of the manifest's `selection` as JSON in ASCII, with sorted keys and without blanks. Libraries
+    that have shipped report theirs: a field that is added may count only if it is not its default.
+    fields: of `SelectionFact`, all of them, and as it has them: sorted, without repetition
+    """
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 Versions = Annotated[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]], Strict(False)]
