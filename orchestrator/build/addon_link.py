@@ -158,7 +158,8 @@ def addon_objects(
         units = (unit for unit in made[registering] if unit.name != "operators")
         written += [as_fragment(unit, frozenset(part.operators), cache) for unit in units]
         entries += [unit for unit in made[entering] if unit.name == "operators"]
-    stubs = generate_stubs({name for part in parts for name in part.needs.stubs}, cache)
+    symbols = frozenset(name for part in parts for name in part.needs.stubs)
+    stubs = generate_stubs(symbols, cache)
     generated = registration_compiles(facts, spec, (*written, *entries, *stubs), cache)
     native = native_compiles(facts, spec, _NATIVE, runtime.native)
     texts = {**unwritten([*written, *stubs], cache), **own_texts(on)}

@@ -9,7 +9,7 @@ projection redefines, are expanded nowhere but in calls with the mentioned names
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from orchestrator.codegen.render import render
@@ -92,9 +92,7 @@ def projection(unit: UnitFacts, selection: Selection) -> Projection | None:
     tags = selection.kernel_dtypes if unit.open_tags else unit.tags
     classes = selection.custom_classes if unit.open_classes else unit.classes
     selected = [
-        selected_tag(tag, tuple(_dtypes(selection.kernel_dtypes[tag])))
-        for tag in sorted(tags)
-        if selection.kernel_dtypes.get(tag)
+        selected_tag(tag, selection.dtypes[tag]) for tag in sorted(tags) if tag in selection.dtypes
     ]
     whole = {tag.name for tag in selected if tag.dtypes == (ALL_DTYPES,)}
     lists_classes = unit.classes or unit.open_classes
@@ -117,11 +115,6 @@ def index_text() -> str:
     return _render(Projection(everything=True, names_tags=True))
 
 
-def _dtypes(requested: object) -> list[str]:
-    dtypes = sorted(requested)  # type: ignore[call-overload]
-    return [ALL_DTYPES] if ALL_DTYPES in dtypes else list(dtypes)
-
-
 def _named(mentioned: Iterable[str], selected: Container[str]) -> tuple[str, ...]:
     return tuple(name for name in sorted(mentioned) if name in selected)
 
@@ -138,19 +131,25 @@ def _digest(projection: Projection) -> str:
     return text_digest(_render(projection))
 
 
-@lru_cache(maxsize=4096)
 def _render(projection: Projection) -> str:
+    head, tail = _around_tags(replace(projection, tags=()))
+    tags = () if projection.everything else projection.tags
+    return "".join((head, *map(_condition, tags), tail))
+
+
+@lru_cache(maxsize=4096)
+def _around_tags(projection: Projection) -> tuple[Fit, Fit]:
+    """What a text says before its tags, and behind them. Most units differ in their tags alone."""
     lists = {
         "operators": projection.operators,
         "classes": projection.classes,
         "features": projection.features,
     }
-    return render(
-        "projection.h.j2",
-        everything=projection.everything,
-        conditions=tuple(map(_condition, projection.tags)),
-        late=projection.late,
-        names_tags=projection.names_tags,
+    context = {
+        "everything": projection.everything,
+        "late": projection.late,
+        "names_tags": projection.names_tags,
         **{f"lists_{name}": names is not None for name, names in lists.items()},
         **{name: names or (NOTHING,) for name, names in lists.items()},
-    )
+    }
+    return render("projection_head.h.j2", **context), render("projection_tail.h.j2", **context)

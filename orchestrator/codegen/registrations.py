@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from orchestrator.codegen.render import render
@@ -86,11 +87,16 @@ def _folder(request: RegistrationRequest, dialect: Dialect, tree: Path, cache: P
         # what dataclasses.asdict gives, which takes a hundred times as long
         "request": vars(request),
         "tree": tree.name,
-        "worker": dialect.generated.worker.read_text(),
+        "worker": _worker_text(dialect),
         "unit": _unit_text(request, dialect),
     }
     digest = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
     return cache / "registrations" / digest[:2] / digest
+
+
+@cache
+def _worker_text(dialect: Dialect) -> str:
+    return dialect.generated.worker.read_text()
 
 
 def _run_worker(
@@ -138,12 +144,13 @@ def _run_worker(
 
 
 def _unit_text(request: RegistrationRequest, dialect: Dialect) -> str:
-    return render(
-        "registrations.cpp.j2",
-        keys=request.shared_keys(dialect.keys),
-        helpers=dialect.generated.helpers,
-        resolved=bool(request.resolved),
-    )
+    keys, helpers = request.shared_keys(dialect.keys), dialect.generated.helpers
+    return _rendered_unit(keys, helpers, bool(request.resolved))
+
+
+@cache
+def _rendered_unit(keys: tuple[str, ...], helpers: tuple[str, ...], resolved: bool) -> str:
+    return render("registrations.cpp.j2", keys=keys, helpers=helpers, resolved=resolved)
 
 
 def _units(

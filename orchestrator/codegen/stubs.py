@@ -4,7 +4,7 @@ error."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,15 +15,15 @@ from orchestrator.codegen.units import unit_of
 from orchestrator.index.model import aliases
 
 
-def generate_stubs(symbols: Iterable[str], cache: Path) -> tuple[GeneratedUnit, ...]:
+# many apps of a workspace have the same: the plan of a thousand holds each text once
+@lru_cache(maxsize=256)
+def generate_stubs(symbols: frozenset[str], cache: Path) -> tuple[GeneratedUnit, ...]:
     """The unit that defines a stub for every symbol, named by content; none for none."""
-    ordered = tuple(sorted({variant for symbol in symbols for variant in aliases(symbol)}))
+    ordered = sorted({variant for symbol in symbols for variant in aliases(symbol)})
     return (unit_of("stubs", _text(ordered), cache / "stubs"),) if ordered else ()
 
 
-# many apps of a workspace have the same: the plan of a thousand holds each text once
-@lru_cache(maxsize=256)
-def _text(ordered: tuple[str, ...]) -> str:
+def _text(ordered: Sequence[str]) -> str:
     elsewhere = sorted({other for symbol in ordered for other in elsewhere_spelled(symbol)})
     return render(
         "stubs.cpp.j2",

@@ -259,9 +259,13 @@ def _partners(
             bits[one] = (1 << shared[one]) - 1 << width
             width += shared[one]
         sets = [_sum(bits, variants[n].objects) for n in numbers]
+        # of a variant, what it shares with itself (nothing) and with each after it
+        after: list[array[int]] = []
         for place, own in enumerate(sets):
-            counts = [(own & other).bit_count() for other in sets]
-            counts[place] = 0
+            later = sets[place + 1 :]
+            after.append(array("I", (0, *((own & other).bit_count() for other in later))))
+            counts = [one[place - at] for at, one in enumerate(after[:-1])]
+            counts.extend(after[-1])
             found[numbers[place]] = tuple(
                 (variants[numbers[at]].label, count) for at, count in _largest(counts)
             )

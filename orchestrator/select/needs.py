@@ -28,6 +28,8 @@ _Label = int | str | tuple[str, str]
 _Named = tuple[_Kind, Any]
 # Bytes of outcomes that are looked up together.
 _WORD = 8
+# The bits that are set in each byte.
+_BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
 
 
 @dataclass(frozen=True)
@@ -282,10 +284,10 @@ class _Closures:
         return size, labels
 
     def _meaning_of_word(self, start: int, word: bytes) -> tuple[int, tuple[_Named, ...]]:
-        bits = [8 * start + bit for bit in _positions(int.from_bytes(word, "little"))]
-        labels = (self.labels[bit] for bit in bits)
-        size = sum(self.sizes[bit] for bit in bits)
-        return size, tuple(label for label in labels if label is not None)
+        numbers = (8 * at + bit for at, byte in enumerate(word, start) for bit in _BITS[byte])
+        bits = list(numbers)
+        labels = (label for label in map(self.labels.__getitem__, bits) if label is not None)
+        return sum(map(self.sizes.__getitem__, bits)), tuple(labels)
 
     def _find(self, root: int) -> int:
         """Tarjan's algorithm from `root`, without recursion; `done` grows by all that it visits."""

@@ -49,16 +49,15 @@ class UnselectedDtypes:
         if selection.everything:
             return 0
         cases: dict[int, set[tuple[int, int]]] = {}
+        of_tags: dict[tuple[str, ...], int] = {}
         for node in switches:
-            selected = self._cases(node, selection)
+            tags = self._index.kernel_tags[node]
+            if tags not in of_tags:
+                of_tags[tags] = _selected_cases(tags, selection)
+            selected = of_tags[tags]
             if self._index.owners[node] >= 0 and selected < _CASES:
                 cases.setdefault(self._index.owners[node], set()).add((node, selected))
         return sum(self._left_out(frozenset(of_unit)) for of_unit in cases.values())
-
-    def _cases(self, node: int, selection: Selection) -> int:
-        """How many of a switch's cases are selected."""
-        dtypes = [selection.kernel_dtypes.get(tag, {}) for tag in self._index.kernel_tags[node]]
-        return _CASES if any(_ALL_DTYPES in one for one in dtypes) else max(map(len, dtypes))
 
     def _left_out(self, cases: frozenset[tuple[int, int]]) -> int:
         kept = self._of_unit.get(cases)
@@ -78,3 +77,9 @@ class UnselectedDtypes:
             unit = self._index.owners[node]
             found = self._reached[node] = _reached_in_unit(self._index, [node], unit)
         return found
+
+
+def _selected_cases(tags: Iterable[str], selection: Selection) -> int:
+    """How many cases are selected of a switch on these tags."""
+    dtypes = [selection.kernel_dtypes.get(tag, {}) for tag in tags]
+    return _CASES if any(_ALL_DTYPES in one for one in dtypes) else max(map(len, dtypes))

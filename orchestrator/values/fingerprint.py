@@ -52,14 +52,14 @@ def fingerprint_but(parts: Mapping[str, object], name: str) -> Callable[[object]
     return whole
 
 
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_digest_of)
-
-
 def _digest_of(value: object) -> str:
     if not isinstance(value, Identity):
         raise TypeError(f"no part of an identity: {value!r}")
     return value.digest
+
+
+# `json.dumps` would make such an encoder for each of a large plan's 100,000 fingerprints
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_digest_of).encode
 
 
 def text_digest(text: str) -> str:

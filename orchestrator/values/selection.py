@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 
 ALL_DTYPES = "*"
 # stands for every kernel tag of the units whose tags are no literals (`open_tags`)
@@ -38,6 +38,16 @@ class Selection:
     custom_classes: Mapping[str, Requesters] = field(default_factory=dict)
     build_features: Mapping[str, Requesters] = field(default_factory=dict)
     everything: bool = False
+
+    @cached_property
+    def dtypes(self) -> Mapping[str, tuple[str, ...]]:
+        """Kernel tag -> its dtypes, sorted; `*` alone where it is among them. Without tags that
+        have none."""
+        return {
+            tag: (ALL_DTYPES,) if ALL_DTYPES in dtypes else tuple(sorted(dtypes))
+            for tag, dtypes in self.kernel_dtypes.items()
+            if dtypes
+        }
 
     def merge(self, other: Selection) -> Selection:
         """The union; commutative, associative, idempotent, with `Selection()` as its zero."""

@@ -187,12 +187,14 @@ def test_a_failing_torchgen_is_told_and_leaves_nothing(tree: Path, tmp_path: Pat
     assert files(cache) == []
 
 
-STUBS = {
-    "_ZN2at4nameEv",
-    "_ZN2at11QTensorImplC2ENS_6TensorE",
-    # at::kept(std::optional<long>): the NDK's libc++ has another inline namespace
-    "_ZN2at4keptENSt3__18optionalIlEE",
-}
+STUBS = frozenset(
+    {
+        "_ZN2at4nameEv",
+        "_ZN2at11QTensorImplC2ENS_6TensorE",
+        # at::kept(std::optional<long>): the NDK's libc++ has another inline namespace
+        "_ZN2at4keptENSt3__18optionalIlEE",
+    }
+)
 
 
 def test_stubs_are_a_text_named_by_content(tmp_path: Path, golden: Golden) -> None:
@@ -200,7 +202,6 @@ def test_stubs_are_a_text_named_by_content(tmp_path: Path, golden: Golden) -> No
     assert unit.text is not None
     golden(GOLDEN / "stubs.cpp", unit.text)
     assert unit.path == tmp_path / "stubs" / f"{unit.digest}.cpp"
-    assert generate_stubs(sorted(STUBS, reverse=True), tmp_path) == (unit,)
     assert unit.digest == text_digest(unit.text)
     assert files(tmp_path) == []
 
@@ -229,7 +230,7 @@ def test_long_is_spelled_in_another_way_elsewhere(symbol: str, others: tuple[str
 
 
 def test_stubs_have_the_spelling_of_every_system(tmp_path: Path) -> None:
-    (unit,) = generate_stubs(["_ZN2at4takeEl"], tmp_path)
+    (unit,) = generate_stubs(frozenset({"_ZN2at4takeEl"}), tmp_path)
     assert unit.text is not None
     head, _, tail = unit.text.partition("#if defined(__APPLE__) || !defined(__LP64__)")
     assert "_ZN2at4takeEl" in head
@@ -240,7 +241,7 @@ def test_stubs_have_the_spelling_of_every_system(tmp_path: Path) -> None:
 
 
 def test_no_stubs_are_no_unit(tmp_path: Path) -> None:
-    assert generate_stubs([], tmp_path) == ()
+    assert generate_stubs(frozenset(), tmp_path) == ()
     assert files(tmp_path) == []
 
 

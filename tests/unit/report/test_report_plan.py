@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 from dataclasses import replace
 from typing import Any
@@ -145,6 +146,17 @@ def test_of_many_that_share_three_are_named() -> None:
         ("//apps/app1:linux-x86_64", 2),
     )
     assert report.variants[0].shared_with[0] == ("//apps/app1:linux-x86_64", 1)
+
+
+def test_what_is_shared_with_each_is_as_it_is_counted_one_by_one() -> None:
+    source, planned = random.Random(2), Planned()
+    own = {f"app{n}": source.sample("abcdefghijkl", source.randint(1, 9)) for n in range(9)}
+    for app, units in own.items():
+        planned.add(app, "linux-x86_64", *units)
+    for row in planned.report().variants:
+        counts = {other: len({*own[row.app]} & {*own[other]}) for other in own if other != row.app}
+        most = sorted((other for other in counts if counts[other]), key=lambda o: -counts[o])[:3]
+        assert row.shared_with == tuple((f"//apps/{o}:linux-x86_64", counts[o]) for o in most)
 
 
 def test_of_those_that_share_as_much_the_first_are_named() -> None:

@@ -59,7 +59,6 @@ IOS = {
 }
 PROJECTION = {
     "everything": False,
-    "conditions": (),
     "late": False,
     "names_tags": True,
     "lists_operators": True,
@@ -105,8 +104,9 @@ CODEGEN: Mapping[str, Mapping[str, Any]] = {
     "elementwise_cpu.cpp.j2": ELEMENTWISE,
     "late_dispatch.h.j2": {},
     "named_tags.h.j2": {},
-    "projection.h.j2": PROJECTION,
+    "projection_head.h.j2": PROJECTION,
     "projection_tag.h.j2": {"tag": "slow_conv_dilated<>", "dtypes": ["Float"]},
+    "projection_tail.h.j2": PROJECTION,
     "registrations.cpp.j2": {"keys": ["CPU"], "helpers": ["create_out"], "resolved": False},
     "resolved.h.j2": {},
     "selection.cpp.j2": {"digest": "5e" * 32},
