@@ -105,10 +105,7 @@ def render(results: Values) -> str:
         "Bringing the runtime into the process before that, likewise: for ours, opening the"
         " library; for peers, importing their Python modules, which an app would not have.\n",
         _by_model(results, 1, _loading),
-        "## Memory\n",
-        "Peak of resident memory less what the process (Python and numpy; for ExecuTorch its"
-        " program with its libraries) had before, MB of 10^6 bytes, least of the rounds.\n",
-        _by_model(results, 1, lambda case: f"{case['added'] / 10**6:.1f}"),
+        _memory(results),
         _sizes(results),
         _missing(results),
         _accuracy(results),
@@ -180,6 +177,27 @@ def _us(microseconds: float) -> str:
 
 def _ms(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f}"
+
+
+def _memory(results: Values) -> str:
+    parts = [
+        "## Memory\n",
+        "Peak of resident memory less what the process (Python and numpy; for ExecuTorch its"
+        " program with its libraries) had before, MB of 10^6 bytes, least of the rounds.\n",
+        _by_model(results, 1, lambda case: _megabytes(case["added"])),
+    ]
+    if any("model_added" in case for case in results["cases"]):
+        parts += [
+            "The same from when the runtime is in the process: the peak from opening the model on,"
+            " less what the process had just before. Compare ExecuTorch here: above, its libraries"
+            " are not counted and those of the others are.\n",
+            _by_model(results, 1, lambda case: _megabytes(case.get("model_added"))),
+        ]
+    return "\n".join(parts)
+
+
+def _megabytes(count: int | None) -> str:
+    return _NONE if count is None else f"{count / 10**6:.1f}"
 
 
 def _sizes(results: Values) -> str:

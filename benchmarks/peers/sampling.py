@@ -15,7 +15,8 @@ SECONDS: Final = 0.5
 
 def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Microseconds of all rounds of a case: the least of all, and the least of the rounds' medians;
-    likewise the least of what each process took to load, to its first result, and added memory."""
+    likewise the least of what each process took to load and to its first result, and of the memory
+    that it added."""
     found: dict[str, Any] = {"samples": [len(one["wall"]) for one in rounds]}
     for clock in ("cpu", "wall"):
         found[clock] = {
@@ -25,6 +26,7 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for name in ("load", "load_cpu", "first", "first_cpu"):
         values = [one[name] for one in rounds if one[name] is not None]
         found[name] = round(min(values) / 1000, 1) if values else None
-    found["added"] = min(one["added"] for one in rounds)
+    for name in ("added", "model_added"):
+        found[name] = min(one[name] for one in rounds)
     found["level"] = rounds[-1]["level"]
     return found

@@ -5,13 +5,13 @@
 `OUTPUT` gets the result's floats. Exit code 3: not measured; the last line says why. Times are
 nanoseconds. `load` is bringing the runtime into the process, imports of Python included; `first`
 is from there, opening the model, to the end of the first run. `added` is the process's peak of
-resident memory less what it had before the runtime: Python and numpy.
+resident memory less what it had before the runtime: Python, numpy and the input. `model_added` is
+the peak from opening the model on, less what the process had then, with the runtime in it.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -20,40 +20,37 @@ from typing import Any, Final
 
 import numpy
 
+from benchmarks.peers.memory import added, peak, resident
 from benchmarks.peers.runtimes import Case, NotMeasuredError, runtime_module
 from benchmarks.peers.sampling import LEAST, MOST, SECONDS, WARM
 
 NOT_MEASURED: Final = 3
 
 
-def status_bytes(name: str) -> int:
-    """A line of this process's status in bytes: `VmRSS` or `VmHWM`."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
-
-
 def measure(runtime: str, case: Case, output: Path) -> dict[str, Any]:
     """Open, run, write the result."""
     module = runtime_module(runtime)
-    # VmHWM begins here
-    Path("/proc/self/clear_refs").write_text("5")
-    base = status_bytes("VmRSS")
+    assert case.input is not None  # read here: its bytes are not the runtime's
+    base = resident()
     started, started_cpu = time.perf_counter_ns(), time.process_time_ns()
     loaded = module.load(case)
     there, there_cpu = time.perf_counter_ns(), time.process_time_ns()
+    loading_peak, with_runtime = peak(), resident()
+    opening, opening_cpu = time.perf_counter_ns(), time.process_time_ns()
     opened = module.open(loaded, case)
     opened.run()
-    first, first_cpu = time.perf_counter_ns() - there, time.process_time_ns() - there_cpu
+    first, first_cpu = time.perf_counter_ns() - opening, time.process_time_ns() - opening_cpu
     output.write_bytes(numpy.ascontiguousarray(opened.output(), numpy.float32).tobytes())
     for _ in range(WARM):
         opened.run()
     wall, cpu = samples(opened.run)
+    memory = added(base, loading_peak, with_runtime, peak())
     return {
         "load": there - started,
         "load_cpu": there_cpu - started_cpu,
         "first": first,
         "first_cpu": first_cpu,
-        "added": status_bytes("VmHWM") - base,
+        **memory,
         "level": opened.level,
         "wall": wall,
         "cpu": cpu,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -25,7 +26,7 @@ class Case:
     threads: int
     library: Path | None = None
 
-    @property
+    @cached_property
     def input(self) -> Any:
         import numpy
 

@@ -99,8 +99,11 @@ int main(int argc, char** argv) {
     wall.push_back(now(CLOCK_MONOTONIC) - at);
     require(std::move(again), "a run");
   }
-  printf("{\"load\": null, \"load_cpu\": null, \"first\": %lld, \"first_cpu\": %lld, \"added\": %ld, \"level\": null",
-         first, first_cpu, status("VmHWM:") - base);
+  // the libraries that it is linked with were there before: both are of the model alone
+  const long added = status("VmHWM:") - base;
+  printf("{\"load\": null, \"load_cpu\": null, \"first\": %lld, \"first_cpu\": %lld,"
+         " \"added\": %ld, \"model_added\": %ld, \"level\": null",
+         first, first_cpu, added, added);
   for (const auto* list : {&wall, &cpu}) {
     printf(", \"%s\": [", list == &wall ? "wall" : "cpu");
     for (size_t i = 0; i < list->size(); ++i) {

@@ -19,6 +19,7 @@ from benchmarks.peers.__main__ import names
 from benchmarks.peers.building import library_of, write_workspace
 from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, description, label_above
 from benchmarks.peers.measuring import Bench, Key, difference, measured, once, reason
+from benchmarks.peers.memory import added, peak, resident
 from benchmarks.peers.report import Point, points, render, shipped
 from benchmarks.peers.sampling import summary
 from benchmarks.peers.setting_up import pins
@@ -73,9 +74,11 @@ class TestWhatIsParsed:
             "first": 8000,
             "first_cpu": 7000,
             "added": 50,
+            "model_added": 20,
             "level": None,
         }
         two = {**one, "cpu": [2500, 2500], "wall": [5000, 5000], "first": 6000, "added": 40}
+        two["model_added"] = 30
         assert summary([one, two]) == {
             "samples": [3, 2],
             "cpu": {"least": 2.0, "median": 2.5},
@@ -85,8 +88,29 @@ class TestWhatIsParsed:
             "first": 6.0,
             "first_cpu": 7.0,
             "added": 40,
+            "model_added": 20,
             "level": None,
         }
+
+
+class TestMemory:
+    def test_what_loading_took_for_a_moment_is_not_the_models(self) -> None:
+        assert added(100, 190, 150, 170) == {"added": 90, "model_added": 20}
+        assert added(100, 150, 150, 170) == {"added": 70, "model_added": 20}
+
+    def test_the_peak_is_that_of_what_follows(self) -> None:
+        megabyte = 10**6
+        before = resident()
+        block = bytearray(b"\1") * (64 * megabyte)
+        held = resident()
+        assert 60 * megabyte < held - before < 80 * megabyte
+        del block
+        after = resident()
+        assert after - before < 30 * megabyte
+        assert peak() - after < 30 * megabyte
+        block = bytearray(b"\1") * (32 * megabyte)
+        del block
+        assert 28 * megabyte < peak() - after < 60 * megabyte
 
 
 class FakeBench(Bench):
@@ -126,7 +150,8 @@ def test_a_wrong_result_is_no_measurement(
     assert once(FakeBench(ROOT, tmp_path, Path("python")), key) == found
 
 
-SAMPLE = {"wall": [1], "cpu": [1], "load": 1, "load_cpu": 1, "first": 1, "first_cpu": 1}
+TIMES = {"wall": [1], "cpu": [1], "load": 1, "load_cpu": 1, "first": 1, "first_cpu": 1}
+SAMPLE = {**TIMES, "added": 1, "model_added": 1, "level": "avx2"}
 
 
 class TestRounds:
@@ -139,7 +164,7 @@ class TestRounds:
             order.append(key.runtime)
             if key.runtime == "ncnn":
                 return {"not_measured": "no such layer"}
-            return {**SAMPLE, "difference": 0.1 * len(order), "added": 1, "level": "avx2"}
+            return {**SAMPLE, "difference": 0.1 * len(order)}
 
         found = measured(self.KEYS, {"mnn/camera": "not converted: x"}, 2, run_once)
         assert order == ["ours", "ncnn", "ours"]
@@ -200,6 +225,7 @@ def case(runtime: str, model: str, threads: int, cpu: float) -> dict[str, Any]:
         "first": 30000.0,
         "first_cpu": 15000.0,
         "added": 12_340_000,
+        "model_added": 5_670_000,
         "level": "avx512" if runtime == "openvino" else None,
     }
 
@@ -254,6 +280,10 @@ class TestText:
             "| ours, `kernels: native` | 4.5 / 9.0 |\n| ExecuTorch, XNNPACK | - |\n",
             "| ExecuTorch, XNNPACK | 15.0 / 30.0 |\n",
             "| ExecuTorch, XNNPACK | 12.3 |\n",
+            "The same from when the runtime is in the process: the peak from opening the model on,"
+            " less what the process had just before. Compare ExecuTorch here: above, its libraries"
+            " are not counted and those of the others are.\n\n"
+            "| runtime | camera |\n| --- | ---: |\n| ours, `kernels: auto` | 5.7 |\n",
             "| ours, `kernels: auto` | model camera | 1,500,008 | 1,500,000 | 750,000 |\n"
             "| ExecuTorch, XNNPACK | smaller | 3,000,008 | 3,000,000 | 1,500,000 |\n",
             "\n- ExecuTorch, XNNPACK ran camera, reader with: larger\n",
@@ -276,6 +306,15 @@ class TestText:
         results = copy.deepcopy(RESULTS)
         del results["cases"][4]
         assert "Not measured" not in render(results)
+
+    def test_results_from_before_memory_of_the_model_was_told(self) -> None:
+        results = copy.deepcopy(RESULTS)
+        for one in results["cases"]:
+            one.pop("model_added", None)
+        assert "The same from when" not in render(results)
+        results["cases"][0]["model_added"] = 1_000_000
+        rows = "| ours, `kernels: auto` | 1.0 |\n| ours, `kernels: native` | - |\n"
+        assert rows in render(results)
 
     def test_the_committed_text_is_that_of_the_committed_results(self) -> None:
         results = json.loads((BENCHMARKS / "peers.json").read_text())
