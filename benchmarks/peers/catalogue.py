@@ -8,14 +8,22 @@ from typing import Final
 
 SEED: Final = 1131
 THREADS: Final = (1, 2)
+# A result that is further from eager torch's than this is wrong, not rounded.
+TOLERANCE: Final = 1e-3
+# The same for an int8 model, as a share of the spread of eager torch's float32 result.
+INT8_TOLERANCE: Final = 0.05
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model: what it is, in words, and the committed file that ours runs (None: exported)."""
+    """A model: what it is, in words, and the committed file that ours runs (None: exported).
+
+    `float32` is set for a model in int8: the one in float32 whose weights it has.
+    """
 
     title: str
     committed: str | None = None
+    float32: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,10 @@ MODELS: Final[Mapping[str, Model]] = {
         "camera's classifier, 3x96x96, a thin MobileNetV2", "apps/camera/models/classifier.ptl"
     ),
     "mobilenet": Model("MobileNetV2 1.0, 3x224x224, 1,000 classes"),
+    "mobilenet_int8": Model(
+        "the same in int8: static, a scale for each output channel; relu in place of relu6",
+        float32="mobilenet",
+    ),
     "keyboard": Model("keyboard's LSTM, 4 words", "apps/keyboard/models/next_word.ptl"),
     "reader": Model(
         "reader's recogniser, a small transformer", "apps/reader/models/recogniser.ptl"
@@ -49,21 +61,25 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
     "ours": Runtime(
         "ours, `kernels: auto`",
         declared={"kernels": "auto"},
-        level="FMA3 and AVX2 where the processor has them, else SSE2 (docs/guide/speed.md)",
+        level="FMA3 and AVX2 where the processor has them, int8 layers AVX-512 VNNI or AVX-VNNI,"
+        " else SSE2 (docs/guide/speed.md)",
     ),
     "ours-avx512": Runtime(
         "ours, AVX-512 declared",
-        declared={"kernels": "auto", "cpu": {"x86_64": ["avx2", "avx512"]}},
+        # a library without int8 layers leaves VNNI out
+        declared={"kernels": "auto", "cpu": {"x86_64": ["avx2", "avx512vnni", "avx512"]}},
         level="AVX-512 where the processor has it, else as above",
     ),
     "ours-threads": Runtime(
         "ours, `threads: 2`",
         declared={"kernels": "auto", "threads": 2},
-        level="FMA3 and AVX2 where the processor has them, else SSE2",
+        level="as with `kernels: auto`",
     ),
     "ours-native": Runtime("ours, `kernels: native`", declared={"kernels": "native"}, level="SSE2"),
     "onnxruntime": Runtime("ONNX Runtime", ("onnxruntime", "onnx")),
-    "litert": Runtime("LiteRT", ("ai-edge-litert", "litert-torch", "litert-converter")),
+    "litert": Runtime(
+        "LiteRT", ("ai-edge-litert", "litert-torch", "litert-converter", "ai-edge-quantizer")
+    ),
     "ncnn": Runtime("ncnn", ("ncnn", "pnnx")),
     "executorch": Runtime("ExecuTorch, XNNPACK", ("executorch", "torchao")),
     "mnn": Runtime("MNN", ("MNN",)),

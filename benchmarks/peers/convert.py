@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.peers.runtimes import runtime_module
+from benchmarks.peers.runtimes import NotMeasuredError, runtime_module
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -21,6 +21,9 @@ def main(arguments: Sequence[str]) -> int:
     code = 0
     try:
         runtime_module(runtime).convert(model, Path(folder))
+    except NotMeasuredError as error:
+        print(error)
+        code = 1
     except Exception as error:
         first = (str(error).strip() or repr(error)).splitlines()[0]
         print(f"{type(error).__name__}: {first}")

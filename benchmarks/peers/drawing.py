@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmarks.peers.report import Point
+from benchmarks.peers.results import Point
 
 # stands for the page's colour of text; nothing else in a picture has it
 INK: Final = "#010203"

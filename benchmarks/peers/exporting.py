@@ -21,6 +21,7 @@ import torch  # noqa: E402
 from export_support.mobilenet import InvertedResidual, _conv  # noqa: E402
 from torch import nn  # noqa: E402
 
+from benchmarks.peers.catalogue import SEED  # noqa: E402
 from orchestrator.export.saving import Export, export, prepare, trace  # noqa: E402
 
 # Sandler et al. 2018, table 2: expansion, channels, repeats, first stride.
@@ -139,13 +140,49 @@ def _reader() -> Subject:
     return _committed("reader", "recogniser")
 
 
+def images(count: int, seed: int) -> Any:
+    """Pictures [count, 3, 224, 224] in 0..1: blobs of other sizes, colours and contrasts in each,
+    and a little noise."""
+    drawn = torch.Generator().manual_seed(seed)
+    made = []
+    for _ in range(count):
+        cells = int(torch.randint(2, 17, (1,), generator=drawn))
+        blobs = torch.rand(1, 3, cells, cells, generator=drawn)
+        low, contrast = torch.rand(2, 1, 3, 1, 1, generator=drawn)
+        picture = nn.functional.interpolate(blobs, size=224, mode="bilinear")
+        picture = 0.6 * low + (1 - 0.6 * low) * contrast * picture
+        made.append(0.95 * picture + 0.05 * torch.rand(1, 3, 224, 224, generator=drawn))
+    return torch.cat(made)
+
+
 def _mobilenet() -> Subject:
-    model = MobileNetV2().eval()
+    """Its scores depend on the picture, as a trained network's do, so that a wrong kernel shows.
+
+    Batch norm has the statistics of pictures: with made-up ones, each layer leaves less of what a
+    picture is. Most activations are positive: random layers that cut half of theirs off would make
+    more of every rounding than of the picture.
+    """
+    model = MobileNetV2()
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            nn.init.uniform_(module.running_var, 0.5, 1.5)
-            nn.init.normal_(module.running_mean, std=0.2)
-    return Subject(model, (torch.rand(1, 3, 224, 224),), model)
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_in")
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.7, 1.3)
+            nn.init.normal_(module.bias, mean=1, std=0.2)
+            module.momentum = None  # the statistics are those of all that it sees
+    with torch.no_grad():
+        model(images(8, SEED))
+    return Subject(model.eval(), (images(1, SEED + 1),), model)
+
+
+def _mobilenet_int8() -> Subject:
+    found = _mobilenet()
+    for module in found.model.modules():
+        for name, child in module.named_children():
+            if isinstance(child, nn.ReLU6):
+                # as torchvision's quantised one: tools know "relu" as the end of a convolution
+                setattr(module, name, nn.ReLU().eval())
+    return found
 
 
 def _encoder() -> Subject:
@@ -156,6 +193,7 @@ def _encoder() -> Subject:
 _SUBJECTS: Final[Mapping[str, Callable[[], Subject]]] = {
     "camera": _camera,
     "mobilenet": _mobilenet,
+    "mobilenet_int8": _mobilenet_int8,
     "keyboard": _keyboard,
     "reader": _reader,
     "encoder": _encoder,

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy
 import torch
 
-from benchmarks.peers.catalogue import MODELS
-from benchmarks.peers.exporting import ROOT, as_ptl, subject
+from benchmarks.peers.catalogue import INT8_TOLERANCE, MODELS
+from benchmarks.peers.exporting import ROOT, Subject, as_ptl, subject
+from benchmarks.peers.quantising import as_int8_ptl, calibration
 
 
 def make(name: str, folder: Path) -> None:
@@ -29,6 +30,8 @@ def make(name: str, folder: Path) -> None:
         expected = found.model(*found.inputs)
         same = found.straight(*found.inputs)
     torch.testing.assert_close(same, expected)
+    if MODELS[name].float32:
+        check_int8_tolerance(found, expected)
     (given,) = found.inputs
     numpy.save(folder / "input.npy", given.numpy())
     (folder / "input.bin").write_bytes(given.numpy().tobytes())
@@ -39,7 +42,16 @@ def make(name: str, folder: Path) -> None:
     if committed:
         shutil.copyfile(ROOT / committed, folder / "model.ptl")
     else:
-        (folder / "model.ptl").write_bytes(as_ptl("model", found))
+        as_file = as_ptl if MODELS[name].float32 is None else as_int8_ptl
+        (folder / "model.ptl").write_bytes(as_file("model", found))
+
+
+def check_int8_tolerance(found: Subject, expected: torch.Tensor) -> None:
+    """The result of another input would not pass as this one's."""
+    with torch.no_grad():
+        gaps = [(found.model(one) - expected).abs().max() for one in calibration()]
+    nearest = float(min(gaps) / (expected.max() - expected.min()))
+    assert nearest > INT8_TOLERANCE, f"another input is as near as {nearest:.3f}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,15 +8,12 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from benchmarks.peers.building import library_of
-from benchmarks.peers.catalogue import RUNTIMES
+from benchmarks.peers.catalogue import INT8_TOLERANCE, MODELS, RUNTIMES, TOLERANCE
 from benchmarks.peers.sampling import LEAST, MOST, SECONDS, WARM, summary
 from benchmarks.processes import Finished, run
-
-# A result that is further from eager torch's than this is wrong, not rounded.
-TOLERANCE: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -102,6 +99,12 @@ def difference(expected: bytes, seen: bytes) -> float | None:
     return max((gap if (gap := abs(a - b)) == gap else float("inf") for a, b in pairs), default=0.0)
 
 
+def spread(values: bytes) -> float:
+    """The largest less the smallest of an array of float32."""
+    floats = array("f", values)
+    return max(floats) - min(floats)
+
+
 def once(bench: Bench, key: Key) -> Mapping[str, Any]:
     """One process's samples and the difference of its result, or `not_measured`."""
     output = bench.folder / "output.bin"
@@ -112,9 +115,15 @@ def once(bench: Bench, key: Key) -> Mapping[str, Any]:
     told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     expected = (bench.folder / key.model / "expected.bin").read_bytes()
     gap = difference(expected, output.read_bytes())
-    if gap is None or gap > TOLERANCE:
-        far = "has another size than" if gap is None else f"differs by {gap:.2g} from"
-        return {"not_measured": f"its result {far} eager torch's"}
+    if gap is None:
+        return {"not_measured": "its result has another size than eager torch's"}
+    if MODELS[key.model].float32:
+        gap /= spread(expected)
+        if gap > INT8_TOLERANCE:
+            far = f"differs by {gap:.0%} of the spread of eager torch's float32 one"
+            return {"not_measured": f"its result {far}"}
+    elif gap > TOLERANCE:
+        return {"not_measured": f"its result differs by {gap:.2g} from eager torch's"}
     return {**told, "difference": gap}
 
 

@@ -22,7 +22,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.peers.catalogue import MODELS
 from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, label_above
-from benchmarks.peers.report import PICTURED, points
+from benchmarks.peers.results import PICTURED, points
 
 _SETTINGS: Final = {
     "svg.hashsalt": "peers",

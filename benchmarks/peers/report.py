@@ -1,4 +1,4 @@
-"""From peers.json to PEERS.md, and to the points of the picture. Pure.
+"""From peers.json to PEERS.md. Pure.
 
 .venv/bin/python -m benchmarks.peers.report [FOLDER]
 """
@@ -7,72 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from benchmarks.peers.catalogue import MODELS, RUNTIMES, THREADS
+from benchmarks.peers.catalogue import INT8_TOLERANCE, MODELS, RUNTIMES, THREADS, TOLERANCE
+from benchmarks.peers.results import Values, case_of, present
 
-Values = Mapping[str, Any]
-
-# The models of the picture, in the order of its parts.
-PICTURED: Final = ("mobilenet", "camera")
-# The picture has one dot of ours for a model: the default.
-LABELLED: Final = tuple(name for name in RUNTIMES if not name.startswith("ours-"))
 _NONE: Final = "-"
-
-
-@dataclass(frozen=True)
-class Point:
-    """A dot: what an app ships, in MB, and the least CPU time of a run, in ms."""
-
-    model: str
-    runtime: str
-    megabytes: float
-    milliseconds: float
-
-
-def points(results: Values) -> tuple[Point, ...]:
-    """The picture's dots, one thread."""
-    found = []
-    for model in PICTURED:
-        for runtime in LABELLED:
-            case = _case(results, runtime, model, 1)
-            library = shipped(results, runtime, model)
-            if case and library:
-                megabytes = round(library["stripped"] / 10**6, 3)
-                found.append(
-                    Point(model, runtime, megabytes, round(case["cpu"]["least"] / 1000, 5))
-                )
-    return tuple(found)
-
-
-def shipped(results: Values, runtime: str, model: str) -> Values | None:
-    """The library that ran: ours of the model; a peer's first, or the set that is told."""
-    told = results["ran_with"].get(f"{runtime}/{model}")
-    for row in results["libraries"]:
-        if (
-            row["runtime"] == runtime
-            and row["model"] in (model, None)
-            and told in (None, row["what"])
-        ):
-            chosen: Values = row
-            return chosen
-    return None
-
-
-def _case(results: Values, runtime: str, model: str, threads: int) -> Values | None:
-    for case in results["cases"]:
-        if (case["runtime"], case["model"], case["threads"]) == (runtime, model, threads):
-            chosen: Values = case
-            return None if "not_measured" in case else chosen
-    return None
-
-
-def _present(results: Values, kind: str, known: Mapping[str, object]) -> tuple[str, ...]:
-    seen = {case[kind] for case in results["cases"]}
-    return tuple(name for name in known if name in seen)
 
 
 def render(results: Values) -> str:
@@ -86,6 +28,7 @@ def render(results: Values) -> str:
         "How many times our CPU time (`kernels: auto`) is this runtime's, by the least / by the"
         " medians: above 1, it is faster than we are.\n",
         _by_model(results, 1, _Ratio(results)),
+        _int8_shares(results),
         "Wall time, microseconds, likewise. It holds the time that other processes took. Where its"
         " least is above the least CPU time by more than a microsecond, the CPU clock told too"
         " little in a run: the medians are better there.\n",
@@ -115,34 +58,65 @@ def render(results: Values) -> str:
 
 
 def _head(results: Values) -> str:
-    models = [
-        f"- **{name}**: {MODELS[name].title}\n" for name in _present(results, "model", MODELS)
-    ]
+    models = [f"- **{name}**: {MODELS[name].title}\n" for name in present(results, "model", MODELS)]
     low, high = results["load"]
     return "\n".join(
         [
             "# Peers\n",
             "Written by `python -m benchmarks.peers` from `peers.json`; how it is measured is told"
-            " in [README.md](README.md#peers). The same weights in every runtime, float32, on"
-            f" {results['machine']['processor']}; {results['rounds']} interleaved rounds, a process"
-            " for each measurement. While it ran, the load average (1 minute) was"
-            f" {low:.1f} to {high:.1f} on {results['machine']['cores']} cores: compare CPU times,"
-            " not wall times.\n",
+            " in [README.md](README.md#peers). The same weights in every runtime,"
+            f" {_kinds(results)}, on {results['machine']['processor']}; {results['rounds']}"
+            " interleaved rounds, a process for each measurement. While it ran, the load average"
+            f" (1 minute) was {low:.1f} to {high:.1f} on {results['machine']['cores']} cores:"
+            " compare CPU times, not wall times.\n",
             "".join(models),
             "![Bytes of the library against CPU time of a run](peers.svg)\n",
         ]
     )
 
 
+def _kinds(results: Values) -> str:
+    names = " and ".join(f"`{name}`" for name in _int8(results))
+    return f"float32, and for {names} int8 by the runtimes' tools" if names else "float32"
+
+
+def _int8(results: Values) -> tuple[str, ...]:
+    return tuple(name for name in present(results, "model", MODELS) if MODELS[name].float32)
+
+
 def _by_model(results: Values, threads: int, cell: Callable[[Values], str]) -> str:
-    models = _present(results, "model", MODELS)
+    models = present(results, "model", MODELS)
     rows = []
-    for runtime in _present(results, "runtime", RUNTIMES):
-        cases = [_case(results, runtime, model, threads) for model in models]
+    for runtime in present(results, "runtime", RUNTIMES):
+        cases = [case_of(results, runtime, model, threads) for model in models]
         if any(cases):
             cells = [cell(case) if case else _NONE for case in cases]
             rows.append((RUNTIMES[runtime].title, *cells))
     return _table(("runtime", *models), rows)
+
+
+def _int8_shares(results: Values) -> str:
+    pairs = [(name, MODELS[name].float32 or "") for name in _int8(results)]
+    rows = []
+    for runtime in present(results, "runtime", RUNTIMES):
+        cells = []
+        for pair in pairs:
+            small, whole = (case_of(results, runtime, name, 1) for name in pair)
+            cells.append(_share(small, whole))
+        if any(cell != _NONE for cell in cells):
+            rows.append((RUNTIMES[runtime].title, *cells))
+    if not rows:
+        return ""
+    told = "Of the CPU time of the same runtime's float32 model, the int8 one takes, by the least /"
+    head = ("runtime", *(f"{name} / {whole}" for name, whole in pairs))
+    return f"{told} by the medians:\n\n{_table(head, rows)}"
+
+
+def _share(small: Values | None, whole: Values | None) -> str:
+    if small is None or whole is None:
+        return _NONE
+    shares = [small["cpu"][kind] / whole["cpu"][kind] for kind in ("least", "median")]
+    return " / ".join(f"{share:.2f}" for share in shares)
 
 
 class _Ratio:
@@ -150,7 +124,7 @@ class _Ratio:
         self.results = results
 
     def __call__(self, case: Values) -> str:
-        ours = _case(self.results, "ours", case["model"], case["threads"])
+        ours = case_of(self.results, "ours", case["model"], case["threads"])
         if ours is None:
             return _NONE
         ratios = [ours["cpu"][kind] / case["cpu"][kind] for kind in ("least", "median")]
@@ -252,21 +226,29 @@ def _plain(text: str) -> str:
 
 
 def _accuracy(results: Values) -> str:
-    return "\n".join(
-        [
-            "## Results\n",
-            "The largest difference of an output from eager torch's. More than 0.001 is not"
-            " measured.\n",
-            _by_model(results, 1, lambda case: f"{case['difference']:.1e}"),
-        ]
+    told = (
+        "The largest difference of an output from eager torch's. More than"
+        f" {TOLERANCE:g} is not measured.\n"
     )
+    if _int8(results):
+        told += (
+            "\nFor int8, the difference from eager torch's float32 result, in percent of that"
+            " result's spread (largest less smallest output). More than"
+            f" {INT8_TOLERANCE:.0%} is not measured.\n"
+        )
+    return "\n".join(["## Results\n", told, _by_model(results, 1, _difference)])
+
+
+def _difference(case: Values) -> str:
+    gap: float = case["difference"]
+    return f"{gap:.1%}" if MODELS[case["model"]].float32 else f"{gap:.1e}"
 
 
 def _machine(results: Values) -> str:
     facts = [f"- {name}: {fact}\n" for name, fact in results["machine"].items()]
     facts.append(f"- load average while measuring: {results['load'][0]} to {results['load'][1]}\n")
     levels = []
-    for runtime in _present(results, "runtime", RUNTIMES):
+    for runtime in present(results, "runtime", RUNTIMES):
         levels.append(f"- {RUNTIMES[runtime].title}: {_level(results, runtime)}\n")
     versions = [
         f"- {name}: {version or 'not installed'}\n" for name, version in results["versions"].items()

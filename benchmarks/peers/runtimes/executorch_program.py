@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.peers.catalogue import MODELS
 from benchmarks.peers.runtimes import Case, NotMeasuredError, Opened, folder_of
 
 _ALONE: Final = "libexecutorch, backend_xnnpack, threadpool"
@@ -33,7 +34,8 @@ def convert(model: str, folder: Path) -> None:
     from benchmarks.peers.exporting import subject
 
     found = subject(model)
-    exported = torch.export.export(found.straight, found.inputs)
+    straight = found.straight if MODELS[model].float32 is None else _quantised(found)
+    exported = torch.export.export(straight, found.inputs)
     lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
     (folder / "model.pte").write_bytes(lowered.to_executorch().buffer)
     runner = folder / "runner"
@@ -47,6 +49,25 @@ def convert(model: str, folder: Path) -> None:
         if not tried.returncode:
             return
     raise NotMeasuredError(f"its program does not run it: {last_line(tried.stderr.decode())}")
+
+
+def _quantised(found: Any) -> Any:
+    import torch
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from benchmarks.peers.quantising import calibration
+
+    tool = XNNPACKQuantizer()
+    tool.set_global(get_symmetric_quantization_config(is_per_channel=True))
+    observed = prepare_pt2e(torch.export.export(found.straight, found.inputs).module(), tool)
+    with torch.no_grad():
+        for one in calibration():
+            observed(one)
+    return convert_pt2e(observed)
 
 
 def last_line(text: str) -> str:

@@ -1,4 +1,5 @@
-"""LiteRT with its XNNPACK delegate, which its interpreter applies by itself."""
+"""LiteRT with its XNNPACK delegate, which its interpreter applies by itself; int8 by AI Edge
+Quantizer, its maker's."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.catalogue import MODELS
 from benchmarks.peers.runtimes import Case, Opened, folder_of
 
 
@@ -15,8 +17,20 @@ def convert(model: str, folder: Path) -> None:
 
     from benchmarks.peers.exporting import subject
 
-    found = subject(model)
-    litert_torch.convert(found.straight, found.inputs).export(str(folder / "model.tflite"))
+    found, path = subject(model), str(folder / "model.tflite")
+    converted = litert_torch.convert(found.straight, found.inputs)
+    if MODELS[model].float32 is None:
+        converted.export(path)
+        return
+    from ai_edge_quantizer import quantizer, recipe
+
+    from benchmarks.peers.quantising import calibration
+
+    plain = str(folder / "model.float32.tflite")
+    converted.export(plain)
+    tool = quantizer.Quantizer(plain, recipe.static_wi8_ai8())
+    calls = [{"args_0": one.numpy()} for one in calibration()]
+    tool.quantize(tool.calibrate({"serving_default": calls})).export_model(path, overwrite=True)
 
 
 def load(case: Case) -> Any:

@@ -1,11 +1,13 @@
-"""MNN, converted from ONNX; high precision is float32."""
+"""MNN, converted from ONNX; high precision is float32. int8 by its own quantiser."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.catalogue import MODELS
 from benchmarks.peers.runtimes import Case, NotMeasuredError, Opened, folder_of
 
 
@@ -21,8 +23,37 @@ def convert(model: str, folder: Path) -> None:
 
     command = ["mnnconvert", "-f", "ONNX", "--modelFile", str(given)]
     _tools.mnnconvert([*command, "--MNNModel", str(made), "--bizCode", "peers"])
+    if MODELS[model].float32 is not None and made.is_file():
+        settings = folder / "mnnquant.json"
+        settings.write_text(json.dumps(_quantiser_settings(folder / "calibration")))
+        plain = made.rename(folder / "model.float32.mnn")
+        _tools.mnnquant(str(plain), str(made), str(settings))
     if not made.is_file():
         raise NotMeasuredError("MNN's converter wrote no model")
+
+
+def _quantiser_settings(pictures: Path) -> dict[str, object]:
+    # the quantiser reads pictures of 8 bits
+    from benchmarks.peers.quantising import calibration
+
+    pictures.mkdir(exist_ok=True)
+    given = calibration()
+    for number, one in enumerate(given):
+        pixels = (one[0].permute(1, 2, 0) * 255).round().byte().numpy()
+        height, width, _ = pixels.shape
+        head = f"P6\n{width} {height}\n255\n".encode()
+        (pictures / f"{number}.ppm").write_bytes(head + pixels.tobytes())
+    return {
+        "format": "RGB",
+        "mean": [0.0, 0.0, 0.0],
+        "normal": [1 / 255, 1 / 255, 1 / 255],
+        "width": width,
+        "height": height,
+        "path": f"{pictures}/",
+        "used_image_num": len(given),
+        "feature_quantize_method": "KL",
+        "weight_quantize_method": "MAX_ABS",
+    }
 
 
 def load(case: Case) -> Any:

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.catalogue import MODELS
 from benchmarks.peers.runtimes import Case, NotMeasuredError, Opened, folder_of
 
 
 def convert(model: str, folder: Path) -> None:
     """Write model.ncnn.param and .bin."""
+    if MODELS[model].float32 is not None:
+        raise NotMeasuredError(
+            "its wheel has no quantiser: ncnn2table and ncnn2int8 are built from source"
+        )
     from benchmarks.peers.exporting import subject, write_torchscript
 
     found = subject(model)

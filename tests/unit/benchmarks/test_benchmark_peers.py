@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +15,14 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from benchmarks.peers import catalogue, runtimes
+from benchmarks.peers import catalogue, convert, runtimes
 from benchmarks.peers.__main__ import names
 from benchmarks.peers.building import library_of, write_workspace
 from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, description, label_above
 from benchmarks.peers.measuring import Bench, Key, difference, measured, once, reason
 from benchmarks.peers.memory import added, peak, resident
-from benchmarks.peers.report import Point, points, render, shipped
+from benchmarks.peers.report import render
+from benchmarks.peers.results import Point, points, shipped
 from benchmarks.peers.sampling import summary
 from benchmarks.peers.setting_up import pins
 from benchmarks.processes import Finished
@@ -118,7 +120,7 @@ class FakeBench(Bench):
 
     def case(self, key: Key, output: Path) -> Finished:
         output.write_bytes(floats(0, 1) if key.threads == 1 else floats(0))
-        return finished('noise\n{"wall": [1]}\n', code=0 if key.model == "camera" else 3)
+        return finished('noise\n{"wall": [1]}\n', code=3 if key.model == "reader" else 0)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,20 @@ class FakeBench(Bench):
             {"not_measured": "its result has another size than eager torch's"},
         ),
         (Key("ncnn", "reader", 1), 1.0, {"not_measured": '{"wall": [1]}'}),
+        # of the spread of float32's result, from 0 to what is expected
+        (
+            Key("ncnn", "mobilenet_int8", 1),
+            1.04,
+            {"wall": [1], "difference": pytest.approx(0.04 / 1.04)},
+        ),
+        (
+            Key("ncnn", "mobilenet_int8", 1),
+            1.25,
+            {
+                "not_measured": "its result differs by 20% of the spread of eager torch's float32"
+                " one"
+            },
+        ),
     ],
 )
 def test_a_wrong_result_is_no_measurement(
@@ -195,10 +211,17 @@ def test_ours_are_apps_of_a_workspace(tmp_path: Path) -> None:
         "models": [{"file": "model.ptl"}],
         "targets": ["linux-x86_64"],
         "kernels": "auto",
-        "cpu": {"x86_64": ["avx2", "avx512"]},
+        "cpu": {"x86_64": ["avx2", "avx512vnni", "avx512"]},
     }
     library = library_of(workspace, "ours", "reader").relative_to(workspace)
     assert str(library) == "dist/reader_ours/linux-x86_64/lib/libreader_ours_torch.so"
+
+
+def test_an_int8_model_has_a_float32_one_and_is_exported() -> None:
+    for model in catalogue.MODELS.values():
+        if model.float32:
+            assert catalogue.MODELS[model.float32].float32 is None
+            assert model.committed is None
 
 
 def test_every_runtime_has_a_module_a_label_and_a_colour() -> None:
@@ -209,6 +232,18 @@ def test_every_runtime_has_a_module_a_label_and_a_colour() -> None:
     for name in everyone:
         module = runtimes.runtime_module(name)
         assert all(callable(getattr(module, part)) for part in ("convert", "load", "open"))
+
+
+def test_why_a_runtime_does_not_convert_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    convert.main(["ncnn", "mobilenet_int8", str(tmp_path)])
+    assert codes == [1]
+    assert capsys.readouterr().out == (
+        "its wheel has no quantiser: ncnn2table and ncnn2int8 are built from source\n"
+    )
 
 
 def case(runtime: str, model: str, threads: int, cpu: float) -> dict[str, Any]:
@@ -301,6 +336,28 @@ class TestText:
         results = copy.deepcopy(RESULTS)
         del results["cases"][0]
         assert "| ExecuTorch, XNNPACK | - |\n| OpenVINO | - |\n" in render(results)
+
+    def test_an_int8_model_is_compared_with_its_float32_one(self) -> None:
+        results = copy.deepcopy(RESULTS)
+        assert "int8" not in render(results)
+        results["cases"] += [
+            case("ours", "mobilenet", 1, 8000.0),
+            {**case("ours", "mobilenet_int8", 1, 4000.0), "difference": 0.0123},
+            case("openvino", "mobilenet_int8", 1, 3000.0),
+        ]
+        text = render(results)
+        for expected in (
+            "The same weights in every runtime, float32, and for `mobilenet_int8` int8 by the"
+            " runtimes' tools, on Some CPU; 3 interleaved rounds",
+            "by the least / by the medians:\n\n| runtime | mobilenet_int8 / mobilenet |\n"
+            "| --- | ---: |\n| ours, `kernels: auto` | 0.50 / 0.50 |\n\nWall time",
+            "More than 0.001 is not measured.\n\nFor int8, the difference from eager torch's"
+            " float32 result, in percent of that result's spread (largest less smallest output)."
+            " More than 5% is not measured.\n\n"
+            "| runtime | camera | mobilenet | mobilenet_int8 |\n",
+            "| ours, `kernels: auto` | 2.4e-07 | 2.4e-07 | 1.2% |\n",
+        ):
+            assert expected in text
 
     def test_nothing_missing_is_not_mentioned(self) -> None:
         results = copy.deepcopy(RESULTS)
