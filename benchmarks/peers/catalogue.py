@@ -47,7 +47,7 @@ MODELS: Final[Mapping[str, Model]] = {
     ),
     "mobilenet": Model("MobileNetV2 1.0, 3x224x224, 1,000 classes"),
     "mobilenet_int8": Model(
-        "the same in int8: static, a scale for each output channel; relu in place of relu6",
+        "MobileNetV2 in int8: static, a scale for each output channel; relu in place of relu6",
         float32="mobilenet",
     ),
     "keyboard": Model("keyboard's LSTM, 4 words", "apps/keyboard/models/next_word.ptl"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,13 @@ def convert(model: str, folder: Path) -> None:
         settings = folder / "mnnquant.json"
         settings.write_text(json.dumps(_quantiser_settings(folder / "calibration")))
         plain = made.rename(folder / "model.float32.mnn")
-        _tools.mnnquant(str(plain), str(made), str(settings))
+        # not here: where it fails, it aborts the process
+        call = "import sys, _tools; _tools.mnnquant(*sys.argv[1:])"
+        command = [sys.executable, "-c", call, str(plain), str(made), str(settings)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise NotMeasuredError(f"mnnquant, its quantiser, fails: {said[-1].strip()}")
     if not made.is_file():
         raise NotMeasuredError("MNN's converter wrote no model")
 
