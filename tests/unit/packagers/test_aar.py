@@ -114,6 +114,14 @@ def packed(
     return aar.pack(folders, folder / "dist/toy/packages", env)
 
 
+@pytest.fixture(scope="module")
+def usual(
+    variants: list[DeliverInputs], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, ...]:
+    """The packages of all variants, to be read."""
+    return packed(variants, tmp_path_factory.mktemp("usual"))
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """Of a file, or of a folder's files by their paths."""
     if path.is_file():
@@ -127,8 +135,8 @@ def members(path: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path, golden: Golden) -> None:
-    main, sources, symbols, maven = packed(variants, tmp_path)
+def test_what_an_aar_holds(usual: tuple[Path, ...], golden: Golden) -> None:
+    main, sources, symbols, maven = usual
     assert maven.name == "maven"
     assert [path.name for path in (main, sources, symbols)] == [
         "toy-libtorch-1.2.0.aar",
@@ -144,7 +152,7 @@ def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path, golden
     ):
         golden(GOLDEN / Path(name).name, held[name].decode())
     assert held["R.txt"] == b""
-    dist = tmp_path / "dist/toy/android-arm64-v8a"
+    dist = main.parents[1] / "android-arm64-v8a"
     assert held["jni/arm64-v8a/libtoy_torch.so"] == (dist / "lib/libtoy_torch.so").read_bytes()
     manifest = held["META-INF/toy_libtorch/arm64-v8a/manifest.json"]
     assert manifest == (dist / "manifest.json").read_bytes()
@@ -158,8 +166,8 @@ def test_what_an_aar_holds(variants: list[DeliverInputs], tmp_path: Path, golden
     }
 
 
-def test_the_android_manifest(variants: list[DeliverInputs], tmp_path: Path) -> None:
-    held = members(packed(variants, tmp_path)[0])
+def test_the_android_manifest(usual: tuple[Path, ...]) -> None:
+    held = members(usual[0])
     root = ElementTree.fromstring(held["AndroidManifest.xml"])
     android = "{http://schemas.android.com/apk/res/android}"
     assert (root.tag, root.attrib) == ("manifest", {"package": "libtorch.toy"})
@@ -168,8 +176,8 @@ def test_the_android_manifest(variants: list[DeliverInputs], tmp_path: Path) -> 
     ]
 
 
-def test_prefab_modules(variants: list[DeliverInputs], tmp_path: Path) -> None:
-    held = members(packed(variants, tmp_path)[0])
+def test_prefab_modules(usual: tuple[Path, ...]) -> None:
+    held = members(usual[0])
     texts = {
         name: json.loads(text)
         for name, text in held.items()
@@ -212,10 +220,8 @@ def test_a_header_that_differs_lies_beside_the_libraries(
     assert f"{module}/libs/android.x86_64/include/libtorch_app.h" in held
 
 
-def test_classes_are_of_java_8_and_of_the_apps_own_package(
-    variants: list[DeliverInputs], tmp_path: Path
-) -> None:
-    held = members(packed(variants, tmp_path)[0])
+def test_classes_are_of_java_8_and_of_the_apps_own_package(usual: tuple[Path, ...]) -> None:
+    held = members(usual[0])
     with zipfile.ZipFile(io.BytesIO(held["classes.jar"])) as jar:
         names = jar.namelist()
         majors = {jar.read(n)[6:8] for n in names if n.endswith(".class")}
@@ -231,12 +237,11 @@ def test_classes_are_of_java_8_and_of_the_apps_own_package(
 
 
 def test_equal_deliveries_give_equal_packages(
-    variants: list[DeliverInputs], tmp_path: Path
+    variants: list[DeliverInputs], usual: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    one = packed(variants, tmp_path / "a")
-    two = packed(list(reversed(variants)), tmp_path / "b/c")
-    assert [path.name for path in one] == [path.name for path in two]
-    assert [contents(path) for path in one] == [contents(path) for path in two]
+    other = packed(list(reversed(variants)), tmp_path / "b/c")
+    assert [path.name for path in usual] == [path.name for path in other]
+    assert [contents(path) for path in usual] == [contents(path) for path in other]
 
 
 def test_what_is_there_is_not_made_again(variants: list[DeliverInputs], tmp_path: Path) -> None:
@@ -244,9 +249,11 @@ def test_what_is_there_is_not_made_again(variants: list[DeliverInputs], tmp_path
     assert [path.stat().st_ino for path in packed(variants, tmp_path)] == before
 
 
-def test_names_are_known_before_packing(variants: list[DeliverInputs], tmp_path: Path) -> None:
+def test_names_are_known_before_packing(
+    variants: list[DeliverInputs], usual: tuple[Path, ...], tmp_path: Path
+) -> None:
     manifests = [deliver(variant, tmp_path / "m").manifest for variant in variants]
-    assert aar.names(manifests, os.environ) == tuple(p.name for p in packed(variants, tmp_path))
+    assert aar.names(manifests, os.environ) == tuple(path.name for path in usual)
     assert aar.names(manifests, {})[0] == "toy-libtorch-1.2.0-WITHOUT-JAVA.aar"
     camera = manifests[0].model_copy(update={"package_name": "camera-libtorch", "version": "1.0.0"})
     said = listed("docs/guide/use-the-aar.md", "camera-libtorch-1.0.0.aar")
@@ -291,9 +298,10 @@ def test_one_variant_that_must_not_ship_marks_the_package(
     assert json.loads(abi)["ndk"] == 0
 
 
-def test_without_a_jdk_the_package_says_so(variants: list[DeliverInputs], tmp_path: Path) -> None:
+def test_without_a_jdk_the_package_says_so(
+    variants: list[DeliverInputs], usual: tuple[Path, ...], tmp_path: Path
+) -> None:
     """The environment that counts is the one that was passed: this process's has a JDK."""
-    with_java = packed(variants, tmp_path)
     main, sources, *_ = packed(variants, tmp_path, {"PATH": str(tmp_path)})
     assert main.name == "toy-libtorch-1.2.0-WITHOUT-JAVA.aar"
     held = members(main)
@@ -305,7 +313,7 @@ def test_without_a_jdk_the_package_says_so(variants: list[DeliverInputs], tmp_pa
         "release": 8,
         "note": "no javac was found: classes.jar is empty; compile the sources.jar",
     }
-    assert members(sources) == members(with_java[1])
+    assert members(sources) == members(usual[1])
 
 
 POM = {"m": "http://maven.apache.org/POM/4.0.0"}
