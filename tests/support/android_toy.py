@@ -15,6 +15,7 @@ from ziglang import __file__ as _ziglang
 
 from orchestrator.compilers import relink
 from orchestrator.compilers.resolve import ResolvedToolchain, resolve_toolchain
+from orchestrator.compilers.zig_cxx import LINK_FLAGS
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
 from orchestrator.values.config import Processor, ToolchainConfig
@@ -61,11 +62,11 @@ if listed:
     again = ["{python}", "-I", "{relink}", *(line.removeprefix("-Wl,") for line in lines), "--"]
     words = [word for word in words if word != "-Wl,-z,defs"]
     command = {commands}["{name}"][target.rstrip("0123456789")]
-    os.execvp(again[0], [*again, *command, "-nostdlib++", *words])
+    os.execvp(again[0], [*again, *command, *{links}, *words])
 words = [word for word in words if word != "-Wl,-z,defs" or not links]
 target = next(word for word in sys.argv[1:] if word.startswith("--target="))
 command = {commands}["{name}"][target.rstrip("0123456789")]
-os.execvp(command[0], [*command, *(["-nostdlib++"] if links else []), *words])
+os.execvp(command[0], [*command, *({links} if links else []), *words])
 """
 
 
@@ -117,7 +118,7 @@ def record_ndk(folder: Path) -> Path:
         library.parent.mkdir(parents=True)
         library.write_bytes(b"\x7fELF, as it were")
     facts = {"python": sys.executable, "log": str(folder / "log"), "own": repr(_OWN)}
-    facts["relink"] = relink.__file__
+    facts |= {"relink": relink.__file__, "links": repr(LINK_FLAGS)}
     for name in commands:
         write_program(
             prebuilt / "bin" / name, _CLANG.format(**facts, name=name, commands=repr(commands))

@@ -162,10 +162,10 @@ def test_delivered_models_are_resources(toys: dict[str, Built], tmp_path: Path) 
 
 
 def test_two_folders_give_the_same_bytes(toys: dict[str, Built], tmp_path: Path) -> None:
+    elsewhere = tmp_path / "the other, elsewhere"
+    again = {abi: build(elsewhere / abi, toolchain(abi, elsewhere / "tools")) for abi in ABIS}
     seen = []
-    for name in ("one", "the other, elsewhere"):
-        folder = tmp_path / name
-        built = {abi: build(folder / abi, toolchain(abi, folder / "tools")) for abi in ABIS}
+    for folder, built in ((tmp_path / "one", toys), (elsewhere, again)):
         packages = xcframework.pack(deliver_all(folder, built), folder / "packages")
         seen.append({package.name: package.read_bytes() for package in packages})
     assert seen[0] == seen[1]

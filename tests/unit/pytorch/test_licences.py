@@ -23,6 +23,7 @@ from orchestrator.build.licences import held_parts, licences, of_linked, source_
 from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.driver import LinkedPart
 from orchestrator.compilers.registry import COMPILERS
+from orchestrator.compilers.zig_cxx import LINK_FLAGS
 from orchestrator.deliver.variant import Licence
 from orchestrator.errors import Place
 from orchestrator.load.workspace import load_workspace
@@ -341,7 +342,8 @@ def test_zigs_runtime_is_found_by_the_functions_of_libc_that_it_brings(
     )
     unit = library.with_suffix(".o")
     toy.zig(["cc", "-target", target, "-g0", "-O2", "-fPIC", "-c", source, "-o", unit])
-    toy.zig(["cc", "-target", target, "-shared", "-Wl,--gc-sections", unit, "-o", library])
+    link = ("-shared", *LINK_FLAGS, "-Wl,--gc-sections")
+    toy.zig(["cc", "-target", target, *link, unit, "-o", library])
     found = {part.component: part for part in of_linked(parts(target).values(), library)}
     assert found.keys() == {"zig-compiler-rt"}
     assert found["zig-compiler-rt"].version == metadata.version("ziglang")
