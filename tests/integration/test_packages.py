@@ -21,6 +21,9 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from real import ROOT, models_of, orchestrator, workspace_copy
 
+from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.load.workspace import load_workspace
+
 pytestmark = pytest.mark.real
 
 LABEL = "//apps/camera:linux-x86_64"
@@ -195,7 +198,7 @@ def test_the_debian_packages_install_serve_and_go(packages: Path, tmp_path: Path
                 PKG_CONFIG_PATH=str(lib / "pkgconfig")).split()  # fmt: skip
     app = tmp_path / "app"
     run(sys.executable, "-m", "ziglang", "cc", CONSUMERS / "c_shared/main.c", *flags, "-o", app,
-        ZIG_GLOBAL_CACHE_DIR=str(tmp_path / "zig"))  # fmt: skip
+        **compiler_environment(load_workspace(ROOT, os.environ).cache, {}))  # fmt: skip
     assert run(app, models_of("camera")[0], LD_LIBRARY_PATH=str(lib)) == said
 
     manifest = json.loads((root / "usr/share/doc/camera-libtorch/manifest.json").read_text())
