@@ -81,8 +81,11 @@ def test_bazel_makes_the_library_that_is_delivered_once_for_all_machines(
             assert (ran.code, ran.out) == (0, f"{exported}: 1 variant\n"), ran.err
             said = Bazel(program, tmp_path / f"{machine}.bazel", cache).build(exported, label)
             same_bytes(exported / "bazel-bin/apps" / APP / ABI, delivered)
-    # the second one ran nothing
-    assert re.search(r"INFO: (\d+) processes: \1 remote cache hit\.", said), said
+            ran_nothing = re.search(r"INFO: (\d+) processes: \1 remote cache hit\.", said)
+            # an earlier run of this test, which lay in another folder, was the first machine
+            if ran_nothing:
+                break
+    assert ran_nothing, said
 
 
 def same_bytes(made: Path, delivered: Path) -> None:
