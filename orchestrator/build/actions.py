@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.build.action_details import Details, own_details, shared_details
-from orchestrator.build.execute import object_store, stored_name
+from orchestrator.build.execute import object_store, stored_links, stored_name
 from orchestrator.build.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.session import Session
+from orchestrator.build.stored_links import own_steps
 from orchestrator.build.variants import identity_with_headers
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.action_log import (
@@ -107,6 +108,7 @@ def _links(
 ) -> dict[str, LoggedAction]:
     """The variant's links, by the names of what they make."""
     toolchain = session.toolchain(str(variant.label.abi))
+    environment = stored_links(session, (), Path(), {}).environment
     links = {link.output: link for link in variant.links.all}
     known = dict(digests)
     shown = {**names, **{output: link_name(one) for output, one in links.items()}}
@@ -116,6 +118,8 @@ def _links(
             "kind": link.kind,
             "toolchain": identity_with_headers(toolchain),
             "wrapper": toolchain.cxx.parent.name,
+            "steps": own_steps(link.kind),
+            "environment": environment,
             "flags": (*link.flags, *toolchain.link_flags),
             "objects": tuple(shown[path] for path in (*link.whole, *link.on_demand)),
             **{path: _sha256(Path(session.fill(path))) for path in link.inputs if _is_ours(path)},
@@ -162,20 +166,32 @@ def explain(session: Session, label: Label, name: str) -> tuple[Explanation, ...
         logs = None
     links = tuple(link_name(link) for link in variant.links.all)
     names = links if name == LINK else (_action_of(variant, now, name),)
-    made = _made(session, variant)
+    cached = _cached(session, variant)
+    files = {link_name(one): Path(session.fill(one.output)) for one in variant.links.all}
     return tuple(
-        explanation(str(label), one, now, logs, made=one in made, is_link=one in links)
+        explanation(
+            str(label),
+            one,
+            now,
+            logs,
+            cached=one in cached,
+            # a build takes objects from the cache alone
+            made=files[one].is_file() if one in files else one in cached,
+            is_link=one in files,
+        )
         for one in names
     )
 
 
-def _made(session: Session, variant: Variant) -> frozenset[str]:
-    """The units whose objects the cache has, and the links whose files are there."""
-    units = {stored_name(session, one.object): one.unit for one in compiles_of(variant)}
-    listed = object_store(session).listed(units)
-    links = {link_name(one): Path(session.fill(one.output)) for one in variant.links.all}
-    files = {name for name, path in links.items() if path.is_file()}
-    return frozenset({units[stored] for stored in listed} | files)
+def _cached(session: Session, variant: Variant) -> frozenset[str]:
+    """The units whose objects the cache has, and the links whose files it has."""
+    objects = {stored_name(session, one.object): one for one in compiles_of(variant)}
+    digests = object_store(session).named_digests(objects)
+    known = {objects[name].object: digest for name, digest in digests.items()}
+    links = stored_links(session, variant.links.all, Path(), known, variant.objects.texts).listed()
+    names = {link.output: link_name(link) for link in variant.links.all}
+    units = {objects[name].unit for name in digests}
+    return frozenset({*units, *(names[output] for output in links)})
 
 
 def _action_of(variant: Variant, now: ActionLog, name: str) -> str:

@@ -13,8 +13,16 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from orchestrator.build.launch import launching, with_headers
-from orchestrator.build.linked import note_linked, remove_unknown
+from orchestrator.build.linked import (
+    Checked,
+    Known,
+    made_files,
+    note_linked,
+    outdated,
+    remove_unknown,
+)
 from orchestrator.build.session import Session
+from orchestrator.build.stored_links import StoredLinks, deciding
 from orchestrator.cache.store import ObjectStore
 from orchestrator.compilers.resolve import (
     ResolvedToolchain,
@@ -81,26 +89,24 @@ def execute_actions(
     """Write `<state>/<name>.ninja` and run it.
 
     texts: file (`$cache/...`) -> text, for the files that the plan needs first. Cached objects are
-    checked and linked into the workspace first, and linked files (`build.linked`) and zig's own
-    libraries (`compilers.zig_results`) are checked.
-    ninja's outputs are stored in the cache as soon as each is finished, so that an interrupted run
-    keeps them too.
+    checked and linked into the workspace first, then what was linked of them
+    (`build.stored_links`); other linked files (`build.linked`) and zig's own libraries
+    (`compilers.zig_results`) are checked.
+    Objects are stored in the cache as soon as each is finished, so that an interrupted run keeps
+    them too; linked files when ninja has ended.
     """
     cache = session.context.cache
     write_texts(session, {**texts, **shards_of(session, graph)})
-    present = _present(session, graph)
+    objects = _restored(session, graph.compiles)
+    headers = precompiled_headers(_todo(graph, objects))
     abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
     launched = launching(session, sorted(abis))
     memory = [runtime.version.memory for runtime in session.prepared]
     unit = max(one.unit_mb for one in memory) * 10**6
     heavy = max(one.heavy_unit_mb for one in memory) * 10**6
     allowed = limits(this_machine(), jobs, unit, heavy)
-    note = session.context.state / f"{name}.linked.json"
-    linked = [Path(session.fill(link.output)) for link in graph.links]
-    before = remove_unknown(note, linked)
-    if before.changed:
-        others = f" and {len(before.changed) - 1} more" if len(before.changed) > 1 else ""
-        session.log(f"{before.changed[0]}{others} changed since the link: linked again")
+    links = _Links(session, graph, name, objects)
+    present = frozenset((*objects, *_restored(session, headers), *links.present))
     text = ninja_text(
         with_headers(graph) if launched.texts else graph,
         folders={**session.folders, **launched.folders},
@@ -114,7 +120,7 @@ def execute_actions(
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
     folders = (cache, session.context.env, session.context.state)
-    if graph.links:
+    if links.todo:
         compilers, damaged = checked_environment(*folders)
         if damaged:
             session.log(
@@ -149,8 +155,8 @@ def execute_actions(
             feed=feed,
             runner=session.context.runner,
         )
-    note_linked(note, linked, before)
-    if graph.links:
+    links.keep()
+    if links.todo:
         for folder in zig_caches(compilers):
             note_results(folder)
     return Execution(frozenset(graph.compiles) - present, result)
@@ -171,7 +177,7 @@ def _costs(
     for one in todo.values():
         found[one.unit].append(one.seconds)
     found["precompile"] = [one.cost for output, one in headers.items() if output not in present]
-    for link in graph.links:
+    for link in (link for link in graph.links if link.output not in present):
         there = Path(session.fill(link.output)).exists()
         if there and runs.isdisjoint((*link.whole, *link.on_demand, *link.inputs)):
             continue
@@ -239,27 +245,80 @@ def stored_name(session: Session, output: str) -> str:
     return f"{os.path.relpath(session.fill(folder), session.context.state)}/{name}"
 
 
-def _present(session: Session, graph: ActionGraph) -> frozenset[str]:
-    """The objects, and the precompiled headers of the others, in the workspace now, checked.
+def _restored(session: Session, outputs: Iterable[str]) -> dict[str, str]:
+    """Those of the objects and precompiled headers that are in the workspace now, checked, and
+    their sha256.
 
-    Any other file with one of their names, for example a half-written one, is removed. A header
-    that nothing is compiled with is left alone: one has hundreds of megabytes to check.
+    Any other file with one of their names, for example a half-written one, is removed. Ask only for
+    headers that something is compiled with: one has hundreds of megabytes to check.
     """
-    objects = _restored(session, graph.compiles)
-    return objects | _restored(session, precompiled_headers(_todo(graph, objects)))
-
-
-def _restored(session: Session, outputs: Iterable[str]) -> frozenset[str]:
     names = {stored_name(session, output): output for output in outputs}
     wanted = {name: Path(session.fill(output)) for name, output in names.items()}
     restored = object_store(session).restore(wanted)
-    if restored.damaged:
-        count = len(restored.damaged)
+    _tell_damaged(session, restored.damaged, "object", "compiled")
+    return {names[name]: digest for name, digest in restored.digests.items()}
+
+
+def _tell_damaged(session: Session, damaged: Sequence[str], what: str, again: str) -> None:
+    if damaged:
+        several = "s" if len(damaged) > 1 else ""
         session.log(
-            f"{count} damaged object{'s' if count > 1 else ''} in the cache: "
-            f"removed, to be compiled again ({restored.damaged[0][:12]}...)"
+            f"{len(damaged)} damaged {what}{several} in the cache: "
+            f"removed, to be {again} again ({damaged[0][:12]}...)"
         )
-    return frozenset(names[name] for name in restored.present)
+
+
+class _Links:
+    """The links of a graph: what of them is there before ninja runs, and what it makes of the rest.
+
+    present  outputs that are in the workspace now, checked
+    todo     the other links: ninja's
+    """
+
+    def __init__(
+        self, session: Session, graph: ActionGraph, name: str, objects: Mapping[str, str]
+    ) -> None:
+        self._note = session.context.state / f"{name}.linked.json"
+        self._stored = stored_links(session, graph.links, self._note, objects)
+        found, damaged = self._stored.restore()
+        _tell_damaged(session, damaged, "linked file", "linked")
+        self.present: Collection[str] = found.keys()
+        self.todo = [link for link in graph.links if link.output not in found]
+        self._found = {Path(session.fill(output)): one for output, one in found.items()}
+        self._files = [Path(session.fill(link.output)) for link in self.todo]
+        self._before = self._checked(session)
+
+    def _checked(self, session: Session) -> Checked:
+        before = remove_unknown(self._note, self._files)
+        if before.changed:
+            others = f" and {len(before.changed) - 1} more" if len(before.changed) > 1 else ""
+            session.log(f"{before.changed[0]}{others} changed since the link: linked again")
+        of_others = (p for p, (_, known) in before.digests.items() if known.identity is not None)
+        return outdated(before, of_others)
+
+    def keep(self) -> None:
+        """Store what ninja has linked, and note all that is there. Raises OSError."""
+        made = made_files(self._files, self._before)
+        stay = {path: known.sha256 for path, (_, known) in self._before.digests.items()}
+        known: dict[Path, Known] = self._stored.keep(made, stay)
+        note_linked(self._note, self._files, self._before, {**self._found, **known})
+
+
+def stored_links(
+    session: Session,
+    links: Iterable[Link],
+    note: Path,
+    objects: Mapping[str, str],
+    texts: Mapping[str, str] | None = None,
+) -> StoredLinks:
+    """The links of a graph as the user's cache has them; objects: their sha256, by output.
+
+    texts: of files that links read and that may not be written yet
+    """
+    launcher = session.workspace.config.launcher
+    env = {**session.context.env, **({} if launcher is None else launcher.env)}
+    links, store = tuple(links), object_store(session)
+    return StoredLinks(session, links, store, deciding(env), note, dict(objects), texts or {})
 
 
 def _todo(graph: ActionGraph, present: Collection[str]) -> list[Compile]:

@@ -45,7 +45,8 @@ class InputsRead:
     read      what a build reads and did not make
     sought    places at which it looks for something, found or not
     made      what it made, or an earlier one did: in the cache, the workspace's state and dist/
-    objects   what it linked: hard links of the cache's, which other workspaces link too
+    objects   what it linked, and made of it: hard links of the cache's, which other workspaces link
+              too
     patterns  folder and glob pattern: every match is read
     """
 
@@ -74,8 +75,11 @@ def inputs_read(
     apps = session.workspace.apps_of(labels)
     read = {root / FILE, *_models(session), *_traces(apps), *_python()}
     sought = {*_pins(session), *_launcher(session), *key_files(session)}
-    made = {*_runtime(session), *_linked(session, graph), *_delivered(session, apps)}
-    objects = frozenset(Path(session.fill(name)) for name in graph.compiles)
+    made = {*_runtime(session), *_delivered(session, apps)}
+    # what says how they are made
+    made.add(session.context.state / "build.ninja")
+    outputs = (*graph.compiles, *(link.output for link in graph.links))
+    objects = frozenset(map(Path, map(session.fill, outputs)))
     for toolchain in (session.toolchain(abi) for abi in sorted({str(one.abi) for one in labels})):
         read.update(_compiler(toolchain))
         sought.update(_beside_compiler(toolchain), _looked_for(session, toolchain))
@@ -160,12 +164,6 @@ def _runtime(session: Session) -> Iterator[Path]:
             trees.append(include.parents[len(below.parts) - 1])
         yield from (tree / MARKER for tree in trees)
         yield from (runtime.generated, runtime.configured)
-
-
-def _linked(session: Session, graph: ActionGraph) -> Iterator[Path]:
-    """The libraries before they are stripped, and what says how they are made."""
-    yield from (Path(session.fill(link.output)) for link in graph.links)
-    yield session.context.state / "build.ninja"
 
 
 def _delivered_from(inputs: DeliverInputs) -> Iterator[Path]:

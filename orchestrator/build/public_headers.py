@@ -18,6 +18,7 @@ from orchestrator.system.staging import write_text
 from orchestrator.values.fingerprint import fingerprint
 
 _PROBE = NATIVE / "headers" / "probe.cpp"
+_CONSUMER = "$native/consumer"
 # Macros that change a header's meaning, and so the ABI: a consumer must define them as we did.
 _NOT_FOR_CONSUMERS = (
     "-DNDEBUG",
@@ -51,26 +52,49 @@ def _find(session: RuntimeSession, abi: str) -> tuple[HeaderFile, ...]:
             "runtime": session.runtime.facts.identity,
             "toolchain": toolchain.identity,
             "flags": flags,
+            "roots": sorted(_roots(session, abi)),
             "probe": _PROBE.read_text(),
-            "folders": session.runtime.folders,
+            "consumer": _consumer_headers(),
         }
     )
     stored = session.context.cache / "headers" / f"{key}.json"
-    headers = _read(stored)
-    if headers is None:
-        several = len(session.workspace.config.pins) > 1
-        of_runtime = f"{session.name}'s" if several else "the"
-        session.log(f"finding the headers of {of_runtime} C++ API for {abi}")
-        headers = tuple(headers_from_depfile(_depfile(session, abi, flags), _roots(session, abi)))
-        listed = [[h.source, h.destination] for h in headers]
-        # a cache that can only be read serves too
-        with suppress(OSError):
-            write_text(stored, json.dumps([_digest(listed), listed]))
+    named = _read(stored)
+    if named is not None:
+        return tuple(HeaderFile(session.fill(one.source), one.destination) for one in named)
+    several = len(session.workspace.config.pins) > 1
+    of_runtime = f"{session.name}'s" if several else "the"
+    session.log(f"finding the headers of {of_runtime} C++ API for {abi}")
+    roots = {session.fill(root): prefix for root, prefix in _roots(session, abi).items()}
+    headers = tuple(headers_from_depfile(_depfile(session, abi, flags), roots))
+    listed = [[_named(session, h.source), h.destination] for h in headers]
+    # a cache that can only be read serves too
+    with suppress(OSError):
+        write_text(stored, json.dumps([_digest(listed), listed]))
     return headers
 
 
+def _consumer_headers() -> str:
+    """A digest of what is read in place of headers of ours that are not delivered."""
+    folder = NATIVE / "consumer"
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return fingerprint({path.relative_to(folder).as_posix(): path.read_text() for path in files})
+
+
+def _named(session: RuntimeSession, path: str) -> str:
+    """A path with a `$variable` for its folder, as it is for every workspace and installation.
+
+    A runtime's folders have its own names and, in a workspace with several, longer ones.
+    """
+    folders = [(name, f) for name, f in session.folders.items() if path.startswith(f"{f}/")]
+    if not folders:
+        return path
+    name, folder = min(folders, key=lambda one: (-len(one[1]), len(one[0]), one[0]))
+    return f"${name}{path.removeprefix(folder)}"
+
+
 def _read(stored: Path) -> tuple[HeaderFile, ...] | None:
-    """The stored list; None where there is none, or one that is damaged."""
+    """The stored list, in which `$variables` stand for folders; None where there is none, or one
+    that is damaged."""
     try:
         digest, listed = read_json(stored)
         if digest != _digest(listed):
@@ -99,7 +123,7 @@ def consumer_definitions(session: RuntimeSession, abi: str) -> tuple[str, ...]:
 
 def _flags(session: RuntimeSession, abi: str) -> list[str]:
     flags = _unit_flags(session, abi)
-    return [_for_consumer(session, f) for f in (*session.toolchain(abi).compile_flags, *flags)]
+    return [_for_consumer(f) for f in (*session.toolchain(abi).compile_flags, *flags)]
 
 
 def _unit_flags(session: RuntimeSession, abi: str) -> tuple[str, ...]:
@@ -115,19 +139,20 @@ def _unit_flags(session: RuntimeSession, abi: str) -> tuple[str, ...]:
 
 
 def _roots(session: RuntimeSession, abi: str) -> dict[str, str]:
+    """Include folders, with `$variables`, by where their headers go: see `headers_from_depfile`."""
     flags = session.runtime.dialect.flags
     of_toolchain = own_folders(session.toolchain(abi).compile_flags)
     folders = (*of_toolchain, *(f for f in flags.include if f not in flags.unexported))
-    return {_for_consumer(session, f): "ATen" if f.endswith("/ATen") else "" for f in folders}
+    return {_for_consumer(f): "ATen" if f.endswith("/ATen") else "" for f in folders}
 
 
-def _for_consumer(session: RuntimeSession, text: str) -> str:
+def _for_consumer(text: str) -> str:
     """Consumers read their own selection header: ours refers to a file that is not delivered."""
-    return session.fill(text.replace("$native/selection", "$native/consumer"))
+    return text.replace("$native/selection", _CONSUMER)
 
 
 def _depfile(session: RuntimeSession, abi: str, flags: list[str]) -> str:
-    argv = [str(session.toolchain(abi).cxx), *flags, "-M", str(_PROBE)]
+    argv = [str(session.toolchain(abi).cxx), *map(session.fill, flags), "-M", str(_PROBE)]
     env = compiler_environment(session.context.cache, session.context.env, session.context.state)
     done = session.context.runner.run(Command(argv, env))
     if done.code:

@@ -38,7 +38,7 @@ def remove_damaged(cache: Path) -> tuple[str, ...]:
 
 
 def _objects(cache: Path) -> Iterator[Path]:
-    for kind in ("objects", "pch", "shards"):
+    for kind in ("objects", "links", "pch", "shards"):
         for path in sorted((cache / kind).glob("*/*")):
             if ENTRY.fullmatch(path.name):
                 yield path

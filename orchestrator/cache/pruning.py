@@ -1,7 +1,7 @@
 """What the user's cache folder holds, how old it is, and what can be pruned.
 
-Only finished objects and precompiled headers are pruned: they grow without bound, and a build that
-finds one gone compiles it again. That is safe during builds: ninja works
+Only finished objects, linked files and precompiled headers are pruned: they grow without bound, and
+a build that finds one gone makes it again. That is safe during builds: ninja works
 on names of the files in its workspace (`cache/store.py`), which stay. An entry to which a workspace
 has a link is kept: removing it frees nothing, and the next build there would compile it again.
 
@@ -24,7 +24,7 @@ from typing import Final
 from orchestrator.cache.store import ENTRY
 from orchestrator.system.staging import write_text
 
-PRUNED: Final = ("objects", "pch", "shards")
+PRUNED: Final = ("objects", "links", "pch", "shards")
 WORKSPACES: Final = "workspaces"
 
 

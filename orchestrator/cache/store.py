@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,12 +36,16 @@ ENTRY = re.compile(r"(?P<stem>.+)\.(?P<sha256>[0-9a-f]{64})(?P<suffix>\.[a-z]+)"
 class Restored:
     """What the store put back into a workspace.
 
-    present  the names that are now in the workspace, checked
+    digests  the names that are now in the workspace, checked -> sha256 of what is there
     damaged  entries whose content was not what their name says; they are removed
     """
 
-    present: frozenset[str]
+    digests: Mapping[str, str]
     damaged: tuple[str, ...]
+
+    @property
+    def present(self) -> frozenset[str]:
+        return frozenset(self.digests)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ class ObjectStore:
         """Those of the names that have an entry, checked by name only: one listing per folder."""
         return frozenset(self._entries(names))
 
+    def named_digests(self, names: Iterable[str]) -> dict[str, str]:
+        """sha256 of the first entry of each name that has one, by the entry's name only."""
+        return {name: _named(entries[0]) for name, entries in self._entries(names).items()}
+
     def restore(self, wanted: dict[str, Path]) -> Restored:
         """Put every name that the store holds in its place in the workspace (name -> path).
 
@@ -68,7 +76,7 @@ class ObjectStore:
             done = pool.map(lambda name: _restore(entries.get(name, []), wanted[name]), wanted)
             answers = dict(zip(wanted, done, strict=True))
         return Restored(
-            frozenset(name for name, (restored, _) in answers.items() if restored),
+            {name: digest for name, (digest, _) in answers.items() if digest is not None},
             tuple(sorted(entry for _, damaged in answers.values() for entry in damaged)),
         )
 
@@ -101,16 +109,20 @@ class ObjectStore:
         return found
 
 
-def _restore(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
-    """Whether one of the entries is now at `place`; and those that are damaged."""
+def _named(entry: Path) -> str:
+    return entry.name.split(".")[-2]
+
+
+def _restore(entries: list[Path], place: Path) -> tuple[str | None, list[str]]:
+    """The digest of the entry that is now at `place`, if one is; and those that are damaged."""
     damaged: list[str] = []
     here = _digest(place) if entries else None
     for entry in entries:
-        digest = entry.name.split(".")[-2]
+        digest = _named(entry)
         if here == digest:
             _put_to_now(place)
             _note_use(entry)
-            return True, damaged
+            return digest, damaged
         seen = _digest(entry)
         if seen == digest:
             try:
@@ -119,14 +131,14 @@ def _restore(entries: list[Path], place: Path) -> tuple[bool, list[str]]:
                 if entry.exists():
                     raise
                 continue  # pruned between the two
-            return True, damaged
+            return digest, damaged
         if seen is None and not os.path.lexists(entry):
             continue  # pruned since it was listed
         damaged.append(entry.name)
         with suppress(OSError):
             remove(entry)
     remove(place)
-    return False, damaged
+    return None, damaged
 
 
 def _put(entry: Path, place: Path) -> None:
@@ -137,7 +149,7 @@ def _put(entry: Path, place: Path) -> None:
             part.hardlink_to(entry)
         except OSError:
             # another file system, one that links nothing, or a file with too many links
-            shutil.copyfile(entry, part)
+            shutil.copy(entry, part)
             _note_use(entry)
         _put_to_now(part)
         if place.is_dir():
@@ -175,7 +187,7 @@ def _store(target: Path, path: Path) -> bool:
         try:
             part.hardlink_to(path)
         except OSError:
-            shutil.copyfile(path, part)
+            shutil.copy(path, part)
             _digest(part, sync=True)
         part.replace(entry)
         # rename(2) of one name of a file to another name of it leaves both

@@ -36,9 +36,9 @@ from orchestrator.values.config import parse_size
 NAME = "cache"
 HELP = """\
 Shows what the user's cache folder holds, how old it is, and which workspaces have used it. With
---prune it removes objects and precompiled headers that no workspace links, least recently used
-first. That is safe during builds, which compile missing objects again. Sources and the files
-generated from them stay; `clean --cache` removes everything."""
+--prune it removes objects, linked files and precompiled headers that no workspace links, least
+recently used first. That is safe during builds, which make what is missing again. Sources and the
+files generated from them stay; `clean --cache` removes everything."""
 EXAMPLE = """\
 ./orchestrate cache
 ./orchestrate cache --prune --max 5GB --unused 30d
@@ -53,6 +53,7 @@ _WHAT: Final = {
     "headers": "header lists of the C++ API",
     "kept": "what development libraries keep",
     "layers": "indices of apps' own operators",
+    "links": "libraries and programs, linked",
     "native": "our C++ sources, for a launcher",
     "native-headers": "our headers, for a launcher",
     "objects": "compiled units",

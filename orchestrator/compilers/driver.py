@@ -126,6 +126,8 @@ class Driver:
     exports_more how a library that it links exports more once it is linked (`relink.py`), so that
                  add-ons extend it: by its wrapper, or where the compiler is called to link; None
                  where there are no add-ons for what it makes
+    link_inputs  identifies what its links read besides what they are given and `identity` has;
+                 None where not all of that is known, so that the cache keeps nothing that it links
     """
 
     version: str
@@ -153,6 +155,7 @@ class Driver:
     hardens: frozenset[Hardening] = frozenset()
     brought: tuple[Path, ...] = ()
     exports_more: Literal["by wrapper", "by compiler"] | None = None
+    link_inputs: str | None = None
 
 
 @dataclass(frozen=True)

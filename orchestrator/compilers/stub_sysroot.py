@@ -153,6 +153,7 @@ def find_shim(
         ),
         linked=zig_parts(zig, target),
         exports_more="by wrapper",
+        link_inputs=digest,
     )
 
 

@@ -229,6 +229,8 @@ def _zig(config: ToolchainConfig, minimum: str, place: Place, cache_folder: Path
         c_library="libsystem",
         zig=zig,
         smallest=ZIG_SMALLEST,
+        # archives, and objects that are joined: nothing else
+        link_inputs="",
     )
 
 

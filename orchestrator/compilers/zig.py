@@ -82,6 +82,8 @@ def find(
         link_flags=LINK_FLAGS,
         linked=zig_parts(zig, declared.target),
         exports_more="by wrapper",
+        # start files, compiler-rt, libc's names: zig makes them of its own sources
+        link_inputs="",
     )
 
 

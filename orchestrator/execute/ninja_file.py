@@ -44,6 +44,14 @@ _PART = f"$out.$${RUN}.part"
 Quote = Callable[[Iterable[str]], str]
 # Kinds of links that run a step of ours.
 _OWN_STEPS = frozenset({"left_out", "code_archive", "extensible"})
+# Rules that every ABI has, and those that come with one of these kinds of links.
+_LINKS = ("shared", "executable", "archive")
+_WITH: Mapping[str, tuple[str, ...]] = {
+    "relocatable": ("relocatable", "left_out", "object"),
+    "code_archive": ("code_archive",),
+    "extensible": ("extensible",),
+}
+_ARCHIVES = frozenset({"archive", "code_archive"})
 
 
 def ninja_text(
@@ -61,7 +69,8 @@ def ninja_text(
 
     folders     absolute folders by variable name (`cache`, `tree`, ...)
     toolchains  abi -> its tools
-    present     objects and precompiled headers (as their actions name them) that exist already
+    present     what exists already: objects and precompiled headers, as their actions name them,
+                and linked files
     launchers   abi -> the prefix of its compile commands: a launcher with its variables
     heavy_cost  units of at least so many CPU seconds (and so much memory) run in a smaller pool,
                 heavy_jobs at once
@@ -89,29 +98,27 @@ def ninja_text(
     writer.pool("heavy", heavy_jobs)
     for abi in sorted(toolchains):
         always = quote(toolchains[abi]["link"])
-        _rules(writer, abi, always, launched=abi in (launchers or {}))
+        _rules(writer, abi, launched=abi in (launchers or {}))
         kinds = {link.kind for link in graph.links if link.abi == abi}
-        if "relocatable" in kinds:
-            _static_rules(writer, abi)
-        if "code_archive" in kinds:
-            _code_archive_rule(writer, abi)
-        if "extensible" in kinds:
-            _extensible_rule(writer, abi, always)
+        _link_rules(
+            writer, abi, always, [*_LINKS, *(r for k in _WITH if k in kinds for r in _WITH[k])]
+        )
     todo = [graph.compiles[path] for path in sorted(graph.compiles) if path not in present]
     for output, header in sorted(precompiled_headers(todo).items()):
         if output not in present:
             _precompile(writer, header, quote)
     for action in todo:
         _compile(writer, action, quote, heavy=action.cost >= heavy_cost)
-    for link in sorted(graph.links, key=lambda link: link.output):
+    links = [link for link in graph.links if link.output not in present]
+    for link in sorted(links, key=lambda link: link.output):
         _link(writer, link, quote)
-    if graph.links:
+    if links:
         writer.newline()
-        writer.default([_path(link.output) for link in sorted(graph.links, key=lambda x: x.output)])
+        writer.default([_path(link.output) for link in sorted(links, key=lambda x: x.output)])
     return stream.getvalue()
 
 
-def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
+def _rules(writer: Any, abi: str, launched: bool) -> None:
     # Next to the output, and renamed at the end: outputs are complete even if a run is killed. The
     # run's own name comes from the environment, so that the command is the same in every run:
     # compilers of a run that was killed may still be at work in the next one.
@@ -138,60 +145,42 @@ def _rules(writer: Any, abi: str, link: str, launched: bool) -> None:
         deps="gcc",
         description="precompile $unit",
     )
-    writer.rule(
-        f"shared_{abi}",
-        command=f"${{cxx_{abi}}} -shared $flags $in {link} -o {part} && mv {part} $out",
-        description="link $out",
-    )
-    writer.rule(
-        f"executable_{abi}",
-        command=f"${{cxx_{abi}}} $flags $in {link} -o {part} && mv {part} $out",
-        description="link $out",
-    )
-    writer.rule(
-        f"archive_{abi}",
-        # `D`: no times and no owners, so that equal objects make equal archives
-        command=f"rm -f $out && ${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
-        rspfile="$out.rsp",
-        rspfile_content="$in_newline",
-        description="archive $out",
-    )
 
 
-def _code_archive_rule(writer: Any, abi: str) -> None:
+def link_commands(abi: str, link: str) -> dict[str, str]:
+    """Kind of link -> its command, with variables of ninja for all that is of a machine.
+
+    link: the flags of every link, quoted for ninja
+    """
     part = _PART
-    writer.rule(
-        f"code_archive_{abi}",
-        command=(
+    moved = f"-o {part} && mv {part} $out"
+    again = "$python -P -m orchestrator.compilers.relink --by-compiler"
+    return {
+        "shared": f"${{cxx_{abi}}} -shared $flags $in {link} {moved}",
+        "executable": f"${{cxx_{abi}}} $flags $in {link} {moved}",
+        # `D`: no times and no owners, so that equal objects make equal archives
+        "archive": f"rm -f $out && ${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
+        "code_archive": (
             f"rm -rf $out {part}.d && "
             f"$python -P -m orchestrator.binary.bitcode $out.rsp {part}.d && "
             f"${{ar_{abi}}} rcsD {part} @{part}.d/members && rm -r {part}.d && mv {part} $out"
         ),
-        rspfile="$out.rsp",
-        rspfile_content="$in_newline",
-        description="archive $out",
-    )
+        # `shared` of a compiler that links twice: see compilers/relink.py
+        "extensible": f"{again} ${{cxx_{abi}}} -shared $flags $in {link} {moved}",
+        # of static libraries: see plan/static_links.py
+        "relocatable": f"${{cxx_{abi}}} -r -nostdlib $flags $in {moved}",
+        "left_out": "$python -P -m orchestrator.binary.dead_stubs $in $out",
+        "object": f"${{cxx_{abi}}} $flags -c $in {moved}",
+    }
 
 
-def _extensible_rule(writer: Any, abi: str, link: str) -> None:
-    """The rule `shared` of a compiler that links twice: see compilers/relink.py."""
-    again = "$python -P -m orchestrator.compilers.relink --by-compiler"
-    writer.rule(
-        f"extensible_{abi}",
-        command=(f"{again} ${{cxx_{abi}}} -shared $flags $in {link} -o {_PART} && mv {_PART} $out"),
-        description="link $out",
-    )
-
-
-def _static_rules(writer: Any, abi: str) -> None:
-    """The additional rules of static libraries: see plan/static_links.py."""
-    part = _PART
-    for kind, command in (
-        ("relocatable", f"${{cxx_{abi}}} -r -nostdlib $flags $in -o {part} && mv {part} $out"),
-        ("left_out", "$python -P -m orchestrator.binary.dead_stubs $in $out"),
-        ("object", f"${{cxx_{abi}}} $flags -c $in -o {part} && mv {part} $out"),
-    ):
-        writer.rule(f"{kind}_{abi}", command=command, description="link $out")
+def _link_rules(writer: Any, abi: str, link: str, kinds: Iterable[str]) -> None:
+    commands = link_commands(abi, link)
+    for kind in kinds:
+        archive = kind in _ARCHIVES
+        listed = {"rspfile": "$out.rsp", "rspfile_content": "$in_newline"} if archive else {}
+        verb = "archive" if archive else "link"
+        writer.rule(f"{kind}_{abi}", command=commands[kind], description=f"{verb} $out", **listed)
 
 
 def _compile(writer: Any, action: Compile, quote: Quote, heavy: bool) -> None:

@@ -16,6 +16,8 @@ _TITLES: Final[Mapping[str, str]] = {
     "kind": "kind of link",
     "toolchain": "compiler",
     "wrapper": "compiler's wrapper",
+    "steps": "the orchestrator's own steps",
+    "environment": "environment",
     "flags": "flags",
     "runtime": "PyTorch",
     "library": "library of kernels",
@@ -75,7 +77,7 @@ class Difference:
         return (f"{head}: {_short(self.before)} -> {_short(self.after)}",)
 
 
-Next = Literal["nothing", "compile", "link", "reuse"]
+Next = Literal["nothing", "compile", "link", "reuse", "reuse_link"]
 Since = Literal["same", "changed", "lost", "new", "never built"]
 
 
@@ -84,7 +86,8 @@ class Explanation:
     """What the next build does with one action of a variant, and why.
 
     action       a unit, a unity shard or the name of a linked file
-    next         what the next build does; `reuse`: the cache has the object already
+    next         what the next build does; `reuse`: the cache has the object already; `reuse_link`:
+                 the cache has the linked file
     since        what has become of it since the last build; `lost`: nothing differs, and what was
                  made is not there any more
     differences  since the last build
@@ -113,13 +116,16 @@ class Explanation:
             return "up to date"
         now = _NEXT[self.next]
         if self.since == "lost":
-            return f"{now} again; nothing differs, but the output is missing"
+            return f"{now}{self._again}; nothing differs, but the output is missing"
         if self.since == "never built":
             return f"never built here; {now}"
         if self.since == "new":
             return f"{now}; the last build did not have it"
-        again = "" if self.next == "reuse" else " again"
-        return f"{now}{again}; since the last build:"
+        return f"{now}{self._again}; since the last build:"
+
+    @property
+    def _again(self) -> str:
+        return "" if self.next.startswith("reuse") else " again"
 
     def to_json(self) -> dict[str, Any]:
         """The value for machines: see schemas/output.schema.json."""
@@ -130,18 +136,28 @@ _NEXT: Final[Mapping[str, str]] = {
     "compile": "to be compiled",
     "link": "to be linked",
     "reuse": "not to be compiled, the cache has the object",
+    "reuse_link": "not to be linked, the cache has the file",
 }
 
 
 def explanation(
-    label: str, name: str, now: ActionLog, logs: BuildLogs | None, *, made: bool, is_link: bool
+    label: str,
+    name: str,
+    now: ActionLog,
+    logs: BuildLogs | None,
+    *,
+    cached: bool,
+    made: bool,
+    is_link: bool,
 ) -> Explanation:
     """What the next build does with a planned action.
 
-    made  whether the cache has its object, or the linked file is there
+    cached  whether the cache has what it makes
+    made    whether what it has made is there, as far as the last build made it
     """
-    run: Next = "link" if is_link else "compile"
-    again: Next = "reuse" if made and not is_link else run
+    again: Next = "link" if is_link else "compile"
+    if cached:
+        again = "reuse_link" if is_link else "reuse"
     if logs is None:
         return Explanation(label, name, again, "never built")
     if name not in logs.last.actions:
@@ -152,7 +168,7 @@ def explanation(
     before = differences(logs.before, logs.last, name) if name in logs.before.actions else ()
     if made:
         return Explanation(label, name, "nothing", "same", last_change=before)
-    return Explanation(label, name, run, "lost", last_change=before)
+    return Explanation(label, name, again, "lost", last_change=before)
 
 
 def differences(old: ActionLog, new: ActionLog, name: str) -> tuple[Difference, ...]:

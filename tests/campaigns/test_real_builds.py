@@ -60,10 +60,10 @@ def libraries(root: Path) -> dict[str, str]:
 
 def cache_copy(place: Path) -> Path:
     """The user's cache by hard links: what is removed or replaced in it stays in the other. zig's
-    manifests are copied: it writes and locks them in place."""
+    manifests are copied: it writes and locks them in place. Without linked files: builds link."""
     users = load_workspace(ROOT, os.environ).cache
     place.mkdir()
-    _link_all([path for path in users.iterdir() if path.name not in ("staging", "zig")], place)
+    _link_all([path for path in users.iterdir() if path.name not in ("staging", "zig", "links")], place)
     (place / "staging").mkdir()
     # zig's own, of this installation, is found by the same path in both; others' are not looked at
     installation = zig_cache(users).name.partition("-")[0]
@@ -112,8 +112,9 @@ def of_camera(files: dict[str, str]) -> dict[str, str]:
 
 
 def _lose(cache: Path, rng: random.Random, share: float) -> None:
-    """Remove some of the cached objects, so that there is something to compile."""
-    for path in sorted((cache / "objects").rglob("*.o")):
+    """Remove some of the cached objects, so that there is something to compile, and as many
+    linked files."""
+    for path in sorted((*(cache / "objects").rglob("*.o"), *(cache / "links").rglob("*.link"))):
         if rng.random() < share:
             path.unlink()
 
@@ -314,19 +315,30 @@ def test_each_damaged_object_is_found(
 def test_each_damaged_linked_file_is_found(
     campaign: Campaign, tmp_path: Path, expected: dict[str, str]
 ) -> None:
-    """Archives and programs too, in which no model of the verification runs."""
-    root = workspace_copy(tmp_path, "camera")
-    built(root, LABELS[0])
+    """Archives and programs too, in which no model of the verification runs: in the workspace, and
+    in the cache."""
+    root, cache = workspace_copy(tmp_path, "camera"), cache_copy(tmp_path / "cache")
+    built(root, LABELS[0], ORCHESTRATOR_CACHE=str(cache))
     camera = of_camera(expected)
     linked = sorted(p for p in (root / ".orchestrator/variants").rglob("*") if p.is_file())
     files = [path for path in linked if path.suffix in {".so", ".a", ""}]
     assert {path.suffix for path in files} == {".so", ".a", ""}
-    for number, rng in campaign.tries(short=2, long=3 * len(files)):
+    for number, rng in campaign.tries(short=3, long=3 * len(files)):
         damaged = files[number // 3] if campaign.long else rng.choice(files)
+        (entry,) = (one for one in (cache / "links").rglob("*.link") if damaged.samefile(one))
         _damage(damaged, number % 3, rng)
-        ran = orchestrator("build", LABELS[0], cwd=root)
+        # the cache has it, then has it damaged, then has nothing
+        told = ""
+        if number % 2:
+            _damage(entry, number % 3, rng)
+            told = "1 damaged linked file in the cache: removed, to be linked again"
+            told += f" ({entry.name[:12]}...)"
+        elif number % 4:
+            entry.unlink()
+            told = f"{damaged} changed since the link: linked again"
+        ran = orchestrator("build", LABELS[0], cwd=root, ORCHESTRATOR_CACHE=str(cache))
         assert ran.code == 0, ran.err
-        assert f"{damaged} changed since the link: linked again" in ran.err
+        assert told in ran.err
         assert delivered(root) == camera, f"try {number}: {damaged.name}"
 
 
@@ -344,6 +356,7 @@ def test_a_damaged_library_of_zigs_own_is_found(tmp_path: Path, expected: dict[s
     for path in damaged:
         _damage(path, 2, random.Random(1))
     shutil.rmtree(root / ".orchestrator/variants")
+    shutil.rmtree(cache / "links")
     (root / ".orchestrator/last-build.json").unlink(missing_ok=True)
     plural = "s" if len(damaged) > 1 else ""
     them = "them: " if plural else "it: "

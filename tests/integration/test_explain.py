@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ pytestmark = pytest.mark.real
 
 LABEL = "//apps/camera:linux-x86_64"
 UNIT = "aten/src/ATen/native/Linear.cpp"
+# Part of the identity of links, and of nothing in them: no other run's are in the cache.
+OWN_LINKS = {"SOURCE_DATE_EPOCH": str(time.time_ns())}
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +24,14 @@ def camera(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def explained(root: Path, name: str) -> list[str]:
-    ran = orchestrator("explain", LABEL, name, "--quiet", cwd=root)
+    ran = orchestrator("explain", LABEL, name, "--quiet", cwd=root, **OWN_LINKS)
     assert ran.code == 0, ran.err
     return ran.out.splitlines()
 
 
 def built(root: Path) -> int:
     """Build; the number of actions that were run."""
-    ran = orchestrator("build", LABEL, "--json", "--quiet", cwd=root)
+    ran = orchestrator("build", LABEL, "--json", "--quiet", cwd=root, **OWN_LINKS)
     assert ran.code == 0, ran.err
     return int(json.loads(ran.out)["actions_run"])
 
@@ -58,6 +62,31 @@ def test_it_foretells_builds(camera: Path) -> None:
         "  what differed when it was last made:",
         *(f"    {line}" for line in differs),
     ]
+
+
+def files(root: Path) -> dict[str, str]:
+    """What is linked and what is delivered, without the report of the build: path -> sha256."""
+    found = (*(root / ".orchestrator/variants").rglob("*"), *(root / "dist").rglob("*"))
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in found
+        if path.is_file() and path.name != "actions.log"
+    }
+
+
+def test_a_second_workspace_on_the_same_cache_links_nothing(camera: Path, tmp_path: Path) -> None:
+    built(camera)
+    second = workspace_copy(tmp_path, "camera")
+    (second / "apps/camera/app.yaml").write_text((camera / "apps/camera/app.yaml").read_text())
+    foretold = {line.rpartition(": ")[2] for line in explained(second, "link")}
+    assert foretold == {"never built here; not to be linked, the cache has the file"}
+    assert built(second) == 0
+    assert files(second) == files(camera)
+    assert {line.rpartition(": ")[2] for line in explained(second, "link")} == {"up to date"}
+    # and what nobody has linked so far is linked
+    with (second / "apps/camera/app.yaml").open("a") as file:
+        file.write("threads: 2\n")
+    assert built(second) > 0
 
 
 def test_another_compiler_compiles_everything_again(camera: Path) -> None:

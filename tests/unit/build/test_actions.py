@@ -56,6 +56,7 @@ class Toy:
         self.selection = selection("aten::linear")
         self.spec: VariantSpec = spec()
         self.link_flags: tuple[str, ...] = ("-Wl,--gc-sections",)
+        self.env = dict[str, str]()
         (root / "exports.map").write_text("one")
 
     @property
@@ -66,7 +67,8 @@ class Toy:
             compile_flags=self.spec.compile_flags,
             link_flags=("-s",),
             cxx=Path("/cache/toolchains/linux-x86_64-12345/cxx"),
-            driver=SimpleNamespace(version=self.version, identity=identity),
+            config=SimpleNamespace(link_flags=()),
+            driver=SimpleNamespace(version=self.version, identity=identity, link_inputs=""),
         )
         runtime = SimpleNamespace(
             name="default",
@@ -77,7 +79,10 @@ class Toy:
             version=load_version("1.13.1"),
         )
         return SimpleNamespace(
-            context=SimpleNamespace(cache=self.root / "cache", state=self.root / "state"),
+            context=SimpleNamespace(
+                cache=self.root / "cache", state=self.root / "state", env=self.env
+            ),
+            workspace=SimpleNamespace(config=SimpleNamespace(launcher=None)),
             prepared=(runtime,),
             on=lambda name: SimpleNamespace(runtime=runtime, library=None),
             of=lambda app: SimpleNamespace(runtime=runtime, library=None),

@@ -131,6 +131,15 @@ def test_headers_are_those_that_the_probe_reads_and_found_once(tmp_path: Path) -
     another = Fake(tmp_path, "#!/bin/sh\nexit 1\n")
     assert delivered_headers(another, "linux-x86_64") == found  # type: ignore[arg-type]
     assert another.said == []
+    # nor by another checkout, whose folders are others
+    (tmp_path / "checkout").mkdir()
+    checkout = Fake(tmp_path / "checkout", "#!/bin/sh\nexit 1\n")
+    checkout.context.cache = tmp_path / "cache"
+    assert delivered_headers(checkout, "linux-x86_64") == (  # type: ignore[arg-type]
+        HeaderFile(f"{tmp_path}/checkout/tree/ATen/ATen.h", "ATen/ATen.h"),
+        HeaderFile(f"{tmp_path}/checkout/tree/c10/x.h", "c10/x.h"),
+    )
+    assert checkout.said == []
 
 
 def test_of_several_runtimes_the_one_whose_headers_are_found_is_named(tmp_path: Path) -> None:

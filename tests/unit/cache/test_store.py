@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from orchestrator.cache import store as module
 from orchestrator.cache.store import ObjectStore, Restored
 
 NAME = "objects/ab/abcd.o"
+CODE = hashlib.sha256(b"code" * 1000).hexdigest()
 
 
 @pytest.fixture
@@ -37,13 +39,15 @@ def test_an_entry_is_named_by_its_action_and_its_content(store: ObjectStore) -> 
     assert name.startswith("abcd.")
     assert name.endswith(".o")
     assert len(name) == len(f"abcd.{sha256}.o")
-    assert store.listed([NAME, "objects/ab/abce.o", "objects/cd/cd.o"]) == {NAME}
+    names = [NAME, "objects/ab/abce.o", "objects/cd/cd.o"]
+    assert store.listed(names) == {NAME}
+    assert store.named_digests(names) == {NAME: CODE}
 
 
 def test_it_is_given_out_as_a_link(store: ObjectStore, tmp_path: Path) -> None:
     place = tmp_path / "second" / "x.o"
     restored = store.restore({NAME: place, "objects/cd/cd.o": tmp_path / "other.o"})
-    assert restored == Restored(frozenset({NAME}), ())
+    assert restored == Restored({NAME: CODE}, ())
     assert place.samefile(entry(store))
     before = place.stat()
     assert store.restore({NAME: place}).present == {NAME}
@@ -91,7 +95,7 @@ def test_a_damaged_entry_is_never_given_out(how: str, store: ObjectStore, tmp_pa
     # in place, so that the workspace's link is damaged with it
     damaged.write_bytes(DAMAGES[how](damaged.read_bytes()))
     restored = store.restore({NAME: place})
-    assert restored == Restored(frozenset(), (damaged.name,))
+    assert restored == Restored({}, (damaged.name,))
     assert not damaged.exists()
     assert not place.exists()
 
@@ -126,18 +130,18 @@ def test_what_is_no_file_is_replaced(
     place.rename(made)
     kept.unlink()
     make(kept)
-    assert store.restore({NAME: place}) == Restored(frozenset(), (kept.name,))
+    assert store.restore({NAME: place}) == Restored({}, (kept.name,))
     assert not os.path.lexists(kept)
     assert store.put(NAME, made)
     make(place)
     kept.unlink()
-    assert store.restore({NAME: place}) == Restored(frozenset(), ())
+    assert store.restore({NAME: place}) == Restored({}, ())
     assert not os.path.lexists(place)
 
 
 def test_a_folder_of_entries_that_is_a_loop_of_links(store: ObjectStore, tmp_path: Path) -> None:
     (store.folders[0] / "loop").symlink_to("loop")
-    assert store.restore({"loop/abcd.o": tmp_path / "x.o"}) == Restored(frozenset(), ())
+    assert store.restore({"loop/abcd.o": tmp_path / "x.o"}) == Restored({}, ())
 
 
 def test_what_lies_in_the_workspace_is_checked_too(store: ObjectStore, tmp_path: Path) -> None:
@@ -172,7 +176,8 @@ def test_two_contents_of_one_action_lie_beside_each_other(
     first.write_bytes(b"")
     place = tmp_path / "x.o"
     restored = store.restore({NAME: place})
-    assert restored == Restored(frozenset({NAME}), (first.name,))
+    whole = hashlib.sha256(second.read_bytes()).hexdigest()
+    assert restored == Restored({NAME: whole}, (first.name,))
     assert place.samefile(second)
 
 
@@ -221,5 +226,5 @@ def test_an_object_from_the_future_gets_todays_time(store: ObjectStore, tmp_path
     store.restore({NAME: place})
     assert place.stat().st_mtime <= time.time()
     os.utime(place, (time.time() + 10**6,) * 2)
-    assert store.restore({NAME: place}) == Restored(frozenset({NAME}), ())
+    assert store.restore({NAME: place}) == Restored({NAME: CODE}, ())
     assert place.stat().st_mtime <= time.time()

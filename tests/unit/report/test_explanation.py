@@ -158,63 +158,85 @@ LAST = "  what differed when it was last made:\n    flags: added -O2\n    flags:
 
 
 @pytest.mark.parametrize(
-    ("logs", "made", "is_link", "verdict", "lines"),
+    ("logs", "cached", "verdict", "lines"),
     [
-        (BuildLogs(NOW), True, False, "up to date", ""),
-        (BuildLogs(NOW, BEFORE), True, False, "up to date", LAST),
-        (BuildLogs(BEFORE), False, False, "to be compiled again; since the last build:", DIFFERS),
+        (BuildLogs(NOW), True, "up to date", ""),
+        (BuildLogs(NOW, BEFORE), True, "up to date", LAST),
+        (BuildLogs(BEFORE), False, "to be compiled again; since the last build:", DIFFERS),
         (
             BuildLogs(BEFORE),
             True,
-            False,
             "not to be compiled, the cache has the object; since the last build:",
             DIFFERS,
         ),
-        (BuildLogs(BEFORE), True, True, "to be linked again; since the last build:", DIFFERS),
         (
             BuildLogs(NOW, BEFORE),
-            False,
             False,
             "to be compiled again; nothing differs, but the output is missing",
             LAST,
         ),
+        (BuildLogs(ActionLog()), False, "to be compiled; the last build did not have it", ""),
+        (
+            BuildLogs(ActionLog()),
+            True,
+            "not to be compiled, the cache has the object; the last build did not have it",
+            "",
+        ),
+        (None, False, "never built here; to be compiled", ""),
+        (None, True, "never built here; not to be compiled, the cache has the object", ""),
+    ],
+)
+def test_the_whole_text_of_a_unit(
+    logs: BuildLogs | None, cached: bool, verdict: str, lines: str
+) -> None:
+    found = explanation(LABEL, "a.cpp", NOW, logs, cached=cached, made=cached, is_link=False)
+    assert found.text() == f"a.cpp of {LABEL}: {verdict}\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("logs", "cached", "made", "verdict", "lines"),
+    [
+        (BuildLogs(NOW), False, True, "up to date", ""),
+        (BuildLogs(NOW), True, True, "up to date", ""),
+        (BuildLogs(BEFORE), False, True, "to be linked again; since the last build:", DIFFERS),
+        (
+            BuildLogs(BEFORE),
+            True,
+            True,
+            "not to be linked, the cache has the file; since the last build:",
+            DIFFERS,
+        ),
         (
             BuildLogs(NOW),
             False,
-            True,
+            False,
             "to be linked again; nothing differs, but the output is missing",
             "",
         ),
         (
-            BuildLogs(ActionLog()),
-            False,
-            False,
-            "to be compiled; the last build did not have it",
-            "",
-        ),
-        (
-            BuildLogs(ActionLog()),
+            BuildLogs(NOW),
             True,
             False,
-            "not to be compiled, the cache has the object; the last build did not have it",
+            "not to be linked, the cache has the file; nothing differs, but the output is missing",
             "",
         ),
-        (None, False, False, "never built here; to be compiled", ""),
-        (None, True, False, "never built here; not to be compiled, the cache has the object", ""),
-        (None, True, True, "never built here; to be linked", ""),
+        (None, False, False, "never built here; to be linked", ""),
+        (None, True, False, "never built here; not to be linked, the cache has the file", ""),
     ],
 )
-def test_the_whole_text(
-    logs: BuildLogs | None, made: bool, is_link: bool, verdict: str, lines: str
+def test_the_whole_text_of_a_link(
+    logs: BuildLogs | None, cached: bool, made: bool, verdict: str, lines: str
 ) -> None:
-    found = explanation(LABEL, "a.cpp", NOW, logs, made=made, is_link=is_link)
+    found = explanation(LABEL, "a.cpp", NOW, logs, cached=cached, made=made, is_link=True)
     assert found.text() == f"a.cpp of {LABEL}: {verdict}\n{lines}"
 
 
 def test_the_value_for_machines_has_every_name() -> None:
     names = tuple(f"{n}.cpp" for n in range(9))
     old, new = log("1", members=()), log("2", members=names)
-    found = explanation(LABEL, "a.cpp", new, BuildLogs(old), made=False, is_link=False)
+    found = explanation(
+        LABEL, "a.cpp", new, BuildLogs(old), cached=False, made=False, is_link=False
+    )
     assert found.differences == (Difference("units of the shard", added=names),)
     assert found.to_json() == {
         "label": LABEL,

@@ -287,7 +287,13 @@ def test_why_a_unit_is_compiled_again() -> None:
         projection="d",
     )
     told = explanation(
-        "//apps/camera:linux-x86_64", "a.cpp", new, BuildLogs(old), made=False, is_link=False
+        "//apps/camera:linux-x86_64",
+        "a.cpp",
+        new,
+        BuildLogs(old),
+        cached=False,
+        made=False,
+        is_link=False,
     )
     said = shown("docs/guide/why-is-it-compiled-again.md", "aten/src/ATen/native/Linear.cpp of")
     assert said == told.text().replace("a.cpp", unit, 1)
