@@ -42,7 +42,7 @@ OWN_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
 # or arguments, and those whose value is all that they are.
 PLACES: Final = (
     *("CCC_", "COMPILER_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH"),
-    *("LD_PRELOAD", "NIX_", "SDKROOT", "ZIG_"),
+    *("LD_PRELOAD", "NIX_CFLAGS", "NIX_LDFLAGS", "SDKROOT", "ZIG_"),
 )
 VALUES: Final = (
     *("IPHONEOS_DEPLOYMENT_TARGET", "MACOSX_DEPLOYMENT_TARGET"),

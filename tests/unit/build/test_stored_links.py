@@ -111,6 +111,7 @@ def test_where_something_that_it_reads_is_not_known_there_is_none(
 
 def test_zigs_caches_and_what_no_linker_reads_decide_nothing() -> None:
     env = {"ZIG_GLOBAL_CACHE_DIR": "/a", "ZIG_LOCAL_CACHE_DIR": "/b", "TERM": "x", "PATH": "/c"}
+    env["NIX_SSL_CERT_FILE"] = "/certificates"
     assert deciding({**env, "ZIG_LIBC": "/d", "CPATH": "/e"}) == ("CPATH=/e", "ZIG_LIBC=/d")
 
 
@@ -133,6 +134,7 @@ def test_our_own_steps_are_all_that_they_import() -> None:
 # Compiles, links and archives by writing all that it reads into what it makes; logs what it makes.
 TOOL = """\
 #!/bin/sh
+[ ! -e "$(dirname "$0")/fail" ] || exit 1
 out= files=
 previous=
 for argument in "$@"; do
@@ -211,7 +213,7 @@ class Checkout:
             {one.object: one for one in (first, second)}, (program, library, archive)
         )
 
-    def build(self) -> list[str]:
+    def build(self, *, fails: bool = False) -> list[str]:
         """What was compiled and linked."""
         log = self.root / "log"
         log.unlink(missing_ok=True)
@@ -225,9 +227,9 @@ class Checkout:
             keep_going=False,
             view=lambda costs, jobs: view,
         )
-        assert done.result.failures == {}
+        assert bool(done.result.failures) == fails
         made = log.read_text().split() if log.exists() else []
-        assert done.result.actions == len(made)
+        assert fails or done.result.actions == len(made)
         return sorted(
             {"a" * 64: "a", "b" * 64: "b"}.get(one.partition(".")[0], one) for one in made
         )
@@ -308,6 +310,17 @@ def test_what_differs_is_linked_and_what_was_before_is_not_linked_again(first: C
     script.write_text("exports.map\n")
     assert first.build() == []
     assert first.texts() == before
+
+
+def test_a_link_that_fails_leaves_what_was_there_and_stores_nothing(first: Checkout) -> None:
+    (first.root / "tree/exports.map").write_text("another\n")
+    (first.root / "fail").touch()
+    before = first.texts()
+    assert first.build(fails=True) == []
+    assert first.texts() == before
+    (first.root / "fail").unlink()
+    assert first.build() == ["driver", "libtoy.so"]
+    assert Checkout(first.root, "second").build() == []
 
 
 def test_an_object_that_was_pruned_is_compiled_and_what_is_linked_of_it_linked(
