@@ -63,7 +63,9 @@ def cache_copy(place: Path) -> Path:
     manifests are copied: it writes and locks them in place. Without linked files: builds link."""
     users = load_workspace(ROOT, os.environ).cache
     place.mkdir()
-    _link_all([path for path in users.iterdir() if path.name not in ("staging", "zig", "links")], place)
+    _link_all(
+        [path for path in users.iterdir() if path.name not in ("staging", "zig", "links")], place
+    )
     (place / "staging").mkdir()
     # zig's own, of this installation, is found by the same path in both; others' are not looked at
     installation = zig_cache(users).name.partition("-")[0]
