@@ -22,13 +22,17 @@ def convert(model: str, folder: Path) -> None:
     if MODELS[model].float32 is None:
         converted.export(path)
         return
-    from ai_edge_quantizer import quantizer, recipe
+    from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
 
     from benchmarks.peers.quantising import calibration
 
     plain = str(folder / "model.float32.tflite")
     converted.export(plain)
     tool = quantizer.Quantizer(plain, recipe.static_wi8_ai8())
+    # floats in and out, as with every other runtime
+    for end in (qtyping.TFLOperationName.INPUT, qtyping.TFLOperationName.OUTPUT):
+        skip = algorithm_manager.AlgorithmName.NO_QUANTIZE
+        tool.update_quantization_recipe(".*", end, algorithm_key=skip)
     calls = [{"args_0": one.numpy()} for one in calibration()]
     tool.quantize(tool.calibrate({"serving_default": calls})).export_model(path, overwrite=True)
 
