@@ -339,7 +339,8 @@ class TestText:
 
     def test_an_int8_model_is_compared_with_its_float32_one(self) -> None:
         results = copy.deepcopy(RESULTS)
-        assert "int8" not in render(results)
+        assert "the int8 one" not in render(results)
+        assert "For int8" not in render(results)
         results["cases"] += [
             case("ours", "mobilenet", 1, 8000.0),
             {**case("ours", "mobilenet_int8", 1, 4000.0), "difference": 0.0123},
