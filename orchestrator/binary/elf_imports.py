@@ -74,6 +74,27 @@ def defined_names(data: bytes) -> frozenset[str]:
     )
 
 
+@dataclass(frozen=True)
+class LinkedNames:
+    """What an object means for others: the symbols that it defines, those of inline functions too,
+    and those that it must have from elsewhere."""
+
+    defined: frozenset[str]
+    wanted: frozenset[str]
+
+
+def linked_names(data: bytes) -> LinkedNames:
+    """The names that a link sees in an object. Raises NotObjectError."""
+    table = _parse(data)
+    visible = [one for one in table.symbols if one.bind != _LOCAL]
+    return LinkedNames(
+        frozenset(table.name(one) for one in visible if one.section != _UNDEFINED),
+        frozenset(
+            table.name(one) for one in visible if one.section == _UNDEFINED and one.bind == _GLOBAL
+        ),
+    )
+
+
 def importing(data: bytes, imported: Callable[[str], str | None], *, hidden: bool = False) -> bytes:
     """The object with each symbol taken from a library for which `imported` gives a name there.
 

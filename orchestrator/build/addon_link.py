@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.binary.elf_addon import finish
-from orchestrator.binary.elf_imports import defined_names, importing
+from orchestrator.binary.elf_imports import defined_names, importing, linked_names
 from orchestrator.binary.macho import ARCHIVE, archive_members
 from orchestrator.build.execute import View, execute_actions, require_success
 from orchestrator.build.prepare import Prepared
@@ -195,7 +195,9 @@ def _library(on: RuntimeSession, spec: VariantSpec, prepared: Prepared) -> tuple
     if not driver.cxx_sources:
         return ()
     sources = driver.cxx_sources
-    parts = runtime_library_compiles(spec, RUNTIME_LIBRARY_SOURCES, on.runtime.native)
+    # our own parts make what is delivered smaller
+    own = RUNTIME_LIBRARY_SOURCES if spec.purpose == "release" else ()
+    parts = runtime_library_compiles(spec, own, on.runtime.native)
     return tuple(map(on.placed, (*parts, *cxx_library_compiles(spec, sources, "-Os"))))
 
 
@@ -210,6 +212,22 @@ def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, v
     )
     require_success(session, graph, execution)
     return len(execution.compiled)
+
+
+# A name in C++'s namespace `std`, or of a table of virtual functions or a type's name in it.
+_OF_CXX: Final = re.compile(r"_Z(?:T[A-Z]|G[A-Z])?(?:N[KVRO]*)?St")
+
+
+def lacks_of_cxx(session: Session, base: Extended, objects: AddonObjects) -> frozenset[str]:
+    """The names of the C++ library that objects refer to, in functions that the link may drop too,
+    and that neither they nor the base have. The objects are there."""
+    defined, wanted = set[str](), set[str]()
+    for c in (*objects.compiles, *objects.library):
+        names = linked_names(Path(session.fill(c.object)).read_bytes())
+        defined |= names.defined
+        wanted |= names.wanted
+    left = filter(_OF_CXX.match, wanted - defined)
+    return frozenset(name for name in left if not base.exports(name))
 
 
 def link_addon(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from orchestrator.build.addon_link import (
     Extended,
     addon_objects,
     compile_objects,
+    lacks_of_cxx,
     link_addon,
     link_flags,
 )
@@ -40,6 +41,7 @@ from orchestrator.build.variants import (
 )
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
+from orchestrator.compilers.zig_cxx import SELDOM
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import aliases
 from orchestrator.plan.development import (
@@ -63,7 +65,7 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.action import count_units
+from orchestrator.values.action import Compile, count_units
 from orchestrator.values.fingerprint import fingerprint
 
 # Raised by one when shards of an earlier release must not be opened any more.
@@ -238,6 +240,7 @@ class Development:
         return replace(
             objects,
             registrations=(*objects.registrations, *map(session.placed, compiles)),
+            cxx_library=_without_seldom(objects.cxx_library),
             texts={**objects.texts, **unwritten([keeping], cache)},
         )
 
@@ -302,7 +305,7 @@ class Development:
         self._report_damaged(restored.damaged)
         if restored.present:
             return None
-        compiled = compile_objects(session, objects, self.jobs, self.view)
+        objects, compiled = self._compiled(objects)
         scratch = session.context.state / NAME / "link"
         # nobody else links in this workspace: what is there is of a process that was killed
         shutil.rmtree(scratch, ignore_errors=True)
@@ -317,6 +320,16 @@ class Development:
             shutil.rmtree(scratch, ignore_errors=True)
         store.put(name, path)
         return compiled
+
+    def _compiled(self, objects: AddonObjects) -> tuple[AddonObjects, int]:
+        """The objects that a shard is linked of, compiled, and how many were compiled now: of the
+        C++ library what few programs refer to is among them where something does."""
+        session = self.session
+        usual = replace(objects, library=_without_seldom(objects.library))
+        compiled = compile_objects(session, usual, self.jobs, self.view)
+        if not lacks_of_cxx(session, self.base.extended, usual):
+            return usual, compiled
+        return objects, compiled + compile_objects(session, objects, self.jobs, self.view)
 
     def _shard_spec(self, roots: Collection[str]) -> VariantSpec:
         session = self.session
@@ -335,6 +348,11 @@ class Development:
     def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
             self.session.log(f"{name[:12]}... in the store is damaged: removed, and made again")
+
+
+def _without_seldom(library: Iterable[Compile]) -> tuple[Compile, ...]:
+    """The C++ library without what PyTorch refers to nothing of."""
+    return tuple(one for one in library if one.unit not in SELDOM)
 
 
 def _stored(name: str, suffix: str) -> str:

@@ -22,8 +22,8 @@ from orchestrator.build.shard_contents import (
     errors_of,
     missing_dtypes,
     missing_operators,
-    probably_wide,
     recorded_operators,
+    recorded_wide,
 )
 from orchestrator.build.subject import app_subjects
 from orchestrator.build.variants import VariantRequest
@@ -62,7 +62,7 @@ class OnDemandTracer:
         subjects = app_subjects(self.session, self.app, ())
         closure = self.request.selection.operators.keys()
         operators = (recorded_operators(self.session, one) for one in subjects)
-        wide = (probably_wide(self.session, one) for one in subjects)
+        wide = (recorded_wide(self.session, one) for one in subjects)
         self._operators = frozenset[str]().union(*operators) & closure
         self._wide = frozenset[str]().union(*wide)
         self._base = self.development.base

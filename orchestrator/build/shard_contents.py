@@ -18,6 +18,7 @@ from orchestrator.select.closure import Registry
 from orchestrator.select.policy import static_selection
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_if_changed
+from orchestrator.trace.set_up import KERNEL_TAGS, called_by_model, dtypes_of_model
 from orchestrator.verify.verdict import RunnerResult
 
 
@@ -30,9 +31,8 @@ def probable_operators(session: RuntimeSession, subject: Subject) -> frozenset[s
         return subject.roots | (remembered & known)
     trace = subject.trace or subject.earlier
     if trace is not None:
-        called = frozenset(trace.called_operators)
-        return subject.roots | (called & known)
-    called = frozenset(name for lock in readable_locks(session) for name in lock.called_operators)
+        return subject.roots | (called_by_model(trace) & known)
+    called = frozenset[str]().union(*map(called_by_model, readable_locks(session)))
     called |= frozenset(session.runtime.version.usual_calls)
     return _guessed(session, kernels, subject.roots, called)
 
@@ -64,8 +64,13 @@ def probably_wide(session: RuntimeSession, subject: Subject) -> frozenset[str]:
     """The kernel tags that the model has in all dtypes at first: those that it, or any model that
     was traced, ran in an unusual one."""
     locks = readable_locks(session) if subject.trace is None else (subject.trace,)
-    traced = frozenset[str]().union(*(wide_tags(lock.kernel_tags) for lock in locks))
+    traced = frozenset[str]().union(*(wide_tags(dtypes_of_model(lock)) for lock in locks))
     return traced | _remembered(session, subject, "wide_tags")
+
+
+def recorded_wide(session: RuntimeSession, subject: Subject) -> frozenset[str]:
+    """The same of a model that is recorded: with those of the recorder's set-up calls."""
+    return probably_wide(session, subject) | wide_tags(KERNEL_TAGS)
 
 
 def _notes(session: RuntimeSession, subject: Subject) -> Path:

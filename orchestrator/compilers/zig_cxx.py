@@ -32,6 +32,17 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         *("-fexceptions", "-Xclang", "-funwind-tables=2"),
     ),
 }
+# Sources of which PyTorch without kernels takes nothing, in either of its versions. All that they
+# define has a name of C++'s own.
+SELDOM: Final = frozenset(
+    f"libcxx/src/{name}.cpp"
+    for name in (
+        *("any", "atomic", "barrier", "bind", "charconv", "expected", "fstream"),
+        *("memory_resource", "mutex_destructor", "new_handler", "ostream", "print"),
+        *("random_shuffle", "regex", "ryu/d2fixed", "ryu/d2s", "ryu/f2s", "strstream"),
+        *("typeinfo", "valarray", "vector", "verbose_abort"),
+    )
+)
 # At a link: zig is not to bring a C++ library of its own making.
 NO_CXX_LIBRARY: Final = ("-nostdlib++",)
 # And no runtime for UBSan, which nothing here refers to: without an optimisation zig compiles one,

@@ -102,12 +102,15 @@ def hardened(
     return (*found, *own)
 
 
-def canaries_of(layout: Layout, unit: str, *, kernel: bool) -> Canaries:
+def canaries_of(layout: Layout, unit: str, *, kernel: bool, purpose: Purpose) -> Canaries:
     """Which functions of a unit of PyTorch's get a stack protector (see `_CANARIES`).
 
     None in what computes: units that upstream compiles at -O3 (`kernel`), and those in folders of
-    kernels. More than usual in units that read models, which are untrusted.
+    kernels. More than usual in units that read models, which are untrusted; in a tracer, whose size
+    and speed do not count, in all: so that they share one precompiled header.
     """
+    if purpose == "tracer":
+        return "more"
     if kernel or unit.startswith(layout.kernels):
         return "none"
     return "more" if layout.reads(unit) else "some"

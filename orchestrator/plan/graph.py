@@ -42,7 +42,18 @@ _THREADS_COST = 0.3
 _SELECTION_COST = 0.1
 # Of our own sources what reads most of ATen; the others are quicker without.
 _C_API = "capi/capi.cpp"
-_PRECOMPILED = frozenset({_C_API, "capi/model_checks.cpp", "capi/selection_error.cpp"})
+_PRECOMPILED = frozenset(
+    {
+        _C_API,
+        "capi/model_checks.cpp",
+        "capi/selection_error.cpp",
+        "coverage/coverage.cpp",
+        "development/observer.cpp",
+        "development/recorder.cpp",
+        "tracer/recorder.cpp",
+        "tracer/setup.cpp",
+    }
+)
 _JAVA_FLAGS = (*BARE_FLAGS, "-I$native/capi")
 # A generated unit and its source (`$cache/...`) to its compilation.
 _Compiling = Callable[[GeneratedUnit, str], Compile]

@@ -289,7 +289,8 @@ def compilation(
     if (
         unit.path.startswith(layout.precompiled)
         and language == "c++"
-        and not (unit.features or layout.reads(unit.path))
+        and not unit.features
+        and (spec.purpose == "tracer" or not layout.reads(unit.path))
         and (included is None or not included.first)
         and (flagged is None or flagged.precompiled)
         and unit.path not in facts.unlike
@@ -373,7 +374,7 @@ def flags_of(
 ) -> tuple[str, ...]:
     """All flags of a unit of this kind in this variant; `unit` is its path, where it counts."""
     return (
-        *spec.flags_before(canaries_of(dialect.layout, unit, kernel=kernel)),
+        *spec.flags_before(canaries_of(dialect.layout, unit, kernel=kernel, purpose=spec.purpose)),
         *unit_flags(
             dialect.flags,
             language=language,

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from orchestrator.build import development, shard_files
+from orchestrator.build.addon_link import AddonObjects
 from orchestrator.build.development import Development
 from orchestrator.build.shard_files import forget_old, in_use
 from orchestrator.system.folders import ensure_folder
@@ -64,8 +65,11 @@ class Toy:
 
     def put(self, name: str = KEY, path: Path | None = None) -> int | None:
         """Have the shard; None where it came from the store."""
-        vars(development).update(compile_objects=lambda *_: 7, link_addon=self.link)
-        return self.library._put(name, path or self.path, cast(Any, None))
+        vars(development).update(
+            compile_objects=lambda *_: 7, lacks_of_cxx=lambda *_: None, link_addon=self.link
+        )
+        nothing = AddonObjects((), (), (), {}, frozenset())
+        return self.library._put(name, path or self.path, nothing)
 
 
 class Slow(Toy):

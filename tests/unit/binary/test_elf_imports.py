@@ -16,7 +16,12 @@ from elf_objects import (
     symbols_of,
 )
 
-from orchestrator.binary.elf_imports import NotObjectError, defined_names, importing
+from orchestrator.binary.elf_imports import (
+    NotObjectError,
+    defined_names,
+    importing,
+    linked_names,
+)
 
 HAS = {"had": "l_a", "inlined": "l_b", "data": "l_c", "own": "l_d", "thread": "l_e"}
 OBJECT_FILE = elf_object(
@@ -58,6 +63,23 @@ def test_an_object_of_which_the_library_has_nothing_stays_byte_for_byte() -> Non
 
 def test_inline_functions_are_nobodys_own() -> None:
     assert defined_names(OBJECT_FILE) == {"had", "data", "new"}
+
+
+def test_a_link_sees_inline_functions_and_what_must_be_found_elsewhere() -> None:
+    found = linked_names(
+        elf_object(
+            [
+                Symbol("had"),
+                Symbol("inlined", bind=WEAK),
+                Symbol("own", bind=LOCAL),
+                Symbol("elsewhere", section=0, kind=NONE, visibility=0),
+                # may stay without a definition
+                Symbol("perhaps", bind=WEAK, section=0, kind=NONE, visibility=0),
+            ]
+        )
+    )
+    assert found.defined == {"had", "inlined"}
+    assert found.wanted == {"elsewhere"}
 
 
 @pytest.mark.parametrize(

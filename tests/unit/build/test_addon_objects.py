@@ -3,6 +3,7 @@ brings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,16 @@ from android_toy import write_python
 from elf_objects import Symbol, elf_object
 
 from orchestrator.binary.elf_imports import defined_names
-from orchestrator.build.addon_link import _brought, _libraries, link_flags
+from orchestrator.build.addon_link import (
+    AddonObjects,
+    Extended,
+    _brought,
+    _libraries,
+    lacks_of_cxx,
+    link_flags,
+)
 from orchestrator.compilers.driver import AndroidFacts
+from orchestrator.compilers.relink import exported_name
 from orchestrator.system.process import LOCAL
 
 # Says where its archives are, as clang does: of one that is not there, its name.
@@ -84,3 +93,26 @@ def test_a_cxx_library_that_lies_beside_is_the_compilers_to_find(tmp_path: Path)
     system = ("-lm", "-ldl", "-llog", "-Wl,--of-the-toolchain")
     assert _libraries(toolchain(tmp_path)) == (*system, "-nostdlib++", "-O2")
     assert _libraries(toolchain(tmp_path, links_cxx_library=False)) == (*system, "-O2")
+
+
+def test_what_the_cxx_library_must_have_is_what_nobody_else_has(tmp_path: Path) -> None:
+    """Functions that the link drops refer to much of PyTorch that is nowhere: it does not count."""
+
+    def compiled(name: str, *symbols: Symbol) -> Any:
+        (tmp_path / name).write_bytes(elf_object([*symbols]))
+        return SimpleNamespace(object=name)
+
+    def wanted(name: str) -> Symbol:
+        return Symbol(name, section=0, kind=0, visibility=0)
+
+    here, there, gone = "_ZN2at4hereEv", "_ZN2at5thereEv", "_ZN2at4goneENSt3__16vectorE"
+    sorts, matches = "_ZNSt3__14sortEv", "_ZNSt3__15matchEv"
+    session: Any = SimpleNamespace(fill=lambda path: str(tmp_path / path))
+    base = Extended("toy", tmp_path, frozenset({exported_name("toy", there)}), 40 * "0", "toy")
+    kernel = compiled("kernel.o", *map(wanted, (here, there, gone, sorts, matches, "memcpy")))
+    other = compiled("other.o", Symbol(here))
+    usual = compiled("algorithm.o", Symbol(sorts))
+    regex = compiled("regex.o", Symbol(matches))
+    objects = AddonObjects((kernel,), (other,), (usual,), {}, frozenset())
+    assert lacks_of_cxx(session, base, objects) == {matches}
+    assert not lacks_of_cxx(session, base, replace(objects, library=(usual, regex)))

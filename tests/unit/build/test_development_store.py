@@ -23,6 +23,7 @@ from orchestrator.cache.pruning import entries
 def unpatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a toy puts into the module is taken back."""
     monkeypatch.setattr(development, "compile_objects", None)
+    monkeypatch.setattr(development, "lacks_of_cxx", None)
     monkeypatch.setattr(development, "link_addon", None)
 
 

@@ -107,7 +107,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Runner], T
         monkeypatch.setattr(on_demand, "app_subjects", lambda *_: ("first", "second"))
         probable = {"first": {"aten::a", "aten::elsewhere"}, "second": {"aten::b"}}
         monkeypatch.setattr(on_demand, "recorded_operators", lambda _, name: probable[name])
-        monkeypatch.setattr(on_demand, "probably_wide", lambda _, name: {f"{name}_kernel"})
+        monkeypatch.setattr(on_demand, "recorded_wide", lambda _, name: {f"{name}_kernel"})
         monkeypatch.setattr(on_demand, "run_model", one.run)
         return one
 

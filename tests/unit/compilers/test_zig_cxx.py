@@ -10,7 +10,7 @@ import pytest
 from core_toy import spec
 
 from orchestrator.compilers.zig import zig_library
-from orchestrator.compilers.zig_cxx import LINK_FLAGS, cxx_sources
+from orchestrator.compilers.zig_cxx import LINK_FLAGS, SELDOM, cxx_sources
 from orchestrator.plan.graph import cxx_library_compiles
 
 
@@ -28,6 +28,13 @@ def test_all_sources_of_the_three_libraries_are_compiled() -> None:
     assert "libunwind/src/UnwindRegistersSave.S" in units
     # for a library without exceptions: it would define the same functions
     assert "libcxxabi/src/cxa_noexception.cpp" not in units
+
+
+def test_what_is_seldom_used_are_sources_of_the_library_with_names_of_cxx() -> None:
+    units = {source.unit for source in cxx_sources(library())}
+    assert units > SELDOM
+    # `lacks_of_cxx` tells by such names that one of them is wanted
+    assert all(unit.startswith("libcxx/src/") for unit in SELDOM)
 
 
 def test_variants_of_one_level_share_their_objects() -> None:

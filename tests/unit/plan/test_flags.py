@@ -11,6 +11,7 @@ from orchestrator.compilers.flags import LTO_FLAGS, Hardening
 from orchestrator.plan.flags import (
     RELOCATION_FLAGS,
     Canaries,
+    Purpose,
     canaries_of,
     hardened,
     optimisation,
@@ -101,8 +102,8 @@ READERS = (
 KERNEL = "aten/src/ATen/native/cpu/FillKernel.cpp"
 
 
-def canaries(unit: str, *, kernel: bool = False) -> Canaries:
-    return canaries_of(DIALECT.layout, unit, kernel=kernel)
+def canaries(unit: str, *, kernel: bool = False, purpose: Purpose = "release") -> Canaries:
+    return canaries_of(DIALECT.layout, unit, kernel=kernel, purpose=purpose)
 
 
 CHECKED = ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2")
@@ -128,6 +129,12 @@ def test_what_computes_has_none() -> None:
     assert (
         hardened((), "linux", canaries("generated/UfuncCPUKernel_add.cpp", kernel=True)) == CHECKED
     )
+
+
+def test_all_units_of_a_tracer_have_as_many() -> None:
+    # a precompiled header is for one level of canaries
+    for unit in (*READERS, KERNEL, "aten/src/ATen/Context.cpp"):
+        assert canaries(unit, purpose="tracer") == "more"
 
 
 def test_a_toolchains_own_word_on_canaries_counts() -> None:
