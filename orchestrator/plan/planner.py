@@ -98,7 +98,9 @@ class Planner:
         self._entries: dict[frozenset[str], list[int]] = {}
         # keyed by identity, too: the values are kept beside, so that no other takes their place
         self._apps: dict[tuple[object, ...], tuple[_AppNeeds, Registry, Selection]] = {}
-        self._keys: dict[tuple[int, frozenset[str], frozenset[str]], dict[int, _UnitKey]] = {}
+        self._keys: dict[
+            tuple[int, frozenset[str], frozenset[str]], tuple[_AppNeeds, dict[int, _UnitKey]]
+        ] = {}
         self._units: dict[VariantSpec, _Units] = {}
         self._shards: dict[tuple[VariantSpec, frozenset[str]], tuple[_Shard, ...]] = {}
 
@@ -149,11 +151,10 @@ class Planner:
         if key not in self._keys:
             hot, lean = self._known(spec.hot), self._known(spec.lean)
             projections = app.projections
-            self._keys[key] = {
-                n: (n, projections.get(n), n in hot, n in lean)
-                for n in (*app.whole, *app.on_demand)
-            }
-        return self._keys[key]
+            units = (*app.whole, *app.on_demand)
+            keys = {n: (n, projections.get(n), n in hot, n in lean) for n in units}
+            self._keys[key] = app, keys
+        return self._keys[key][1]
 
     def _known(self, paths: Iterable[str]) -> set[int]:
         """The numbers of those units that the index has."""
