@@ -91,7 +91,12 @@ def build(root: Path, cache: Path, count: int) -> None:
         return text
 
     toolchain = SimpleNamespace(
-        **dict.fromkeys(("cxx", "cc", "ar"), tools / "both"), link_flags=(), version="toy"
+        **dict.fromkeys(("cxx", "cc", "ar"), tools / "both"),
+        driver=SimpleNamespace(link_inputs=""),
+        config=SimpleNamespace(link_flags=()),
+        link_flags=(),
+        version="toy",
+        identity="toy",
     )
     session: Any = SimpleNamespace(
         context=SimpleNamespace(cache=cache, state=state, env=os.environ, runner=LOCAL),
