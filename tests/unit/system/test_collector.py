@@ -63,3 +63,12 @@ print("made")
 def test_nor_has_that_of_the_process() -> None:
     ran = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, check=True)
     assert ran.stdout.decode().split() == ["made"]
+
+
+def test_the_end_of_a_process_with_lief_tells_of_no_leaks() -> None:
+    script = "import lief\nfrom orchestrator.system.collector import collector_paused\n"
+    script += "with collector_paused():\n    pass\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
