@@ -53,12 +53,15 @@ def test_a_runtime_of_another_name_shares_all_objects(root: Path) -> None:
 
 def test_both_are_planned_in_one_graph(root: Path) -> None:
     labels = [f"//apps/{app}:{HOST}" for app in ("camera", "again")]
+    variants = root / ".orchestrator/variants"
+    shutil.rmtree(variants)
     ran = orchestrator("build", *labels, "--json", "--quiet", cwd=root)
     assert ran.code == 0, ran.err
+    assert [one["verified"] for one in json.loads(ran.out)["variants"]] == ["ok", "ok"]
     text = (root / ".orchestrator/build.ninja").read_text()
     assert "tree_second" not in text, "the same folder has one variable"
-    for app in ("camera", "again"):
-        assert f"$state/variants/{app}/{HOST}/lib{app}_torch.so: shared_{HOST}" in text
+    for app in ("camera", "again"):  # linked, or from the cache
+        assert (variants / app / HOST / f"lib{app}_torch.so").is_file()
 
 
 def test_each_tree_is_fetched_once(root: Path) -> None:
