@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.build.action_details import Details, own_details, shared_details
-from orchestrator.build.execute import object_store, stored_links, stored_name
+from orchestrator.build.execute import link_environment, object_store, stored_links, stored_name
 from orchestrator.build.plan import Variant, compiles_of, plan_variants
 from orchestrator.build.session import Session
 from orchestrator.build.stored_links import own_steps
@@ -108,7 +108,7 @@ def _links(
 ) -> dict[str, LoggedAction]:
     """The variant's links, by the names of what they make."""
     toolchain = session.toolchain(str(variant.label.abi))
-    environment = stored_links(session, (), Path(), {}).environment
+    environment = link_environment(session)
     links = {link.output: link for link in variant.links.all}
     known = dict(digests)
     shown = {**names, **{output: link_name(one) for output, one in links.items()}}

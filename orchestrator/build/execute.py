@@ -315,10 +315,14 @@ def stored_links(
 
     texts: of files that links read and that may not be written yet
     """
+    links, store, environment = tuple(links), object_store(session), link_environment(session)
+    return StoredLinks(session, links, store, environment, note, dict(objects), texts or {})
+
+
+def link_environment(session: Session) -> tuple[str, ...]:
+    """The variables that may decide what links make: see `deciding`."""
     launcher = session.workspace.config.launcher
-    env = {**session.context.env, **({} if launcher is None else launcher.env)}
-    links, store = tuple(links), object_store(session)
-    return StoredLinks(session, links, store, deciding(env), note, dict(objects), texts or {})
+    return deciding({**session.context.env, **({} if launcher is None else launcher.env)})
 
 
 def _todo(graph: ActionGraph, present: Collection[str]) -> list[Compile]:

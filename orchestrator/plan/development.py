@@ -159,8 +159,7 @@ def entered_operators(index: RuntimeIndex, entry: Collection[str]) -> dict[str, 
 
 
 def with_core(index: RuntimeIndex, units: Collection[int]) -> frozenset[int]:
-    """`units`, and those of PyTorch's core that they refer to, themselves or through each
-    other.
+    """`units`, and those of PyTorch's core that they refer to, themselves or through each other.
 
     A function that needs a unit outside of the base is not in the base, and no shard compiles a
     unit of the base. Nothing in the core is a kernel, so it belongs to the base.

@@ -185,20 +185,7 @@ class VariantSpec:
     def level(self) -> VariantSpec:
         """The specification without what differs between apps: variants with the same level share
         compiled units of an ABI."""
-        none = frozenset[str]()
-        level = replace(
-            self,
-            entry=none,
-            hot=none,
-            lean=none,
-            cut=none,
-            self_relocation=True,
-            features=(),
-            levels=(),
-            kernel_entry=none,
-            dispatch="table",
-            extensible=False,
-        )
+        level = replace(self.common.without_features, self_relocation=True, extensible=False)
         return _one_of_equal(level)
 
     @cached_property
