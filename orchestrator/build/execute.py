@@ -31,7 +31,7 @@ from orchestrator.compilers.resolve import (
     zig_caches,
 )
 from orchestrator.compilers.zig_results import note_results
-from orchestrator.execute.ninja_file import RUN, Tools, ninja_text
+from orchestrator.execute.ninja_file import RUN, Tools, member_lists, ninja_text
 from orchestrator.execute.ninja_progress import Costs, parse_status
 from orchestrator.execute.ninja_run import NinjaResult, failure_error, run_ninja
 from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
@@ -106,6 +106,7 @@ def execute_actions(
     heavy = max(one.heavy_unit_mb for one in memory) * 10**6
     allowed = limits(this_machine(), jobs, unit, heavy)
     links = _Links(session, graph, name, objects)
+    write_texts(session, member_lists(links.todo, session.fill))
     present = frozenset((*objects, *_restored(session, headers), *links.present))
     text = ninja_text(
         with_headers(graph) if launched.texts else graph,
@@ -384,7 +385,7 @@ def shards_of(session: Session, graph: ActionGraph) -> dict[str, str]:
 
 
 def write_texts(session: Session, texts: Mapping[str, str]) -> None:
-    """Files (`$cache/...`), named by content: one that holds something else is written again."""
+    """Write files (`$cache/...`, `$state/...`): one that holds what it should stays as it is."""
     for file in sorted(texts):
         write_if_changed(Path(session.fill(file)), texts[file])
 

@@ -40,6 +40,9 @@ class Tools(TypedDict):
 # The environment's variable with a name for the run, in those of half-written files.
 RUN = "ORCHESTRATOR_RUN"
 _PART = f"$out.$${RUN}.part"
+# An archive's list of objects, written before ninja runs. Not a response file of ninja's, which
+# removes it: the ninja of a killed build may still be at work, and take the next one's.
+_MEMBERS = ".members"
 # Flags, as they stand in a command.
 Quote = Callable[[Iterable[str]], str]
 # Kinds of links that run a step of ours.
@@ -159,10 +162,9 @@ def link_commands(abi: str, link: str) -> dict[str, str]:
         "shared": f"${{cxx_{abi}}} -shared $flags $in {link} {moved}",
         "executable": f"${{cxx_{abi}}} $flags $in {link} {moved}",
         # `D`: no times and no owners, so that equal objects make equal archives
-        "archive": f"rm -f $out && ${{ar_{abi}}} rcsD {part} @$out.rsp && mv {part} $out",
+        "archive": f"${{ar_{abi}}} rcsD {part} @$out{_MEMBERS} && mv {part} $out",
         "code_archive": (
-            f"rm -rf $out {part}.d && "
-            f"$python -P -m orchestrator.binary.bitcode $out.rsp {part}.d && "
+            f"$python -P -m orchestrator.binary.bitcode $out{_MEMBERS} {part}.d && "
             f"${{ar_{abi}}} rcsD {part} @{part}.d/members && rm -r {part}.d && mv {part} $out"
         ),
         # `shared` of a compiler that links twice: see compilers/relink.py
@@ -177,10 +179,23 @@ def link_commands(abi: str, link: str) -> dict[str, str]:
 def _link_rules(writer: Any, abi: str, link: str, kinds: Iterable[str]) -> None:
     commands = link_commands(abi, link)
     for kind in kinds:
-        archive = kind in _ARCHIVES
-        listed = {"rspfile": "$out.rsp", "rspfile_content": "$in_newline"} if archive else {}
-        verb = "archive" if archive else "link"
-        writer.rule(f"{kind}_{abi}", command=commands[kind], description=f"{verb} $out", **listed)
+        verb = "archive" if kind in _ARCHIVES else "link"
+        writer.rule(f"{kind}_{abi}", command=commands[kind], description=f"{verb} $out")
+
+
+def member_lists(links: Iterable[Link], fill: Callable[[str], str]) -> dict[str, str]:
+    """The files that the archives' commands read, by path (`$state/...`): their objects, as
+    archivers and `binary.bitcode` read them, quoted like words of a shell.
+
+    fill: replaces the names of folders in a path
+    """
+    return {
+        f"{link.output}{_MEMBERS}": "".join(
+            f"{shlex.quote(fill(path))}\n" for path in (*link.whole, *link.on_demand)
+        )
+        for link in links
+        if link.kind in _ARCHIVES
+    }
 
 
 def _compile(writer: Any, action: Compile, quote: Quote, heavy: bool) -> None:
@@ -212,11 +227,12 @@ def _precompile(writer: Any, action: Precompile, quote: Quote) -> None:
 
 def _link(writer: Any, link: Link, quote: Quote) -> None:
     objects = [_path(path) for path in (*link.whole, *link.on_demand)]
+    listed = [f"{link.output}{_MEMBERS}"] if link.kind in _ARCHIVES else []
     writer.build(
         _path(link.output),
         f"{link.kind}_{link.abi}",
         inputs=objects,
-        implicit=[_path(path) for path in link.inputs],
+        implicit=[_path(path) for path in (*link.inputs, *listed)],
         variables={"flags": quote(link.flags)},
     )
 

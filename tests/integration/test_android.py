@@ -20,7 +20,10 @@ from orchestrator.build.plan import Variant, plan_variants
 from orchestrator.build.session import Session
 from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.context import Context
+from orchestrator.execute.ninja_file import Tools, ninja_text
+from orchestrator.execute.ninja_run import ninja_binary
 from orchestrator.load.workspace import load_workspace
+from orchestrator.plan.graph import action_graph
 from orchestrator.values.labels import Label
 from orchestrator.verify.structural import Structure, differences, structure_of
 
@@ -105,7 +108,7 @@ def test_a_link_without_a_registering_object_is_found(workspace: Path, tmp_path:
     library = Path(session.fill(seen.links.all[0].output))
     assert differences(whole, structure(session, seen, library)) == ()
     dropped = next(c for c in seen.objects.plan.whole if c.unit.endswith("CPUGuardImpl.cpp"))
-    argv = link_command(workspace, library)
+    argv = link_command(session, seen, tmp_path)
     argv.remove(session.fill(dropped.object))
     argv[argv.index("-o") + 1] = str(tmp_path / "lesser.so")
     env = compiler_environment(session.context.cache, os.environ)
@@ -143,13 +146,25 @@ def structure(session: Session, variant: Variant, library: Path | None = None) -
     )
 
 
-def link_command(workspace: Path, library: Path) -> list[str]:
-    """The compiler's part of what ninja runs to link a library."""
-    build = workspace / ".orchestrator/build.ninja"
-    done = subprocess.run(
-        ["ninja", "-f", build, "-t", "commands", "-s", library],
-        capture_output=True,
-        text=True,
-        check=True,
+def link_command(session: Session, variant: Variant, folder: Path) -> list[str]:
+    """The compiler's part of what ninja runs to link a library that is not in the cache."""
+    toolchain, graph = session.toolchain(ABI), action_graph([variant.objects], variant.links.all)
+    programs: Tools = {
+        "cxx": str(toolchain.cxx),
+        "cc": str(toolchain.cc),
+        "ar": str(toolchain.ar),
+        "link": toolchain.link_flags,
+    }
+    build = folder / "build.ninja"
+    build.write_text(
+        ninja_text(
+            graph,
+            folders=session.folders,
+            toolchains={ABI: programs},
+            present=graph.compiles,
+        )
     )
+    library = session.fill(variant.links.all[0].output)
+    argv = [ninja_binary(), "-f", str(build), "-t", "commands", "-s", library]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return shlex.split(done.stdout.partition(" && ")[0].replace("$$", "x"))

@@ -225,7 +225,7 @@ def test_set_up_calls_are_known_from_what_every_lock_has(
         kernels_for=lambda _: Registry({name: (cast(Registration, None),) for name in known}),
         runtime=SimpleNamespace(
             index=None,
-            entry=SimpleNamespace(tracer=frozenset()),
+            tracer_entry=frozenset(),
             version=SimpleNamespace(usual_calls=("aten::usual", "aten::of_another_pytorch")),
         ),
     ))  # fmt: skip

@@ -236,7 +236,11 @@ class Checkout:
 
     def texts(self) -> dict[str, str]:
         folder = self.context.state / "v"
-        return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+        return {
+            path.name: path.read_text()
+            for path in sorted(folder.iterdir())
+            if path.suffix != ".members"
+        }
 
     def entries(self) -> list[Path]:
         return sorted((self.root / "cache/links").glob("*/*"))

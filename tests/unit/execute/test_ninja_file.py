@@ -6,8 +6,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 
 import pytest
 from core_toy import CORE, FACTS, GOLDEN, make_index, spec
@@ -19,7 +21,7 @@ from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.compilers.zig import zig_program
 from orchestrator.errors import Place
 from orchestrator.execute import ninja_file
-from orchestrator.execute.ninja_file import ninja_text, projection_path
+from orchestrator.execute.ninja_file import member_lists, ninja_text, projection_path
 from orchestrator.execute.ninja_run import ninja_binary
 from orchestrator.plan.graph import (
     VariantObjects,
@@ -182,9 +184,19 @@ printf '%s\\n' "$@" > "$out"
 """
 FAKE_ARCHIVER = """\
 #!/bin/sh
-# ar rcsD <archive> @<response file>: keeps what the response file says.
+# ar rcsD <archive> @<list of members>: keeps what the list says.
 cat "${3#@}" > "$2"
 """
+
+
+def write_lists(links: Iterable[Link], folders: Mapping[str, str]) -> list[Path]:
+    """What a build writes before it runs ninja."""
+    fill = Template.safe_substitute
+    lists = member_lists(links, lambda path: fill(Template(path), folders))
+    written = [Path(fill(Template(name), folders)) for name in lists]
+    for path, content in zip(written, lists.values(), strict=True):
+        path.write_text(content)
+    return written
 
 
 def ninja(file: Path) -> tuple[int, list[str]]:
@@ -239,6 +251,7 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
     graph = ActionGraph({action.object: action}, (shared, archive))
     file = home / "build.ninja"
     file.write_text(text(graph, folders=folders, toolchains={"linux-x86_64": tool}))
+    lists = write_lists(graph.links, folders)
     assert ninja(file) == (0, ["3] a.cpp", "x.a", "x.so"])
     written = Path(action.object.replace("$state", folders["state"]))
     assert written.read_text().splitlines()[: len(ODD) + 7] == [
@@ -262,7 +275,11 @@ def test_ninja_runs_it_wherever_the_folders_are(where: str, tmp_path: Path) -> N
     # quoted for the archiver, whose response files follow the shell's rules
     assert shlex.split((home / "state/x.a").read_text()) == [str(written)]
     assert list(home.rglob("*.part")) == []
+    # the ninja of another run may be about to read it
+    assert [path for path in lists if path.is_file()] == [home / "state/x.a.members"]
     assert ninja(file) == (0, ["ninja: no work to do."])
+    write_lists([replace(archive, on_demand=(action.object,))], folders)
+    assert ninja(file) == (0, ["x.a"])
 
 
 @pytest.mark.parametrize("where", ["plain", "a b"])
@@ -282,8 +299,11 @@ def test_an_archive_of_code_alone(where: str, tmp_path: Path) -> None:
     file.write_text(
         text(ActionGraph({}, (link,)), folders=folders, toolchains=tools, python=sys.executable)
     )
+    write_lists([link], folders)
     assert ninja(file) == (0, ["x.a"])
     subprocess.run(["ar", "x", str(home / "state/x.a")], cwd=tmp_path, check=True)
     assert (tmp_path / "unit.o").read_bytes() == without_bitcode(made.read_bytes(), made)
-    assert sorted(p.name for p in (home / "state").iterdir()) == [".ninja_log", "x.a"]
+    assert sorted(p.name for p in (home / "state").iterdir()) == [
+        *(".ninja_log", "x.a", "x.a.members"),
+    ]
     assert ninja(file) == (0, ["ninja: no work to do."])
