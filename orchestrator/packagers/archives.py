@@ -23,7 +23,8 @@ _LEVEL: Final = 9
 
 def write_tar_zst(target: BinaryIO, files: Iterable[File], prefix: str) -> None:
     """Writes a compressed tar: the files below `prefix` (`name/` or `./`), and their folders."""
-    compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=0)
+    # a checksum: what unpacks it notices damage, in the manifest too, which nothing else tells of
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=0, write_checksum=True)
     with compressor.stream_writer(target, closefd=False) as stream:
         write_tar(stream, files, prefix)
 

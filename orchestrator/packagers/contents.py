@@ -19,7 +19,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, Final, cast
@@ -356,8 +356,12 @@ class _Inflating:
 
     def finish(self) -> None:
         """Reads what fills the last blocks: there is one more of nothing at least, so that a frame
-        that is cut off is found, which zstd does not tell."""
+        that is cut off is found, which zstd does not tell. Behind them is the frame's checksum."""
         if any(self.take(_BLOCK)):
+            raise ValueError("something behind its end")
+        with suppress(EOFError):
+            while not any(self.take(_BLOCK)):
+                pass
             raise ValueError("something behind its end")
 
 

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import ninja
 from package_toy import TOY, inputs
+from written_lists import write_lists
 from ziglang import __file__ as _ziglang
 
 from orchestrator.codegen.units import unit_of
@@ -168,6 +169,7 @@ def build(folder: Path, tools: ResolvedToolchain, *, anchors: bool = True) -> Bu
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "build.ninja").write_text(text)
+    write_lists(links.all, folders)
     cache = load_workspace(ROOT, os.environ).cache
     done = subprocess.run(
         [Path(ninja.BIN_DIR) / "ninja", "-j1", "-v", "-f", folder / "build.ninja"],

@@ -21,6 +21,7 @@ import package_toy
 import pytest
 from elftools.elf.elffile import ELFFile
 from golden_files import Golden
+from written_lists import write_lists
 
 from orchestrator.binary import elf
 from orchestrator.binary.elf_symbols import defined_symbols
@@ -316,12 +317,13 @@ def build(folder: Path, tools: ResolvedToolchain, exported: tuple[str, ...] = ()
     everything = {c.object: c for c in (*compiles.values(), entry)}
     cache = folder / "objects"
     native = toy.ROOT / "orchestrator/native"
+    folders = {
+        **{"cache": str(cache), "state": str(folder / "state"), "native": str(native)},
+        "toy": str(package_toy.TOY),
+    }
     text = ninja_text(
         ActionGraph(everything, links.all),
-        folders={
-            **{"cache": str(cache), "state": str(folder / "state"), "native": str(native)},
-            "toy": str(package_toy.TOY),
-        },
+        folders=folders,
         toolchains={
             tools.abi: {
                 "cxx": str(tools.cxx),
@@ -338,6 +340,7 @@ def build(folder: Path, tools: ResolvedToolchain, exported: tuple[str, ...] = ()
         script.parent.mkdir(parents=True)
         script.write_text(extensible_script(session, "toy", objects.plan.spec))
     (folder / "build.ninja").write_text(text)
+    write_lists(links.all, folders)
     done = subprocess.run(
         [Path(ninja.BIN_DIR) / "ninja", "-j1", "-v", "-f", folder / "build.ninja"],
         env={

@@ -6,14 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from string import Template
 
 import pytest
 from core_toy import CORE, FACTS, GOLDEN, make_index, spec
 from test_bitcode import compiled
+from written_lists import write_lists
 
 from orchestrator.binary.bitcode import without_bitcode
 from orchestrator.codegen.registrations import GeneratedUnit
@@ -21,7 +20,7 @@ from orchestrator.compilers.flags import LTO_FLAGS
 from orchestrator.compilers.zig import zig_program
 from orchestrator.errors import Place
 from orchestrator.execute import ninja_file
-from orchestrator.execute.ninja_file import member_lists, ninja_text, projection_path
+from orchestrator.execute.ninja_file import ninja_text, projection_path
 from orchestrator.execute.ninja_run import ninja_binary
 from orchestrator.plan.graph import (
     VariantObjects,
@@ -187,16 +186,6 @@ FAKE_ARCHIVER = """\
 # ar rcsD <archive> @<list of members>: keeps what the list says.
 cat "${3#@}" > "$2"
 """
-
-
-def write_lists(links: Iterable[Link], folders: Mapping[str, str]) -> list[Path]:
-    """What a build writes before it runs ninja."""
-    fill = Template.safe_substitute
-    lists = member_lists(links, lambda path: fill(Template(path), folders))
-    written = [Path(fill(Template(name), folders)) for name in lists]
-    for path, content in zip(written, lists.values(), strict=True):
-        path.write_text(content)
-    return written
 
 
 def ninja(file: Path) -> tuple[int, list[str]]:

@@ -238,6 +238,17 @@ def test_damage_is_told(data: st.DataObject, packages: Mapping[str, Path], tmp_p
         assert replace(found[0], path=packages[name]) == read_one(packages[name])
 
 
+@pytest.mark.parametrize("name", ["tar", "tar symbols"])
+def test_a_frame_tells_of_damage(name: str, packages: Mapping[str, Path], tmp_path: Path) -> None:
+    """By the checksum at its end, whoever unpacks it."""
+    whole = packages[name].read_bytes()
+    (tmp_path / "damaged").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    error = refusal(tmp_path / "damaged")
+    assert isinstance(error, DamagedPackageError)
+    assert error.seen is not None
+    assert "Restored data doesn't match checksum" in error.seen
+
+
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MAX_UNPACKED", 2**20)
     out = io.BytesIO()
