@@ -92,14 +92,17 @@ os.execv("{zig}", ["{zig}", verb, *more, *arguments])
 """
 _LIBTOOL = """#!/bin/sh
 ''''exec "{python}" "$0" "$@" # '''
-import os, sys
+import os, subprocess, sys
 with open("{log}", "a") as log:
-    log.write(repr(["libtool", *sys.argv[1:]]) + "\\n")
+    log.write(repr(["libtool", *sys.argv[1:-1], "<names>"]) + "\\n")
 kind, stable, quiet, o, output, filelist, names = sys.argv[1:]
 assert [kind, stable, quiet, o, filelist] == [
     "-static", "-D", "-no_warning_for_no_symbols", "-o", "-filelist"
 ]
-os.execv("{zig}", ["{zig}", "ar", "--format=darwin", "rcsD", output, "@" + names])
+# libtool(1): `-filelist file[,folder]`; names in lines, blanks belong to them
+assert "," not in names
+members = open(names).read().splitlines()
+sys.exit(subprocess.call(["{zig}", "ar", "--format=darwin", "rcsD", output, *members]))
 """
 
 

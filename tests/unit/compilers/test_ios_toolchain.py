@@ -76,13 +76,14 @@ def test_xcodes_command_lines(abi: str, tmp_path: Path, golden: Golden) -> None:
     env = record_xcode(tmp_path / "xcode")
     tools = toolchain(abi, tmp_path / "tools", env)
     assert tools.version == "16.2"
-    built = build(tmp_path / "build", tools)
+    folder = tmp_path / "o'brien, a b"
+    built = build(folder, tools)
     rules = macho.MachoRules(tools.config.system, tools.config.processor, "15.0", API)
     macho.check(built.library, rules)
     places = {
         "xcode": tmp_path / "xcode/Xcode.app/Contents/Developer",
-        "cache": tmp_path / "build/cache",
-        "state": tmp_path / "build/state",
+        "cache": folder / "cache",
+        "state": folder / "state",
         "toy": GOLDEN.parent / "package/toy",
         "golden": GOLDEN,
         "native": ROOT / "orchestrator/native",
