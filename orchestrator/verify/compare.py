@@ -28,17 +28,22 @@ class MalformedResultError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`seen` may differ from `expected` by `atol + rtol * |expected|`."""
+    """`seen` may differ from `expected` by `atol + rtol * (|expected| + largest / 10)`.
+
+    largest: the largest finite number of the expected tensor. Where an element is the small
+    difference of numbers as large as that, its rounding error is theirs.
+    """
 
     rtol: float
     atol: float
 
-    def holds(self, expected: float, seen: float) -> bool:
+    def holds(self, expected: float, seen: float, largest: float = 0.0) -> bool:
         if math.isnan(expected) or math.isnan(seen):
             return math.isnan(expected) and math.isnan(seen)
         if math.isinf(expected) or math.isinf(seen):
             return expected == seen
-        return abs(expected - seen) <= self.atol + self.rtol * abs(expected)
+        allowed = self.atol + self.rtol * (abs(expected) + largest / 10)
+        return abs(expected - seen) <= allowed
 
 
 # What stands for a value that differs from run to run: see verify/nondeterminism.py.
@@ -251,6 +256,9 @@ def _elements(
     wrong = [
         i for i, (a, b) in enumerate(zip(left, right, strict=True)) if not tolerance.holds(a, b)
     ]
+    if wrong:
+        largest = max((abs(a) for a in left if math.isfinite(a)), default=0.0)
+        wrong = [i for i in wrong if not tolerance.holds(left[i], right[i], largest)]
     if not wrong:
         return
     worst = max(wrong, key=lambda i: (_distance(left[i], right[i]), -i))

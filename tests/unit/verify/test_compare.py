@@ -16,6 +16,7 @@ CODES = {
     "float64": "d",
     "float16": "e",
     "int64": "q",
+    "int32": "i",
     "uint8": "B",
     "bool": "?",
     "quint8": "B",
@@ -81,6 +82,19 @@ def test_outside_tolerance(dtype: str, expected: float, seen: float, text: str) 
     assert differences(tensor(dtype, [1], expected), tensor(dtype, [1], seen)) == [
         f"forward[0] output[0]: value: {text}"
     ]
+
+
+def test_a_small_element_has_the_error_of_its_tensors_large_ones() -> None:
+    """As the difference of two large numbers has; infinities count for nothing."""
+    expected = tensor("float32", [3], 20.0, 0.0, math.inf)
+    # 1e-5 and 20 / 10 * 1e-4
+    assert differences(expected, tensor("float32", [3], 20.0, 2.0e-4, math.inf)) == []
+    assert differences(expected, tensor("float32", [3], 20.0, 2.5e-4, math.inf)) == [
+        "forward[0] output[0][1]: value: expected 0.0, seen 0.0002500000118743628,"
+        " at most 0.00025 apart"
+    ]
+    numbers = tensor("int32", [2], 10**6, 0)
+    assert len(differences(numbers, tensor("int32", [2], 10**6, 1))) == 1
 
 
 def test_bfloat16_is_the_upper_half_of_a_float() -> None:
