@@ -90,7 +90,7 @@ def test_a_small_element_has_the_error_of_its_tensors_large_ones() -> None:
     # 1e-5 and 20 / 10 * 1e-4
     assert differences(expected, tensor("float32", [3], 20.0, 2.0e-4, math.inf)) == []
     assert differences(expected, tensor("float32", [3], 20.0, 2.5e-4, math.inf)) == [
-        "forward[0] output[0][1]: value: expected 0.0, seen 0.0002500000118743628,"
+        "forward[0] output[1]: value: expected 0.0, seen 0.0002500000118743628,"
         " at most 0.00025 apart"
     ]
     numbers = tensor("int32", [2], 10**6, 0)
