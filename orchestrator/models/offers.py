@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -64,11 +65,20 @@ def advice(
     named = [name for offer in able for name in offer.names]
     if named:
         if command is not None:
-            return f"{named[0]} {has}: {command} --runtime {named[0]}"
+            return f"{named[0]} {has}: {_on(named[0], command)}"
         return f"{named[0]} {has}: `runtime: {named[0]}` in {declared}"
     if able:
         return f"PyTorch {able[0].version} {has}: pin it under `runtimes:` in WORKSPACE"
     return None
+
+
+def _on(runtime: str, command: str) -> str:
+    """The command for another runtime."""
+    words = shlex.split(command)
+    if "--runtime" in words:
+        at = words.index("--runtime")
+        del words[at : at + 2]
+    return shlex.join([*words, "--runtime", runtime])
 
 
 def owners(operator: OperatorName, offers: Iterable[Offer]) -> str:

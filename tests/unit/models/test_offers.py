@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.models.checks import UnknownOperatorError, check_operators
 from orchestrator.models.info import ModelInfo, read_model
-from orchestrator.models.offers import Offer, all_newer, offering, sorted_offers
+from orchestrator.models.offers import Offer, advice, all_newer, offering, sorted_offers
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.operators import OperatorName
 
@@ -51,6 +51,14 @@ def test_a_pinned_runtime_that_has_it_is_named(model: ModelInfo) -> None:
         f"  | {ATTENTION}: in PyTorch 2.6.0; none near\n"
         "  |   named in forward"
     )
+
+
+def test_the_command_is_repeated_for_that_runtime() -> None:
+    offers = [Offer("2.6.0", ("next",), names(ATTENTION))]
+    command = "./orchestrate new-app x --model 'a b.ptl'"
+    expected = f"next has it: {command} --runtime next"
+    for typed in (command, f"{command} --runtime old"):
+        assert advice(names(ATTENTION), offers, APP, typed) == expected
 
 
 def test_a_version_that_is_not_pinned_is_named_after_those_that_are(model: ModelInfo) -> None:
