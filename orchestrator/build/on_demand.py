@@ -11,7 +11,7 @@ Contract: a recording is what the tracer of the app's closure would record, or t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,6 +40,17 @@ _NO_DTYPE: Final = re.compile(r"dtype '(\w+)' not selected for kernel tag ([\w.<
 
 class UnsureRecordingError(OrchestratorError):
     """What was recorded of a model may be less than what it uses."""
+
+
+@dataclass(frozen=True)
+class _Absent:
+    """What a run lacked: operators, and a dtype by kernel tag."""
+
+    operators: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.operators or self.dtypes)
 
 
 @dataclass
@@ -80,6 +91,26 @@ class OnDemandTracer:
         self.compiled += shard.compiled or 0
         return shard
 
+    def complete(self, models: Iterable[ModelConfig]) -> None:
+        """Add what several models lack, together: planning and linking a shard takes seconds.
+
+        A model that cannot be run is left to `run`, which tells why. Raises what compiling and
+        linking raise.
+        """
+        waiting = list(models)
+        while len(waiting) > 1:
+            absent = [self._first_absent(model) for model in waiting]
+            self._join(absent)
+            waiting = [model for model, one in zip(waiting, absent, strict=True) if one]
+
+    def _first_absent(self, model: ModelConfig) -> _Absent:
+        try:
+            seen = self._run(model, None)
+            require_accepted(seen, self._shard)
+        except OrchestratorError:
+            return _Absent()
+        return self._absent(seen)
+
     def run(self, model: ModelConfig, fill: int | None) -> RunnerResult:
         """Run a model on its inputs, again and again until nothing comes up missing that its app's
         tracer has. fill: see `run_model`.
@@ -89,9 +120,10 @@ class OnDemandTracer:
         while True:
             seen = self._run(model, fill)
             require_accepted(seen, self._shard)
-            if not self._joined(seen):
+            absent = self._absent(seen)
+            if not absent:
                 break
-            self._shard = self._made()
+            self._join([absent])
         if not errors_of(seen) and seen.result is not None:
             self._require_sure(model, seen.result["trace"])
         return seen
@@ -110,21 +142,30 @@ class OnDemandTracer:
             runner=context.runner,
         )
 
-    def _joined(self, seen: RunnerResult) -> bool:
-        """Add what came up missing; whether there was something new."""
+    def _absent(self, seen: RunnerResult) -> _Absent:
+        """What came up missing that the tracer has."""
         failures = "\n".join([] if seen.result is None else _setup_failures(seen.result["trace"]))
-        absent = {*missing_operators(seen), *_NO_OPERATOR.findall(failures)}
+        operators = frozenset((*missing_operators(seen), *_NO_OPERATOR.findall(failures)))
         dtypes = missing_dtypes(seen)
         dtypes |= {tag: dtype for dtype, tag in _NO_DTYPE.findall(failures)}
-        new = absent & self.request.selection.operators.keys() - self._operators
-        wider = dtypes.keys() - self._wide
-        if not (new or wider):
-            return False
-        told = (*sorted(new), *(f"{tag} for {dtypes[tag]}" for tag in sorted(wider)))
+        return _Absent(
+            operators & self.request.selection.operators.keys() - self._operators,
+            {tag: dtype for tag, dtype in dtypes.items() if tag not in self._wide},
+        )
+
+    def _join(self, absent: Iterable[_Absent]) -> None:
+        """Make a shard that has it too."""
+        operators, dtypes = frozenset[str](), dict[str, str]()
+        for one in absent:
+            operators |= one.operators
+            dtypes |= one.dtypes
+        if not (operators or dtypes):
+            return
+        told = (*sorted(operators), *(f"{tag} for {dtypes[tag]}" for tag in sorted(dtypes)))
         self.session.log(f"{', '.join(told)}: not there yet, compiling")
-        self._operators |= new
-        self._wide |= wider
-        return True
+        self._operators |= operators
+        self._wide |= dtypes.keys()
+        self._shard = self._made()
 
     def _require_sure(self, model: ModelConfig, recording: Mapping[str, Any]) -> None:
         place = Place(self.app.place.file)

@@ -188,6 +188,7 @@ def _trace_on_demand(
     if not development.available:
         return None
     tracer = OnDemandTracer(on, app, development, _request(on, app, False))
+    tracer.complete(app.config.models)
     models, errors = _trace_models(on, app, tracer.run, write)
     for error in errors:
         if isinstance(error, UnsureRecordingError):

@@ -17,7 +17,7 @@ from orchestrator.build.on_demand import OnDemandTracer, UnsureRecordingError
 from orchestrator.build.run import ShardRefusedError
 from orchestrator.build.shard_contents import recorded_operators
 from orchestrator.canonical.lock import Shipped
-from orchestrator.errors import Place
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.model import Registration
 from orchestrator.select.closure import Registry
 from orchestrator.values.config import ModelConfig
@@ -166,6 +166,50 @@ def test_what_the_model_lacks_joins(toy: Callable[[Runner], Toy]) -> None:
     assert one.recorded() == recorded()
     assert one.shards[-1] == {"aten::a", "aten::b", "aten::c"}
     assert len(one.argv) == 3
+
+
+def test_what_several_models_lack_joins_at_once(
+    toy: Callable[[Runner], Toy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three models, one cannot be run, and two lack something in common and more."""
+    lack = {"one": ("aten::c", "aten::fill_.Scalar"), "two": ("aten::c", "aten::d")}
+
+    def of(model: str) -> Runner:
+        def runner(has: frozenset[str], wide: frozenset[str]) -> RunnerResult:
+            absent = [name for name in lack[model] if name not in has]
+            code = {"code": "MISSING_OPERATOR", "text": "", "operators": absent[:1]}
+            return recorded(error=code) if absent else recorded()
+
+        return runner
+
+    one = toy(lambda *_: recorded())
+    tracer = one.tracer()
+    run = one.run
+
+    def run_model(argv: list[str], path: Path, model: ModelConfig, *rest: Any, **more: Any) -> Any:
+        if model.name == "broken":
+            raise OrchestratorError("it cannot be run")
+        one.runner = of(model.name)
+        return run(argv, path, model, *rest, **more)
+
+    monkeypatch.setattr(on_demand, "run_model", run_model)
+    models = [ModelConfig(file=f"{name}.ptl") for name in ("one", "broken", "two")]
+    tracer.complete(models)
+    # aten::d is not in the closure
+    assert one.said == [
+        "aten::c: not there yet, compiling",
+        "aten::fill_.Scalar: not there yet, compiling",
+    ]
+    assert one.shards[1:] == [{"aten::a", "aten::b", "aten::c"}, {*CLOSURE}]
+    assert len(one.argv) == 4
+    assert tracer.run(models[0], None) == recorded()
+    assert len(one.argv) == 5
+
+
+def test_one_model_is_not_run_twice(toy: Callable[[Runner], Toy]) -> None:
+    one = toy(lambda *_: recorded())
+    one.tracer().complete([ModelConfig(file="m.ptl")])
+    assert one.argv == []
 
 
 @pytest.mark.parametrize(
