@@ -429,7 +429,7 @@ class Recorded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.available, self.errors = True, list[OrchestratorError]()
         self.said, self.in_tracers = list[str](), list[tuple[str, bool]]()
-        self.completed = list[Sequence[str]]()
+        self.completed = list[Sequence[ModelConfig]]()
         library = SimpleNamespace(units=5, compiled=2, run=None, complete=self.completed.append)
         monkeypatch.setattr(tracing, "Development", lambda *_: self)
         monkeypatch.setattr(tracing, "OnDemandTracer", lambda *_: library)
@@ -445,7 +445,7 @@ class Recorded:
 
     def traced(self, **recorder: Any) -> TracedApp:
         on = SimpleNamespace(log=self.said.append)
-        app: Any = SimpleNamespace(name="a", config=SimpleNamespace(models=("m", "n")))
+        app: Any = SimpleNamespace(name="a", config=SimpleNamespace(models=()))
         session: Any = SimpleNamespace(of=lambda _: on)
         view: Any = None
         (one,) = tracing.trace_apps(session, [app], jobs=None, view=view, **recorder)
@@ -460,7 +460,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 def test_models_are_recorded_in_the_development_library(recorded: Recorded) -> None:
     one = recorded.traced()
     assert (one.recorder, one.units, one.compiled) == ("development library", 5, 2)
-    assert recorded.completed == [("m", "n")]
+    assert recorded.completed == [()]
     assert recorded.in_tracers == []
 
 
