@@ -24,7 +24,7 @@ from orchestrator.commands.replay import replay_last_build
 from orchestrator.context import Context, usable
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.environment import SIGNING_PASSWORD, Environment
-from orchestrator.system.interrupts import is_interrupt
+from orchestrator.system.interrupts import noted_interrupts
 from orchestrator.system.terminal import shown
 
 PROGRAM: Final = "orchestrator"
@@ -165,16 +165,18 @@ def main(
             os.environ.pop(name, None)
     env = env if isinstance(env, Environment) else Environment(env)
     cwd = Path.cwd() if cwd is None else cwd
-    try:
-        code = _run(argv, env, cwd)
-        sys.stdout.flush()
-        return code
-    except KeyboardInterrupt:
-        return _interrupted(argv)
-    except BrokenPipeError:
-        return _pipe_closed()
-    except Exception as error:
-        return _interrupted(argv) if is_interrupt(error) else _failed(error, argv, env, cwd)
+    with noted_interrupts() as interrupted:
+        try:
+            code = _run(argv, env, cwd)
+            sys.stdout.flush()
+            return code
+        except KeyboardInterrupt:
+            return _interrupted(argv)
+        except BrokenPipeError:
+            return _pipe_closed()
+        except Exception as error:
+            # whatever the error: a library may have made it of the interrupt
+            return _interrupted(argv, error) if interrupted() else _failed(error, argv, env, cwd)
 
 
 def make_context(
@@ -338,7 +340,9 @@ def _add_global_options(parser: argparse.ArgumentParser, default: str | None) ->
     )
 
 
-def _interrupted(argv: Sequence[str]) -> int:
+def _interrupted(argv: Sequence[str], error: Exception | None = None) -> int:
+    if error and "--traceback" in argv:
+        traceback.print_exception(error)
     print("interrupted", file=sys.stderr)
     _print_json(argv, OrchestratorError("interrupted"), "INTERRUPTED")
     return ExitCode.INTERRUPTED

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 
 @contextmanager
@@ -21,14 +23,28 @@ def ends_the_process() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def is_interrupt(error: BaseException | None) -> bool:
-    """Whether it comes from Ctrl-C.
+@contextmanager
+def noted_interrupts() -> Iterator[Callable[[], bool]]:
+    """Inside, Ctrl-C raises as always; what it gives tells whether one has come.
 
-    Python 3.11's `type.__new__` makes a RuntimeError of whatever `__set_name__` raises (gone in
-    3.12): an import in the middle of a command can end so.
+    A library can turn the KeyboardInterrupt that is raised in the middle of it into something else:
+    Python 3.11's `type.__new__` makes a RuntimeError of it, pydantic says that a text is not of the
+    right pattern.
     """
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        error = error.__cause__
-    return False
+    handler = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    # an ignored signal stays ignored, and a caller's own handler is its own matter
+    if not main or handler is not signal.default_int_handler:
+        yield lambda: False
+        return
+    came = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.set()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield came.is_set
+    finally:
+        signal.signal(signal.SIGINT, handler)

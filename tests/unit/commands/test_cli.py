@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -332,13 +333,6 @@ def _os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number), "/some/file")
 
 
-def _interrupted_in_a_class_body() -> BaseException:
-    """What Python 3.11 makes of Ctrl-C in an import that defines a class."""
-    error = RuntimeError("Error calling __set_name__ on 'cached_property' instance")
-    error.__cause__ = KeyboardInterrupt()
-    return error
-
-
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
@@ -348,7 +342,6 @@ def _interrupted_in_a_class_body() -> BaseException:
             "f:1:2: error: it went wrong\n  do:       do it right\n",
         ),
         (KeyboardInterrupt(), 130, "interrupted\n"),
-        (_interrupted_in_a_class_body(), 130, "interrupted\n"),
         (
             _os_error(errno.ENOSPC),
             1,
@@ -407,6 +400,75 @@ def test_failures(
     verb(_raise(error))
     assert cli.main(["work"], env={}, cwd=workspace) == code
     assert capsys.readouterr() == ("", text)
+
+
+# A process of its own, with a verb in which a library makes something else of Ctrl-C.
+TRANSLATED = """\
+import os, signal, sys, time
+from orchestrator import cli
+from orchestrator.commands import plan
+from orchestrator.errors import OrchestratorError
+from orchestrator.system.process import LOCAL, Command
+def run(arguments, context):
+    try:
+        print("ready", flush=True)
+        {waits}
+    except BaseException:
+        pass
+    raise {error}
+plan.run = run
+sys.exit(cli.main(sys.argv[1:]))
+"""
+SLEEPS = "time.sleep(60)"
+# where `kept_interrupts` holds the signal back, and lets it through
+RUNS = "LOCAL.run(Command(['sleep', '60'], os.environ))"
+BUG = "KeyError('of a library')"
+
+
+@pytest.mark.parametrize(
+    ("waits", "error"),
+    [
+        (SLEEPS, BUG),
+        (SLEEPS, "OrchestratorError('it looks wrong')"),
+        (RUNS, BUG),
+    ],
+    ids=["as a bug", "as a wrong value", "while a program runs"],
+)
+def test_an_interrupt_that_a_library_translates(waits: str, error: str, workspace: Path) -> None:
+    with _translating(waits, error, workspace) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30) == ("", "interrupted\n")
+    assert process.returncode == 130
+
+
+def test_the_error_that_a_library_made_of_an_interrupt_can_be_seen(workspace: Path) -> None:
+    interrupted = "signal.raise_signal(signal.SIGINT)"
+    with _translating(interrupted, BUG, workspace, "--traceback") as process:
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told.startswith("Traceback")
+    assert told.endswith("\nKeyError: 'of a library'\ninterrupted\n")
+
+
+def test_the_handler_of_interrupts_is_the_one_before(
+    workspace: Path, verb: Callable[[Callable[..., int]], None]
+) -> None:
+    verb(_raise(KeyError("gone")))
+    assert cli.main(["work"], env={}, cwd=workspace) == 3
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _translating(waits: str, error: str, workspace: Path, *arguments: str) -> subprocess.Popen[str]:
+    program = TRANSLATED.format(waits=waits, error=error)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", program, *arguments, "plan", "//..."],
+        cwd=workspace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 @pytest.mark.parametrize(
