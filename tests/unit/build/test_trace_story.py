@@ -429,7 +429,7 @@ class Recorded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.available, self.errors = True, list[OrchestratorError]()
         self.said, self.in_tracers = list[str](), list[tuple[str, bool]]()
-        self.completed = list[Sequence[ModelConfig]]()
+        self.completed = list[Sequence[object]]()
         library = SimpleNamespace(units=5, compiled=2, run=None, complete=self.completed.append)
         monkeypatch.setattr(tracing, "Development", lambda *_: self)
         monkeypatch.setattr(tracing, "OnDemandTracer", lambda *_: library)
