@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write expected texts that differ, and show how",
     )
+    parser.addoption(
+        "--share",
+        type=Path,
+        metavar="FOLDER",
+        help="leave out the modules that another run with this folder has begun",
+    )
     group = parser.getgroup("campaigns")
     group.addoption("--campaigns", action="store_true", help="campaigns in full, not in short")
     group.addoption("--seed", type=int, default=1, help="of all random numbers (1)")
@@ -38,6 +45,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         deselected = [item for item in items if item.get_closest_marker("full_only")]
         items[:] = [item for item in items if item not in deselected]
         config.hook.pytest_deselected(items=deselected)
+
+
+class _Share:
+    """Runs at once that divide the modules: each goes to the run that comes to it first.
+
+    So both cores are busy to the end, whatever a module takes. The modules that use the fixture
+    `built` (tests/integration/conftest.py) go to one run together: it builds in this checkout.
+
+    folder    has a file for each module that a run has begun
+    checkout  the modules that go together
+    """
+
+    def __init__(self, folder: Path, checkout: frozenset[Path]) -> None:
+        self._folder = folder
+        self._checkout = checkout
+        self._ours = dict[str, bool]()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """True, without a report: it is another run's."""
+        key = "checkout" if item.path in self._checkout else str(item.path)
+        if key not in self._ours:
+            self._ours[key] = self._claim(key)
+        return None if self._ours[key] else True
+
+    def _claim(self, key: str) -> bool:
+        try:
+            (self._folder / hashlib.sha256(key.encode()).hexdigest()).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    folder = session.config.getoption("--share")
+    if folder is not None:
+        functions = (item for item in session.items if isinstance(item, pytest.Function))
+        checkout = {item.path for item in functions if "built" in item.fixturenames}
+        session.config.pluginmanager.register(_Share(folder, frozenset(checkout)))
 
 
 @pytest.fixture

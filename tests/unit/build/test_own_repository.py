@@ -590,7 +590,7 @@ def test_what_needs_a_broken_app(two_apps: Path) -> None:
 
 
 @pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
+def labels_built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
     """The labels that a build is asked for; it builds nothing."""
     asked: list[Label] = []
 
@@ -605,11 +605,11 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
 
 
 def test_a_build_of_another_app(
-    two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
+    two_apps: Path, labels_built: list[Label], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 1
-    assert built == []
+    assert labels_built == []
     warned, told = capsys.readouterr().err.split("\n", 1)
     assert warned.startswith(WARNING)
     assert told == (
@@ -620,7 +620,7 @@ def test_a_build_of_another_app(
     (two_apps / "apps/camera/traces").mkdir()
     (two_apps / "apps/camera/traces/small.yaml").touch()
     assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 0
-    assert built == [Label("camera", "linux-x86_64")]
+    assert labels_built == [Label("camera", "linux-x86_64")]
     assert capsys.readouterr().err.startswith(WARNING)
 
 
@@ -658,22 +658,22 @@ def test_nothing_is_fetched_for_what_cannot_be_done(
 
 
 def test_a_build_of_all(
-    two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
+    two_apps: Path, labels_built: list[Label], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main(["build", "//..."], env=env, cwd=two_apps) == 1
-    assert built == []
+    assert labels_built == []
     err = capsys.readouterr().err
     assert err.startswith("apps/vad/app.yaml:1:17: error: the model file does not exist\n")
     assert err.endswith("3 errors in the workspace files\n")
 
 
 def test_a_build_of_all_that_keeps_going(
-    two_apps: Path, built: list[Label], capsys: pytest.CaptureFixture[str]
+    two_apps: Path, labels_built: list[Label], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main(["build", "//...", "-k", "--json"], env=env, cwd=two_apps) == 1
-    assert built == [Label("camera", "linux-x86_64")]
+    assert labels_built == [Label("camera", "linux-x86_64")]
     said = capsys.readouterr()
     assert against_schema("build", said.out) == []
     assert [one["place"]["line"] for one in json.loads(said.out)["errors"]] == [1, 3, 4]
