@@ -13,6 +13,8 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import crafted
@@ -29,6 +31,7 @@ from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import ModelFact, read_manifest
 from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers.aar_java import (
+    JavaCompiler,
     compile_java,
     find_java_compiler,
     java_package,
@@ -41,6 +44,7 @@ pytestmark = pytest.mark.real
 
 NATIVE = ROOT / "orchestrator/native"
 PROGRAMS = Path(__file__).parent / "consumers/java"
+JAVA_FLAGS = ("--release", "8", "-Xlint:all", "-Xlint:-options", "-Werror", "-proc:none")
 # what the class in the README prints, by app and model
 FIRST_CALLS = {
     "assistant": {"spotter": "Tensor(FLOAT32, [1, 12])"},
@@ -72,88 +76,133 @@ GIVEN_BACK = {
 APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 
 
-def jni_library(folder: Path, app: str, delivered: Path) -> Path:
-    """Our JNI sources as a library over an app's delivered one."""
-    environment = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
-    zig = [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28"]
-    exports = folder / "exports.map"
-    exports.write_text("{ global: JNI_OnLoad; local: *; };\n")
-    package = java_package(app).replace(".", "/")
-    objects = []
-    for source in ("natives", "on_load"):
-        objects.append(folder / f"{source}.o")
-        flags = ["-std=gnu++17", "-Os", "-g0", "-fPIC", "-Wall", "-Wextra", "-Werror"]
-        subprocess.run(
-            [
-                *(*zig, *flags, f'-DLTA_JNI_PACKAGE="{package}"', f"-I{NATIVE / 'capi'}"),
-                *("-c", NATIVE / f"jni/{source}.cpp", "-o", objects[-1]),
-            ],
-            check=True,
-            env=environment,
+@dataclass(frozen=True)
+class Zig:
+    """The C++ compiler of the JNI sources, with the user's cache of zig's."""
+
+    environment: Mapping[str, str]
+
+    def run(self, *arguments: str | Path) -> None:
+        command = (sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28")
+        subprocess.run([*command, *arguments], check=True, env=self.environment)
+
+    def compile(self, source: str, target: Path, *flags: str) -> Path:
+        self.run(
+            *("-std=gnu++17", "-Os", "-g0", "-fPIC", "-Wall", "-Wextra", "-Werror", *flags),
+            *(f"-I{NATIVE / 'capi'}", "-c", NATIVE / f"jni/{source}.cpp", "-o", target),
         )
-    library = folder / f"lib{app}_torch_jni.so"
-    subprocess.run(
-        [
-            *zig,
-            *("-shared", f"-Wl,--version-script={exports}", "-Wl,-z,defs"),
-            *objects,
-            *(delivered / f"lib/lib{app}_torch.so", "-o", library),
-        ],
-        check=True,
-        env=environment,
-    )
-    return library
+        return target
 
 
-def run_java(
-    folder: Path,
-    built: Path,
-    apps: list[str],
-    main: str,
-    *arguments: str | Path,
-    programs: tuple[Path, ...] = (),
-) -> subprocess.CompletedProcess[str]:
-    """Compiles the Java API of some apps with our programs, and runs the class `main`."""
-    compiler = find_java_compiler(os.environ)
-    assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
-    sources = [File(program.name, program.read_bytes()) for program in programs]
-    for app in apps:
-        delivered = built / app / "linux-x86_64"
-        jni_library(folder, app, delivered)
-        sources += java_sources(app, f"{app}_torch_jni")
+@dataclass
+class Programs:
+    """Java programs over the delivered libraries of apps.
+
+    folder    where all of it lies
+    built     the delivered apps
+    zig       compiles the JNI sources, natives is the object of the one that all apps share
+    compiled  app -> a folder of classes, with the app's JNI library beside them: its Java API and
+              our programs `each`, compiled once for all tests
+    """
+
+    folder: Path
+    built: Path
+    compiler: JavaCompiler
+    zig: Zig
+    natives: Path
+    compiled: dict[str, Path] = field(default_factory=dict)
+
+    def of(self, app: str) -> Path:
+        if app not in self.compiled:
+            self.compiled[app] = self._compile(app)
+        return self.compiled[app]
+
+    def _compile(self, app: str) -> Path:
+        folder = self.folder / app
+        folder.mkdir()
+        self._jni_library(folder, app)
+        sources = [*java_sources(app, f"{app}_torch_jni")]
         for program in PROGRAMS.glob("each/*.java"):
             text = program.read_text().replace("libtorch.app", java_package(app))
             path = f"{java_package(app).replace('.', '/')}/{program.name}"
             sources.append(File(path, text.encode()))
-    classes = folder / "classes"
-    for file in compile_java(sources, compiler):
-        (classes / file.path).parent.mkdir(parents=True, exist_ok=True)
-        file.write(classes / file.path)
-    libraries = os.pathsep.join(str(built / app / "linux-x86_64/lib") for app in apps)
-    return subprocess.run(
-        [
-            str(Path(compiler.program).with_name("java")),
-            *("-Xcheck:jni", f"-Djava.library.path={folder}"),
-            # all of the heap from the start, so that what grows is native
-            *("-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch"),
-            *("-cp", str(classes), main, *map(str, arguments)),
-        ],
-        env={**os.environ, "LD_LIBRARY_PATH": libraries},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        for file in compile_java(sources, self.compiler):
+            (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
+            file.write(folder / file.path)
+        return folder
+
+    def _jni_library(self, folder: Path, app: str) -> None:
+        """Our JNI sources as a library over an app's delivered one."""
+        exports = folder / "exports.map"
+        exports.write_text("{ global: JNI_OnLoad; local: *; };\n")
+        package = java_package(app).replace(".", "/")
+        define = f'-DLTA_JNI_PACKAGE="{package}"'
+        on_load = self.zig.compile("on_load", folder / "on_load.o", define)
+        delivered = self.built / app / f"linux-x86_64/lib/lib{app}_torch.so"
+        self.zig.run(
+            *("-shared", f"-Wl,--version-script={exports}", "-Wl,-z,defs"),
+            *(self.natives, on_load, delivered, "-o", folder / f"lib{app}_torch_jni.so"),
+        )
+
+    def run(
+        self,
+        apps: list[str],
+        main: str,
+        *arguments: str | Path,
+        beside: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the class `main` of some apps' classes, or of the folder `beside`."""
+        folders = [self.of(app) for app in apps]
+        libraries = os.pathsep.join(str(self.built / app / "linux-x86_64/lib") for app in apps)
+        return subprocess.run(
+            [
+                str(Path(self.compiler.program).with_name("java")),
+                *("-Xcheck:jni", f"-Djava.library.path={_path(folders)}"),
+                # all of the heap from the start, so that what grows is native
+                *("-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch"),
+                *("-cp", _path([*folders, *([beside] if beside else [])])),
+                *(main, *map(str, arguments)),
+            ],
+            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def compile_beside(self, folder: Path, apps: list[str], *sources: Path) -> None:
+        """Compiles sources that use the apps' APIs, into `folder`."""
+        subprocess.run(
+            [
+                # short: the second compiler of the JVM would cost more than it saves
+                *(self.compiler.program, "-J-XX:TieredStopAtLevel=1", *JAVA_FLAGS),
+                *("-cp", _path([self.of(app) for app in apps]), "-d", str(folder)),
+                *map(str, sources),
+            ],
+            check=True,
+        )
+
+
+def _path(folders: list[Path]) -> str:
+    return os.pathsep.join(map(str, folders))
+
+
+@pytest.fixture(scope="module")
+def programs(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    compiler = find_java_compiler(os.environ)
+    assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
+    folder = tmp_path_factory.mktemp("java")
+    zig = Zig(compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ))
+    natives = zig.compile("natives", folder / "natives.o")
+    return Programs(folder, built, compiler, zig, natives)
 
 
 @pytest.mark.parametrize("app", APPS)
-def test_the_models_give_what_was_recorded(built: Path, app: str, tmp_path: Path) -> None:
+def test_the_models_give_what_was_recorded(programs: Programs, app: str) -> None:
     config = yaml.safe_load((ROOT / "apps" / app / "app.yaml").read_text())
     if any("inputs" in model for model in config["models"]):
         pytest.fail(f"{app} declares inputs: teach Driver.java to read them")
-    for number, model in enumerate(models_of(app)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        ran = run_java(folder, built, [app], f"{java_package(app)}.Driver", model)
+    for model in models_of(app):
+        ran = programs.run([app], f"{java_package(app)}.Driver", model)
         assert (ran.returncode, ran.stderr) == (0, "")
         recorded = (ROOT / "apps" / app / "traces" / f"{model.stem}.runs.zst").read_bytes()
         expected = json.loads(zstandard.ZstdDecompressor().decompress(recorded))
@@ -161,19 +210,19 @@ def test_the_models_give_what_was_recorded(built: Path, app: str, tmp_path: Path
         assert compare_results(expected, json.loads(ran.stdout)) == []
 
 
-def test_the_api_keeps_its_promises(built: Path, tmp_path: Path) -> None:
+def test_the_api_keeps_its_promises(programs: Programs) -> None:
     (model,) = models_of("camera")
-    ran = run_java(tmp_path, built, ["camera"], "libtorch.camera.Checks", model)
+    ran = programs.run(["camera"], "libtorch.camera.Checks", model)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (PROGRAMS / "expected.txt").read_text()
 
 
-def test_two_apps_in_one_process(built: Path, tmp_path: Path) -> None:
+def test_two_apps_in_one_process(programs: Programs, tmp_path: Path) -> None:
     """Their libraries do not see each other, and int64 comes from Java."""
     (picture,), (words,) = models_of("camera"), models_of("keyboard")
-    program = (PROGRAMS / "TwoApps.java",)
     apps = ["camera", "keyboard"]
-    ran = run_java(tmp_path, built, apps, "TwoApps", picture, words, programs=program)
+    programs.compile_beside(tmp_path, apps, PROGRAMS / "TwoApps.java")
+    ran = programs.run(apps, "TwoApps", picture, words, beside=tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")
     recorded = (ROOT / "apps/keyboard/traces/next_word.runs.zst").read_bytes()
     run = json.loads(zstandard.ZstdDecompressor().decompress(recorded))["runs"][0]
@@ -182,29 +231,31 @@ def test_two_apps_in_one_process(built: Path, tmp_path: Path) -> None:
     assert seen == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-def first_call(folder: Path, built: Path, app: str, fact: ModelFact, model: Path) -> str:
+def first_call(folder: Path, programs: Programs, app: str, fact: ModelFact, model: Path) -> str:
     """What the class in a README prints, without a change to it."""
     folder.mkdir()
     sample = folder / "FirstCall.java"
     sample.write_text(java_class(fact, java_package(app)))
-    programs = (sample, PROGRAMS / "CallFirst.java")
-    ran = run_java(folder, built, [app], "CallFirst", model, programs=programs)
+    programs.compile_beside(folder, [app], sample, PROGRAMS / "CallFirst.java")
+    ran = programs.run([app], "CallFirst", model, beside=folder)
     assert (ran.returncode, ran.stderr) == (0, ""), fact.name
     return ran.stdout
 
 
 @pytest.mark.parametrize("app", APPS)
-def test_the_first_call_of_a_readme(built: Path, app: str, tmp_path: Path) -> None:
+def test_the_first_call_of_a_readme(
+    built: Path, programs: Programs, app: str, tmp_path: Path
+) -> None:
     files = {model.stem: model for model in models_of(app)}
     printed = {
-        fact.name: first_call(tmp_path / fact.name, built, app, fact, files[fact.name])
+        fact.name: first_call(tmp_path / fact.name, programs, app, fact, files[fact.name])
         for fact in read_manifest(built / app / "linux-x86_64").models
     }
     assert printed == {name: f"{line}\n" for name, line in FIRST_CALLS[app].items()}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_first_calls_with_other_values(built: Path, name: str, tmp_path: Path) -> None:
+def test_first_calls_with_other_values(programs: Programs, name: str, tmp_path: Path) -> None:
     """Every dtype and every kind of value, against a model that takes anything."""
     fact = MODELS[name]
     given = fact.call.arguments if fact.call else ()
@@ -213,4 +264,5 @@ def test_first_calls_with_other_values(built: Path, name: str, tmp_path: Path) -
     model = tmp_path / "any.ptl"
     names = [f"a{index}" for index, _ in enumerate(given)]
     model.write_bytes(taking(*((one, "Any") for one in names)) if names else crafted.model())
-    assert first_call(tmp_path / "java", built, "camera", fact, model) == f"{GIVEN_BACK[name]}\n"
+    printed = first_call(tmp_path / "java", programs, "camera", fact, model)
+    assert printed == f"{GIVEN_BACK[name]}\n"
