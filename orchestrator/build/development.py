@@ -41,9 +41,10 @@ from orchestrator.build.variants import (
 )
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import EXPORTED
-from orchestrator.compilers.zig_cxx import SELDOM
+from orchestrator.compilers.zig_cxx import ALONE, FIRST, SELDOM
 from orchestrator.errors import OrchestratorError
 from orchestrator.index.model import aliases
+from orchestrator.plan.cxx_together import Together, compiled_together
 from orchestrator.plan.development import (
     NAME,
     RECORDING,
@@ -237,11 +238,12 @@ class Development:
         cache = session.context.cache
         keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
         compiles = registration_compiles(session.runtime.facts, plan.spec, [keeping], cache)
+        library = _together(objects.cxx_library)
         return replace(
             objects,
             registrations=(*objects.registrations, *map(session.placed, compiles)),
-            cxx_library=_without_seldom(objects.cxx_library),
-            texts={**objects.texts, **unwritten([keeping], cache)},
+            cxx_library=_without_seldom(library.compiles),
+            texts={**objects.texts, **unwritten([keeping], cache), **library.texts},
         )
 
     def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> int:
@@ -278,6 +280,10 @@ class Development:
         selection = replace(selection, operators=dict.fromkeys(sorted(operators), _WHO))
         objects = addon_objects(
             session, self.prepared, self._shard_spec(roots), selection, kernels, parts, frozenset()
+        )
+        library = _together(objects.library)
+        objects = replace(
+            objects, library=library.compiles, texts={**objects.texts, **library.texts}
         )
         toolchain = session.toolchain(session.host)
         key = fingerprint(
@@ -348,6 +354,11 @@ class Development:
     def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
             self.session.log(f"{name[:12]}... in the store is damaged: removed, and made again")
+
+
+def _together(library: Iterable[Compile]) -> Together:
+    """The C++ library in few compilations; what is seldom used stays one by one."""
+    return compiled_together(library, alone=ALONE | SELDOM, first=FIRST)
 
 
 def _without_seldom(library: Iterable[Compile]) -> tuple[Compile, ...]:

@@ -43,6 +43,14 @@ SELDOM: Final = frozenset(
         *("typeinfo", "valarray", "vector", "verbose_abort"),
     )
 )
+# Sources that are not compiled together with others of their folder: those that change what its
+# headers declare, and one with an initialiser, which is linked only where something refers to it.
+ALONE: Final = frozenset(
+    f"libcxx/src/{name}.cpp"
+    for name in ("condition_variable_destructor", "error_category", "iostream")
+)
+# And one that does so, but stands others behind it.
+FIRST: Final = frozenset({"libcxx/src/memory.cpp"})
 # At a link: zig is not to bring a C++ library of its own making.
 NO_CXX_LIBRARY: Final = ("-nostdlib++",)
 # And no runtime for UBSan, which nothing here refers to: without an optimisation zig compiles one,

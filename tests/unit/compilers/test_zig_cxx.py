@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from core_toy import spec
+from elftools.elf.elffile import ELFFile
 
 from orchestrator.compilers.zig import zig_library
-from orchestrator.compilers.zig_cxx import LINK_FLAGS, SELDOM, cxx_sources
+from orchestrator.compilers.zig_cxx import ALONE, FIRST, LINK_FLAGS, SELDOM, cxx_sources
+from orchestrator.plan.cxx_together import compiled_together
 from orchestrator.plan.graph import cxx_library_compiles
 
 
@@ -35,6 +38,30 @@ def test_what_is_seldom_used_are_sources_of_the_library_with_names_of_cxx() -> N
     assert units > SELDOM
     # `lacks_of_cxx` tells by such names that one of them is wanted
     assert all(unit.startswith("libcxx/src/") for unit in SELDOM)
+
+
+@pytest.mark.real
+def test_sources_that_are_compiled_together_have_no_initialiser(tmp_path: Path) -> None:
+    """It would be linked wherever something refers to any of them."""
+    cache, zig = tmp_path / "zig", library().parent / "zig"
+    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
+    every = cxx_library_compiles(spec(), cxx_sources(library()), "-Os")
+    assert {one.unit for one in every} >= ALONE | FIRST
+    found = compiled_together(every, alone=ALONE | SELDOM, first=FIRST)
+    assert [one.unit for one in found.compiles[:2]] == [
+        "libcxx/src/together.cpp",
+        "libcxxabi/src/together.cpp",
+    ]
+    for one in found.compiles[:2]:
+        source, made = tmp_path / "one.cpp", tmp_path / "one.o"
+        source.write_text(found.texts[one.source])
+        flags = (flag.replace("$zig", str(library())) for flag in one.flags)
+        target = ("-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=all")
+        command = [zig, "c++", *target, *flags, "-c", source, "-o", made]
+        subprocess.run(command, env=env, check=True)
+        names = {one.name for one in ELFFile(BytesIO(made.read_bytes())).iter_sections()}
+        assert ".init_array" not in names
+        assert any(name.startswith(".text._Z") for name in names)
 
 
 def test_variants_of_one_level_share_their_objects() -> None:

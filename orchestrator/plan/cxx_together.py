@@ -1,0 +1,76 @@
+"""The C++ library of the development library: of each folder most sources in one compilation, and
+not optimised.  Reading headers and optimising is most of what these sources cost, and nobody waits
+for what they compute there.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from orchestrator.values.action import Compile
+from orchestrator.values.fingerprint import fingerprint, text_digest
+
+# Behind the level that a compiler is called with: zig takes -O0 itself for a debug build, with a
+# C++ library of other checks.
+_UNOPTIMISED: Final = ("-Xclang", "-O0")
+# Sources together cost about so much of what they cost one by one: decision 0080.
+_COST: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Together:
+    """Compilations that take the place of others.
+
+    texts  file (`$cache/...`) -> text, of their sources
+    """
+
+    compiles: tuple[Compile, ...]
+    texts: dict[str, str]
+
+
+def compiled_together(
+    library: Iterable[Compile], *, alone: Collection[str], first: Collection[str]
+) -> Together:
+    """A C++ library with the sources of each folder in one compilation.
+
+    alone: units that stay as they are; first: those that are read before all others
+    """
+    left, groups = [], dict[tuple[str, tuple[str, ...]], list[Compile]]()
+    for one in library:
+        if one.language == "c++" and one.unit not in alone:
+            groups.setdefault((one.source.rpartition("/")[0], one.flags), []).append(one)
+        else:
+            left.append(one)
+    made, texts = [], dict[str, str]()
+    for (folder, _), members in groups.items():
+        if len(members) == 1:
+            left += members
+            continue
+        members.sort(key=lambda one: (one.unit not in first, one.unit))
+        one, text = _together(folder, members)
+        made.append(one)
+        texts[one.source] = text
+    return Together((*made, *left), texts)
+
+
+def _together(folder: str, members: list[Compile]) -> tuple[Compile, str]:
+    names = [member.unit.rpartition("/")[2] for member in members]
+    text = "".join(f"#include <{name}>\n" for name in names)
+    flags = (f"-I{folder}", *members[0].flags, *_UNOPTIMISED)
+    parts = {
+        "unit": text_digest(text),
+        # folders, which `flags` has, are no part of it
+        "of": [member.fingerprint for member in members],
+        "how": _UNOPTIMISED,
+    }
+    one = replace(
+        members[0],
+        unit=f"{members[0].unit.rpartition('/')[0]}/together.cpp",
+        source=f"$cache/unity/{text_digest(text)}.cpp",
+        flags=flags,
+        fingerprint=fingerprint(parts),
+        cost=sum(member.cost for member in members) * _COST,
+        parts=parts,
+    )
+    return one, text
