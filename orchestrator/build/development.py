@@ -64,7 +64,9 @@ from orchestrator.plan.graph import (
     registration_compiles,
     unwritten,
 )
+from orchestrator.plan.unoptimised import unoptimised
 from orchestrator.plan.variant import VariantSpec
+from orchestrator.pytorch.dialect import Layout
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.action import Compile, count_units
 from orchestrator.values.fingerprint import fingerprint
@@ -72,6 +74,11 @@ from orchestrator.values.fingerprint import fingerprint
 # Raised by one when shards of an earlier release must not be opened any more.
 _FORMAT: Final = 1
 _WHO: Final = frozenset({NAME})
+# What runs for each operator or number of a model, besides kernels: of PyTorch and of ours.
+_OFTEN: Final = (
+    *("aten/src/ATen/core/dispatch/", "generated/operators.cpp"),
+    *("native/capi/capi.cpp", "native/development/observer.cpp"),
+)
 # On which a model has run in it.
 _PROCESSORS: Final = frozenset({"x86_64"})
 
@@ -238,10 +245,17 @@ class Development:
         cache = session.context.cache
         keeping = unit_of("kept", keeping_text((*base.kept, *RECORDING)), cache / "kept")
         compiles = registration_compiles(session.runtime.facts, plan.spec, [keeping], cache)
-        library = _together(objects.cxx_library)
+        library, layout = _together(objects.cxx_library), session.runtime.dialect.layout
+        registrations = (*objects.registrations, *map(session.placed, compiles))
         return replace(
             objects,
-            registrations=(*objects.registrations, *map(session.placed, compiles)),
+            plan=replace(
+                objects.plan,
+                whole=_unoptimised(objects.plan.whole, layout),
+                on_demand=_unoptimised(objects.plan.on_demand, layout),
+            ),
+            registrations=_unoptimised(registrations, layout),
+            native=_unoptimised(objects.native, layout),
             cxx_library=_without_seldom(library.compiles),
             texts={**objects.texts, **unwritten([keeping], cache), **library.texts},
         )
@@ -354,6 +368,15 @@ class Development:
     def _report_damaged(self, damaged: Sequence[str]) -> None:
         for name in damaged:
             self.session.log(f"{name[:12]}... in the store is damaged: removed, and made again")
+
+
+def _unoptimised(compiles: Iterable[Compile], layout: Layout) -> tuple[Compile, ...]:
+    """The base's compilations: unoptimised but for what runs for each operator, such as kernels."""
+    often = (*_OFTEN, *layout.running, *layout.kernels)
+    return tuple(
+        one if any(unit.startswith(often) for unit in one.units) else unoptimised(one)
+        for one in compiles
+    )
 
 
 def _together(library: Iterable[Compile]) -> Together:

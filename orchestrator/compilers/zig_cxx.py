@@ -43,13 +43,18 @@ SELDOM: Final = frozenset(
         *("typeinfo", "valarray", "vector", "verbose_abort"),
     )
 )
-# Sources that are not compiled together with others of their folder: those that change what its
-# headers declare, and one with an initialiser, which is linked only where something refers to it.
+# Sources that are compiled one by one, and optimised, where others of their folder are not
+# (`plan/cxx_together.py`): those that change what its headers declare; one with an initialiser,
+# which is linked only where something refers to it; those of strings and streams, by which all that
+# a run tells is written.
 ALONE: Final = frozenset(
     f"libcxx/src/{name}.cpp"
-    for name in ("condition_variable_destructor", "error_category", "iostream")
+    for name in (
+        *("condition_variable_destructor", "error_category", "ios.instantiations", "iostream"),
+        "string",
+    )
 )
-# And one that does so, but stands others behind it.
+# One that changes what headers declare, but can have others behind it.
 FIRST: Final = frozenset({"libcxx/src/memory.cpp"})
 # At a link: zig is not to bring a C++ library of its own making.
 NO_CXX_LIBRARY: Final = ("-nostdlib++",)

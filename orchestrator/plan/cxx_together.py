@@ -1,6 +1,5 @@
 """The C++ library of the development library: of each folder most sources in one compilation, and
-not optimised.  Reading headers and optimising is most of what these sources cost, and nobody waits
-for what they compute there.  Pure."""
+not optimised.  Reading headers and optimising is most of what these sources cost.  Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from orchestrator.plan.unoptimised import UNOPTIMISED
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint, text_digest
 
-# Behind the level that a compiler is called with: zig takes -O0 itself for a debug build, with a
-# C++ library of other checks.
-_UNOPTIMISED: Final = ("-Xclang", "-O0")
-# Sources together cost about so much of what they cost one by one: decision 0080.
+# Sources together cost about so much of what they cost one by one: decision 0081.
 _COST: Final = 0.3
 
 
@@ -57,12 +54,12 @@ def compiled_together(
 def _together(folder: str, members: list[Compile]) -> tuple[Compile, str]:
     names = [member.unit.rpartition("/")[2] for member in members]
     text = "".join(f"#include <{name}>\n" for name in names)
-    flags = (f"-I{folder}", *members[0].flags, *_UNOPTIMISED)
+    flags = (f"-I{folder}", *members[0].flags, *UNOPTIMISED)
     parts = {
         "unit": text_digest(text),
         # folders, which `flags` has, are no part of it
         "of": [member.fingerprint for member in members],
-        "how": _UNOPTIMISED,
+        "how": UNOPTIMISED,
     }
     one = replace(
         members[0],

@@ -57,8 +57,8 @@ def test_sources_that_are_compiled_together_have_no_initialiser(tmp_path: Path) 
         source.write_text(found.texts[one.source])
         flags = (flag.replace("$zig", str(library())) for flag in one.flags)
         target = ("-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=all")
-        command = [zig, "c++", *target, *flags, "-c", source, "-o", made]
-        subprocess.run(command, env=env, check=True)
+        words = ["c++", *target, *flags, "-c", str(source), "-o", str(made)]
+        subprocess.run([zig, *words], env=env, check=True)
         names = {one.name for one in ELFFile(BytesIO(made.read_bytes())).iter_sections()}
         assert ".init_array" not in names
         assert any(name.startswith(".text._Z") for name in names)
