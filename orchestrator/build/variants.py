@@ -26,6 +26,7 @@ from orchestrator.compilers.flags import HARDENING
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.libraries.features import (
     asked_by_units,
+    at_levels,
     fast_sources,
     headers_of_units,
     library_symbols,
@@ -430,10 +431,12 @@ def _with_features(
 ) -> VariantSpec:
     asking = asked_by_units()
     calling = frozenset(unit for unit in headers_of_units() if asking[unit] in features)
+    levels = levels_for(session.cpu_levels(spec.abi), cpu, features)
+    features = at_levels(features, levels)
     return replace(
         spec,
         features=tuple(sorted(features)),
-        levels=levels_for(session.cpu_levels(spec.abi), cpu, features),
+        levels=levels,
         kernel_entry=runtime_symbols(session.runtime.dialect, features),
         lean=spec.lean | calling,
     )

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Strict
 
 from orchestrator.libraries.declared import DATA, Strings
 from orchestrator.pytorch.dialect import Dialect
+from orchestrator.values.config import CpuLevel
 
 
 class Feature(BaseModel):
@@ -34,6 +35,7 @@ class Feature(BaseModel):
     unit: str | None = None
     header: str | None = None
     fast: bool = False
+    level: CpuLevel | None = None
     registers: Strings = ()
 
 
@@ -71,6 +73,12 @@ def asked_by_operators(
     }
     beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
     return frozenset(found | beside)
+
+
+def at_levels(features: Collection[str], levels: Collection[CpuLevel]) -> frozenset[str]:
+    """Those of the features that a library with these CPU levels has."""
+    without = {one.name for one in load_features() if one.level and one.level not in levels}
+    return frozenset(features) - without
 
 
 def asked_by_units() -> Mapping[str, str]:

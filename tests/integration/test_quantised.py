@@ -107,10 +107,12 @@ def test_the_kernels_of_quantised_layers_are_told(native: Path) -> None:
         return json.loads(manifest.read_text())["kernels"] or {"features": []}
 
     def features(app: str) -> list[str]:
-        return [one for one in facts(app)["features"] if one.startswith("quantised")]
+        named = ("quantise", "depthwise")
+        return [one for one in facts(app)["features"] if one.startswith(named)]
 
     assert facts("quantised")["levels"] == ["avx2", "avx512vnni", "avxvnni"]
-    assert features("quantised") == ["quantised_convolution", "quantised_linear"]
+    layers = ["quantise", "quantised_convolution", "quantised_linear"]
+    assert features("quantised") == ["depthwise_vnni", *layers]
     assert features("native") == []
 
 

@@ -125,9 +125,10 @@ struct SiteKind {
   bool normalises;  // whether a batch normalisation may
   std::unique_ptr<Site> (*make)(std::vector<Step> steps);
   const SiteKind* next;
+  bool quantises = false; // floats, by a scale and a zero point
 
-  // Its tensors are 8-bit integers, and nothing that follows is part of it: operators of `quantized::`.
-  bool is_quantised() const { return name[0] == 'q'; }
+  // Its results are 8-bit integers, and nothing that follows is part of it.
+  bool is_quantised() const { return quantises || name[0] == 'q'; }
 };
 
 // The kinds that this library has.

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -137,7 +138,20 @@ inline bool adds_in_16_bits(const int8_t* kernel, int64_t channels, int64_t each
   return true;
 }
 
+// `to` may be `from`: through copies, or a loop in place would not be vectorised.
 inline void shift(const uint8_t* from, uint8_t* to, int64_t count) {
+  constexpr int64_t kWords = 4;
+  for (; count >= int64_t(sizeof(uint64_t)) * kWords;) {
+    uint64_t words[kWords];
+    std::memcpy(words, from, sizeof words);
+    for (uint64_t& word : words) {
+      word ^= 0x8080808080808080;
+    }
+    std::memcpy(to, words, sizeof words);
+    from += sizeof words;
+    to += sizeof words;
+    count -= int64_t(sizeof words);
+  }
   for (int64_t i = 0; i < count; ++i) {
     to[i] = from[i] ^ 0x80;
   }

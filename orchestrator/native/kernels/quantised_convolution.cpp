@@ -1,15 +1,26 @@
 // Sites of convolutions of 8-bit integers: one and two dimensions.
 #include "convolution.h"
+#include "depthwise.h"
 #include "quantised.h"
 
 namespace lta {
+
+std::unique_ptr<Depthwise> (*make_depthwise)(const DepthwiseLayer& of) = nullptr;
+
 namespace {
 
 using at::Tensor;
 
 struct PackedQuantised : PackedConvolution {
   QuantisedLayer layer;
+  std::unique_ptr<Depthwise> depthwise; // in the place of XNNPACK's operator
 };
+
+// How many places of the result there are in one dimension.
+int64_t places(int64_t size, uint32_t kernel, uint32_t stride, uint32_t padding, uint32_t dilation) {
+  const int64_t room = size + 2 * int64_t(padding) - (int64_t(kernel) - 1) * dilation - 1;
+  return room < 0 ? 0 : room / stride + 1;
+}
 
 bool reshape(PackedConvolution& packed, size_t* workspace, pthreadpool_t pool) {
   return xnn_reshape_convolution2d_nhwc_qs8_qc8w(
@@ -58,6 +69,17 @@ class QuantisedConvolutionSite : public QuantisedSite {
       return nullptr;
     }
     const QuantisedLayer& layer = packed->layer;
+    packed->of = of;
+    if (make_depthwise != nullptr && groups == in && groups == out) {
+      packed->depthwise = make_depthwise(
+          {in, {of.height(), of.width()}, {of.stride[0], of.stride[1]},
+           {of.padding[0], of.padding[1]}, {of.dilation[0], of.dilation[1]}, kernel.data(),
+           layer.factors.data(), layer.bias.data(), layer.shifted_input_zero(),
+           layer.shifted_output_zero(), layer.least});
+      if (packed->depthwise) {
+        return packed;
+      }
+    }
     xnn_operator* made = nullptr;
     // each factor is made of all scales
     xnn_create_convolution2d_nhwc_qs8_qc8w(
@@ -68,7 +90,6 @@ class QuantisedConvolutionSite : public QuantisedSite {
         layer.least, INT8_MAX, /*flags=*/0, /*code_cache=*/nullptr, /*weights_cache=*/nullptr,
         &made);
     packed->op.reset(made);
-    packed->of = of;
     return made != nullptr ? std::move(packed) : nullptr;
   }
 
@@ -83,26 +104,38 @@ class QuantisedConvolutionSite : public QuantisedSite {
     const int64_t batch = input.size(0), width = input.size(-1);
     const int64_t height = flat ? 1 : input.size(2), area = height * width;
     const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(area)));
-    if (!shape(reshape, packed, batch, height, width, pool)) {
-      return {};
+    int64_t out_height, out_width;
+    if (packed.depthwise) {
+      const Convolution& layer = packed.of;
+      out_height = places(height, layer.height(), layer.stride[0], layer.padding[0], layer.dilation[0]);
+      out_width = places(width, layer.width(), layer.stride[1], layer.padding[1], layer.dilation[1]);
+    } else {
+      if (!shape(reshape, packed, batch, height, width, pool)) {
+        return {};
+      }
+      out_height = int64_t(packed.out_height);
+      out_width = int64_t(packed.out_width);
     }
-    const auto out_height = int64_t(packed.out_height), out_width = int64_t(packed.out_width);
-    if (out_height > int64_t(1) << 30 || out_width > int64_t(1) << 30) {
+    constexpr int64_t most = int64_t(1) << 30;
+    if (out_height <= 0 || out_width <= 0 || out_height > most || out_width > most) {
       return {};
     }
     at::DataPtr copy;
-    const void* images = images_of(input, batch, in, area, &copy);
+    const int8_t* const images = images_of(input, batch, in, area, &copy);
     if (images == nullptr) {
       return {};
     }
     Tensor result = empty_quantised({batch, out, out_height, out_width}, packed.layer, channels_last,
                                     at::MemoryFormat::ChannelsLast);
+    auto* const to = reinterpret_cast<int8_t*>(bytes_of(result));
     char* space = packed.workspace.data();
     const auto alignment = uintptr_t(packed.workspace_alignment);
     space += (alignment - uintptr_t(space) % alignment) % alignment;
-    if (xnn_setup_convolution2d_nhwc_qs8_qc8w(
-            packed.op.get(), space, static_cast<const int8_t*>(images),
-            reinterpret_cast<int8_t*>(bytes_of(result))) != xnn_status_success ||
+    if (packed.depthwise) {
+      packed.depthwise->run({images, to, batch, {height, width}, {out_height, out_width}}, pool);
+    } else if (
+        xnn_setup_convolution2d_nhwc_qs8_qc8w(packed.op.get(), space, images, to) !=
+            xnn_status_success ||
         xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return {};
     }
@@ -136,7 +169,7 @@ class QuantisedConvolutionSite : public QuantisedSite {
   }
 
   // The images, signed and with their channels last; null where they lie in memory in another way.
-  static const void* images_of(const Tensor& input, int64_t batch, int64_t channels, int64_t area,
+  static const int8_t* images_of(const Tensor& input, int64_t batch, int64_t channels, int64_t area,
                                at::DataPtr* copy) {
     const auto sizes = input.sizes();
     const auto strides = input.strides();
@@ -148,7 +181,7 @@ class QuantisedConvolutionSite : public QuantisedSite {
     }
     is_last = is_last && (batch == 1 || strides[0] == expected);
     if (is_last && is_shifted(input) && has_room_behind(input)) {
-      return bytes_of(input);
+      return reinterpret_cast<const int8_t*>(bytes_of(input));
     }
     if (is_shifted(input) || !(is_last || input.is_contiguous())) {
       return nullptr;
@@ -162,7 +195,7 @@ class QuantisedConvolutionSite : public QuantisedSite {
         turn(bytes_of(input) + n * channels * area, to + n * channels * area, channels, area);
       }
     }
-    return to;
+    return reinterpret_cast<const int8_t*>(to);
   }
 
   static bool read_pair(const torch::List<int64_t>& from, int64_t least, uint32_t (&pair)[2]) {

@@ -49,7 +49,12 @@ class QuantisedLinearSite : public QuantisedSite {
   Results compute(Packed& of, const Arguments& inputs) const override {
     const Tensor& input = inputs[0].toTensor();
     auto& packed = static_cast<PackedLayer&>(of);
-    if (!fits(packed.layer, input) || input.dim() < 2 || !input.is_contiguous() || input.sizes().back() != packed.in) {
+    if (!fits(packed.layer, input) || input.dim() < 2 || input.sizes().back() != packed.in) {
+      return {};
+    }
+    // another Site's result: the model's own would be contiguous
+    const bool turned = !input.is_contiguous();
+    if (turned && !(is_shifted(input) && input.is_contiguous(at::MemoryFormat::ChannelsLast))) {
       return {};
     }
     const int64_t rows = input.numel() / packed.in;
@@ -66,10 +71,16 @@ class QuantisedLinearSite : public QuantisedSite {
     }
     at::DataPtr copy;
     const uint8_t* from = bytes_of(input);
-    if (!is_shifted(input) || !has_room_behind(input)) {
+    if (turned || !is_shifted(input) || !has_room_behind(input)) {
       copy = scratch(input.numel());
       auto* to = static_cast<uint8_t*>(copy.get());
-      if (is_shifted(input)) {
+      if (turned) {
+        const int64_t channels = input.size(1), area = input.size(2) * input.size(3);
+        for (int64_t i = 0; i < input.numel(); ++i) {
+          const int64_t place = i % area, channel = i / area % channels;
+          to[i] = from[(i / area / channels * area + place) * channels + channel];
+        }
+      } else if (is_shifted(input)) {
         std::copy(from, from + input.numel(), to);
       } else {
         shift(from, to, input.numel());

@@ -1065,13 +1065,18 @@ class Method {
     if (place >= 0) {
       Place& found = places_[size_t(place)];
       found.weights_are_own = stack[first + found.kind->weights].own;
+      if (found.kind->quantises) { // scale and zero point: as numbers they are compared in each run
+        found.weights_are_own = std::strchr(found.kind->name, '.') == nullptr ||
+            (found.weights_are_own && stack[first + 2].own);
+      }
       for (size_t i = first + 1; i < stack.size(); ++i) {
         look_at(stack[i]); // an input may have its channels last, nothing else
       }
       if (found.kind->normalises || found.kind->is_quantised()) {
         result.site = place;
-      } else { // a linear or a recurrent layer reads its input as it lies
-        look_at(stack[first]);
+      }
+      if (!(found.kind->normalises || found.kind->is_quantised()) || found.kind->quantises) {
+        look_at(stack[first]); // a linear or a recurrent layer reads its input as it lies
       }
     } else if (is_among(name, kElementwise) && !is_quantised(all.site)) {
       result.site = all.site;

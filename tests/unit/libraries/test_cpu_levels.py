@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.declared import load_library
-from orchestrator.libraries.features import load_features
+from orchestrator.libraries.features import at_levels, load_features
 from orchestrator.libraries.levels import (
     CpuLevelMissingError,
     CpuLevelUnknownError,
@@ -75,6 +75,16 @@ def test_what_a_library_gets(
     wanted: tuple[CpuLevel, ...] | None, features: set[str], found: tuple[str, ...]
 ) -> None:
     assert levels_for(LINUX, wanted, features) == found
+
+
+def test_features_of_a_level() -> None:
+    """A kernel of ours that only a level's processors run is in libraries with that level alone."""
+    asked = {*INT8, "depthwise_vnni", "quantise"}
+    assert at_levels(asked, ("avx2", "avxvnni", "avx512vnni")) == asked
+    assert at_levels(asked, VNNI) == {*INT8, "quantise"}
+    assert at_levels(asked, ("dotprod",)) == at_levels(asked, ()) == INT8
+    of_features = {one.level for one in load_features()} - {None}
+    assert of_features <= {level.name for levels in DATA.levels.values() for level in levels}
 
 
 def refused(kind: type[OrchestratorError], abi: str, *wanted: CpuLevel) -> str:

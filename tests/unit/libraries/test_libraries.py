@@ -239,6 +239,8 @@ def test_features() -> None:
     assert transposed == {*convolution, "transposed"}
     packed = asked_by_operators(["prepacked::linear_clamp_run"], [], parts)
     assert packed == {"linear", "prepacked_linear", "rewrite"}
+    int8 = asked_by_operators(["quantized::conv2d.new"], [], parts)
+    assert int8 == {"quantised_convolution", "depthwise_vnni", "quantise", "rewrite"}
     both = ["aten::_convolution", "prepacked::linear_clamp_run"]
     assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
     assert asked_by_operators(both, up, ["gemm"]) == frozenset()

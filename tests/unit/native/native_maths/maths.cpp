@@ -47,7 +47,7 @@ double error(float found, double exact) {
 
 extern "C" {
 
-void choose(int wide) { chosen = {wide != 0, wide != 0}; }
+void choose(int wide) { chosen = {wide != 0, wide != 0, false}; }
 
 // The largest error over every `step`th float, and where it is.
 double largest_error(int function, uint32_t step, float* at) {
