@@ -73,12 +73,18 @@ def test_every_model_is_verified(workspace: Path) -> None:
         "".join(
             f"//apps/quantised:linux-x86_64 {model}: ok, {runs} runs,"
             f" {levels_told('avx2', 'avxvnni', 'avx512vnni')}\n"
-            for model, runs in (("channels", 3), ("tensors", 3), ("chains", 2), ("dynamic", 2))
+            for model, runs in (
+                ("channels", 3),
+                ("tensors", 3),
+                ("chains", 2),
+                ("rows", 2),
+                ("dynamic", 2),
+            )
         ),
     )
 
 
-STATIC = ["channels", "tensors", "chains"]
+STATIC = ["channels", "tensors", "chains", "rows"]
 
 
 @pytest.mark.parametrize("model", STATIC)

@@ -1,8 +1,8 @@
 """Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
 each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
 inputs are quantised when they run; `chains` has layers that take each other's results, and what
-lies between them. What stock PyTorch computes with the engine that a model was packed for is
-written beside the models: `expected.json`.
+lies between them; `rows` has linear layers of images. What stock PyTorch computes with the engine
+that a model was packed for is written beside the models: `expected.json`.
 
 Run `PYTHONPATH=. python tests/integration/apps/quantised/export.py` with the optional dependency
 group `export`.
@@ -164,6 +164,20 @@ class Chains(nn.Module):
         return [self.dequantise(each) for each in found]
 
 
+class Rows(nn.Module):
+    """Linear layers alone, of images: the first reads them as they lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quantise = QuantStub()
+        self.dequantise = DeQuantStub()
+        self.rows = nn.Linear(6, 11)
+        self.columns = nn.Linear(11, 3)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [self.dequantise(self.columns(self.rows(self.quantise(x))))]
+
+
 class Dynamic(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -198,6 +212,16 @@ def _chains(inputs: list[tuple[Tensor, ...]]) -> nn.Module:
     )
     with torch.no_grad():
         model.skewed.weight.add_(0.1)
+    observe(model, inplace=True)
+    for row in inputs:
+        model(*row)
+    return convert(model)
+
+
+def _rows(inputs: list[tuple[Tensor, ...]]) -> nn.Module:
+    torch.backends.quantized.engine = "qnnpack"
+    model = Rows().requires_grad_(False).eval()
+    model.qconfig = get_default_qconfig("qnnpack")
     observe(model, inplace=True)
     for row in inputs:
         model(*row)
@@ -239,6 +263,8 @@ def main() -> None:
     }
     images = [(torch.randn(2, 6, 6, 6),), (torch.randn(1, 6, 6, 6),)]
     expected["chains"] = write("chains", _chains(images), images)
+    images = [(torch.randn(2, 5, 4, 6),), (torch.randn(1, 5, 4, 6),)]
+    expected["rows"] = write("rows", _rows(images), images)
     (FOLDER / "expected.json").write_text(json.dumps(expected, separators=(",", ":")) + "\n")
 
 
