@@ -31,6 +31,7 @@ FLOAT = {"convolution", "rewrite"}
 LINUX = levels_of(DATA, "x86_64", "linux")
 USUAL: tuple[CpuLevel, ...] = ("avx2",)
 VNNI: tuple[CpuLevel, ...] = ("avx2", "avxvnni")
+ARM: tuple[CpuLevel, ...] = ("dotprod",)
 
 
 def names(processor: Processor, system: System) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ def test_features_of_a_level() -> None:
     asked = {*INT8, "depthwise_vnni", "quantise"}
     assert at_levels(asked, ("avx2", "avxvnni", "avx512vnni")) == asked
     assert at_levels(asked, VNNI) == {*INT8, "quantise"}
-    assert at_levels(asked, ("dotprod",)) == at_levels(asked, ()) == INT8
+    assert at_levels(asked, ARM) == at_levels(asked, ()) == INT8
     of_features = {one.level for one in load_features()} - {None}
     assert of_features <= {level.name for levels in DATA.levels.values() for level in levels}
 
