@@ -63,12 +63,26 @@ class _Share:
         self._ours = dict[str, bool]()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """True, without a report: it is another run's."""
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """As pytest's own, with this run's tests alone. What comes next decides what is torn down,
+        folders' fixtures too: so the next module is taken with the last test of the one before."""
+        ours = (item for item in session.items if self._is_ours(item))
+        item = next(ours, None)
+        while item is not None:
+            following = next(ours, None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+            item = following
+        return True
+
+    def _is_ours(self, item: pytest.Item) -> bool:
         key = "checkout" if item.path in self._checkout else str(item.path)
         if key not in self._ours:
             self._ours[key] = self._claim(key)
-        return None if self._ours[key] else True
+        return self._ours[key]
 
     def _claim(self, key: str) -> bool:
         try:

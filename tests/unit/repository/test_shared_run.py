@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 def end():
     yield
     # the other run has begun a module, too
-    begun = Path(__file__).parents[1] / "begun"
+    begun = Path(__file__).parents[2] / "begun"
     until = time.monotonic() + 60
     while len(list(begun.iterdir())) < 2:
         assert time.monotonic() < until
@@ -53,17 +54,20 @@ def passed(told: str) -> list[str]:
     return re.findall(r"^(\S+)::\S+ PASSED", told, re.MULTILINE)
 
 
-def test_each_module_is_run_once_as_a_whole(tmp_path: Path) -> None:
-    tests, begun = tmp_path / "tests", tmp_path / "begun"
-    tests.mkdir()
-    begun.mkdir()
-    shutil.copy(CONFTEST, tests)
-    for name in ("a", "b"):
-        (tests / f"test_{name}.py").write_text(MEET)
-    for name in ("c", "d", "e"):
-        (tests / f"test_{name}.py").write_text(BUILD)
+def shared(folder: Path) -> list[str]:
+    """Two folders of tests; the command of a run that shares them."""
+    for name, text in (("one/a", MEET), ("one/b", MEET), *((f"two/{n}", BUILD) for n in "cde")):
+        path = folder / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name(f"test_{path.name}.py").write_text(text)
+    shutil.copy(CONFTEST, folder / "tests")
+    (folder / "begun").mkdir()
     argv = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
-    argv += ["--share", str(begun), "tests"]
+    return [*argv, "--share", str(folder / "begun"), "tests"]
+
+
+def test_each_module_is_run_once_as_a_whole(tmp_path: Path) -> None:
+    argv = shared(tmp_path)
     runs = [
         subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
@@ -71,15 +75,25 @@ def test_each_module_is_run_once_as_a_whole(tmp_path: Path) -> None:
     assert [run.returncode for run in runs] == [0, 0], told
     ran = [passed(text) for text in told]
     assert sorted(ran[0] + ran[1]) == sorted(
-        [f"tests/test_{name}.py" for name in "ab" for _ in range(3)]
-        + [f"tests/test_{name}.py" for name in "cde" for _ in range(2)]
+        [f"tests/one/test_{name}.py" for name in "ab" for _ in range(3)]
+        + [f"tests/two/test_{name}.py" for name in "cde" for _ in range(2)]
     )
     modules = [{*names} for names in ran]
     assert not modules[0] & modules[1]
     # neither had nothing to do, and what builds in the checkout stayed together
-    assert sorted(len(names & {"tests/test_a.py", "tests/test_b.py"}) for names in modules) == [
-        1,
-        1,
-    ]
-    building = {f"tests/test_{name}.py" for name in "cde"}
+    assert all(modules)
+    building = {f"tests/two/test_{name}.py" for name in "cde"}
     assert sorted(len(names & building) for names in modules) == [0, 3]
+
+
+def test_the_module_before_one_of_another_folder_may_be_another_runs(tmp_path: Path) -> None:
+    """What comes next is another folder's: the first one's fixtures end."""
+    argv = shared(tmp_path)
+    elsewhere = str(tmp_path / "tests/one/test_b.py")
+    (tmp_path / "begun" / hashlib.sha256(elsewhere.encode()).hexdigest()).touch()
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert passed(done.stdout) == [
+        *["tests/one/test_a.py"] * 3,
+        *[f"tests/two/test_{name}.py" for name in "ccddee"],
+    ]
