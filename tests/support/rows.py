@@ -1,4 +1,4 @@
-"""What tests of our kernels share: the processor's levels, and rows of floats."""
+"""What tests of our kernels share: a library of them, the processor's levels, rows of floats."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
+import package_toy as toy
+
+from orchestrator.system.processor import processor_instructions
+
+_KERNELS = toy.ROOT / "orchestrator/native/kernels"
+_MATHS = toy.ROOT / "tests/unit/native/native_maths"
+
+
+def kernels_library(name: str, folder: Path) -> ctypes.CDLL:
+    """A library of kernels, compiled from `native_maths/<name>.cpp` into the folder."""
+    out = folder / f"lib{name}.so"
+    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
+    toy.zig(["c++", *flags, f"-I{_MATHS}", f"-I{_KERNELS}", _MATHS / f"{name}.cpp", "-o", out])
+    return ctypes.CDLL(str(out))
+
 
 def has_wide_lanes() -> bool:
     """Whether this processor has the highest level of x86-64 that kernels are compiled for."""
-    return {"avx2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split())
+    return {"avx2", "fma"} <= processor_instructions()
 
 
 def floats(values: Sequence[float]) -> ctypes.Array[ctypes.c_float]:

@@ -9,16 +9,12 @@ import ctypes
 import math
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
-import package_toy as toy
 import pytest
-from rows import floats
+from rows import floats, kernels_library
 
 from orchestrator.system.processor import processor_instructions
 
-HERE = Path(__file__).parent / "native_maths"
-KERNELS = toy.ROOT / "orchestrator/native/kernels"
 # a processor without would end at the first instruction: it refuses the layer, as a library does
 HAS_VNNI = "avx512_vnni" in processor_instructions()
 INF, NAN = math.inf, math.nan
@@ -26,10 +22,7 @@ INF, NAN = math.inf, math.nan
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    out = tmp_path_factory.mktemp("integers") / "libintegers.so"
-    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
-    toy.zig(["c++", *flags, f"-I{HERE}", f"-I{KERNELS}", HERE / "integers.cpp", "-o", out])
-    found = ctypes.CDLL(str(out))
+    found = kernels_library("integers", tmp_path_factory.mktemp("integers"))
     found.depthwise.restype = ctypes.c_bool
     return found
 

@@ -9,14 +9,10 @@ import ctypes
 import math
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-import package_toy as toy
 import pytest
-from rows import floats, has_wide_lanes
+from rows import floats, has_wide_lanes, kernels_library
 
-HERE = Path(__file__).parent / "native_maths"
-KERNELS = toy.ROOT / "orchestrator/native/kernels"
 FUNCTIONS = {"exp": 1.5, "tanh": 1.4, "erf": 1.2, "sigmoid": 2.4}
 SIZES = (1, 2, 7, 8, 9, 16, 31, 40, 1024, 1025, 4100)
 INF, NAN = math.inf, math.nan
@@ -24,10 +20,7 @@ INF, NAN = math.inf, math.nan
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    out = tmp_path_factory.mktemp("maths") / "libmaths.so"
-    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
-    toy.zig(["c++", *flags, f"-I{HERE}", f"-I{KERNELS}", HERE / "maths.cpp", "-o", out])
-    library = ctypes.CDLL(str(out))
+    library = kernels_library("maths", tmp_path_factory.mktemp("maths"))
     library.largest_error.restype = ctypes.c_double
     return library
 

@@ -8,14 +8,10 @@ from __future__ import annotations
 import ctypes
 import math
 import random
-from pathlib import Path
 
-import package_toy as toy
 import pytest
-from rows import floats, has_wide_lanes
+from rows import floats, has_wide_lanes, kernels_library
 
-HERE = Path(__file__).parent / "native_maths"
-KERNELS = toy.ROOT / "orchestrator/native/kernels"
 SIZES = (1, 7, 8, 9, 31, 32, 33, 48)
 # What sums of numbers below 1 may differ by, for each number; and what functions add.
 ROUNDING = 2e-7
@@ -25,10 +21,7 @@ STEP = 1e-6
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    out = tmp_path_factory.mktemp("recurrent") / "librecurrent.so"
-    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
-    toy.zig(["c++", *flags, f"-I{HERE}", f"-I{KERNELS}", HERE / "recurrent.cpp", "-o", out])
-    library = ctypes.CDLL(str(out))
+    library = kernels_library("recurrent", tmp_path_factory.mktemp("recurrent"))
     library.padded.restype = library.packed_size.restype = ctypes.c_int64
     return library
 
