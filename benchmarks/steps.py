@@ -19,6 +19,7 @@ from benchmarks import run_orchestrator, scratch, upstream
 from benchmarks.all_operators import measure_all_operators
 from benchmarks.development import addon_step, development_step
 from benchmarks.everywhere import checkout_step, everywhere_step
+from benchmarks.indexing import index_step
 from benchmarks.latency import Timed, in_turn
 from benchmarks.other_runtime import other_runtime_step
 from benchmarks.processes import CommandFailedError, Finished, run
@@ -348,6 +349,7 @@ STEPS: Final[Mapping[str, Step]] = {
     ),
     "addon": Step(lambda bench: addon_step(bench, FIRST, ABI, ADDED, ADDED_TRACES), "first"),
     "other-runtime": Step(lambda bench: other_runtime_step(bench, FIRST, ADDED), "first"),
+    "index": Step(lambda bench: index_step(bench, ADDED)),
     "everywhere": Step(lambda bench: everywhere_step(bench, FIRST, ADDED)),
     "checkout": Step(checkout_step),
     "all-operators": Step(all_operators_step),

@@ -12,18 +12,29 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TAG = re.compile(r"\bat_dispatch_name\s*=\s*([^;]+);")
+
+def _word(name: str) -> str:
+    """A pattern for `name` where a word begins. It begins with the name itself: `re` skips to the
+    next occurrence of a literal, and tries a pattern that begins with `\\b` at every letter."""
+    return rf"{name}(?<=\b{name})"
+
+
+_TAG = re.compile(_word("at_dispatch_name") + r"\s*=\s*([^;]+);")
 # macros join literals: `"aten::gt" ".int(int a, int b) -> bool"`
 _JOINED = r'(?:"(?:[^"\\]|\\.)*"\s*)+'
 _LITERALS = re.compile(_JOINED)
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_OPERATOR = re.compile(rf"\b(?:op|schema)_allowlist_check\(\s*({_JOINED})")
-_CLASS = re.compile(r'\bcustom_class_allowlist_check\(\s*"([^"]+)"')
+_OPERATORS = tuple(
+    re.compile(_word(f"{what}_allowlist_check") + rf"\(\s*({_JOINED})") for what in ("op", "schema")
+)
+_CLASS = re.compile(_word("custom_class_allowlist_check") + r'\(\s*"([^"]+)"')
 # torch/library.h, TORCH_SELECTIVE_CLASS of something else than a literal
-_OPEN_CLASS = re.compile(r"\bSelectiveStr<\s*c10::impl::custom_class_allowlist_check\(\s*[^\"\s]")
-_FEATURE = re.compile(r'\bis_build_feature_available\(\s*"([^"]+)"')
+_OPEN_CLASS = re.compile(
+    _word("SelectiveStr") + r"<\s*c10::impl::custom_class_allowlist_check\(\s*[^\"\s]"
+)
+_FEATURE = re.compile(_word("is_build_feature_available") + r'\(\s*"([^"]+)"')
 # torch/csrc/jit/mobile/promoted_prim_ops.cpp: a table that cannot be selected from
-_PROMOTED = re.compile(r'\bprim_op_fn_register\(\s*"([^"]+)"\s*,\s*(\w+)')
+_PROMOTED = re.compile(_word("prim_op_fn_register") + r'\(\s*"([^"]+)"\s*,\s*(\w+)')
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ def mentions_of(preprocessed: str) -> Mentions:
             tags.add(_joined(expression))
         else:
             open_tags = True
-    operators = {_joined(text).partition("(")[0] for text in _OPERATOR.findall(preprocessed)}
+    named = (text for pattern in _OPERATORS for text in pattern.findall(preprocessed))
+    operators = {_joined(text).partition("(")[0] for text in named}
     return Mentions(
         tags=tuple(sorted(tags)),
         open_tags=open_tags,

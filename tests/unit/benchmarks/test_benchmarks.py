@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from benchmarks import cut, scratch
+from benchmarks.indexing import sample_of
 from benchmarks.latency import Timing, read_timing, summary
 from benchmarks.machine import machine_facts
 from benchmarks.other_runtime import moved_workspace
@@ -251,6 +252,11 @@ class TestSteps:
         for name, step in STEPS.items():
             assert not step.needs or names.index(step.needs) < names.index(name)
 
+    def test_the_index_is_sampled_evenly_by_cost_the_cheapest_first(self) -> None:
+        costs = {f"unit{number}.cpp": float(number % 10) for number in range(10)}
+        assert sample_of(costs, 3) == ("unit0.cpp", "unit2.cpp", "unit5.cpp", "unit8.cpp")
+        assert sample_of({"b": 1.0, "a": 1.0}, 60) == ("a", "b")
+
     def test_the_tracers_units_are_read_from_its_report(self) -> None:
         told = "//apps/camera: tracer of 250 units, 249 compiled\n  classifier: 50 operators ran\n"
         assert tracer_units(told) == {"units": 250, "units_compiled": 249}
@@ -444,6 +450,15 @@ RESULTS: dict[str, Any] = {
                 },
             }
         },
+        "index": {
+            "measured": {
+                "runtime": "pytorch_2_6",
+                "units": 628,
+                "sample": 60,
+                "all_user_seconds": 3600.0,
+                "bytes": 1_500_000,
+            }
+        },
         "checkout": {
             "measured": {
                 "variants": 16,
@@ -497,6 +512,10 @@ class TestRender:
             ("1.150: 1,495,002 bytes against 1,300,001", False),
             (
                 "medians 1.020 (102 us against 100 us), least times 1.000 (99 us against 99 us)",
+                True,
+            ),
+            (
+                "`pytorch_2_6`: 60.0 CPU minutes, scaled from 60 of 628 units; 1,500,000 bytes",
                 True,
             ),
             ("119.0 s; 80 units of the base, 45 of the shard; the tracer has 250", False),
@@ -599,6 +618,17 @@ class TestRender:
         assert row(changed("other-runtime", operator=failed), f"{other}one").met is False
         slower = step["latency"] | {"ratio_of_least": 1.021}
         assert row(changed("other-runtime", latency=slower), f"{other}latency").met is False
+
+    def test_the_other_runtimes_index(self) -> None:
+        measure = "the index of the other runtime, from an empty object cache"
+        assert row(RESULTS, measure) == Row(
+            measure,
+            "at most 60 CPU minutes, 1,500,000 bytes",
+            "`pytorch_2_6`: 60.0 CPU minutes, scaled from 60 of 628 units; 1,500,000 bytes",
+            True,
+        )
+        assert row(changed("index", all_user_seconds=3600.1), measure).met is False
+        assert row(changed("index", bytes=1_500_001), measure).met is False
 
     def test_a_measured_library_of_all_operators_comes_before_the_data(self) -> None:
         results = copy.deepcopy(RESULTS)
