@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.processes import CommandFailedError
 from benchmarks.sampling import every_kth
 from orchestrator.system.staging import write_bytes
 
@@ -23,7 +21,8 @@ def index_step(bench: Bench, app: str) -> dict[str, Any]:
 
     What the first run costs is there once, whatever the number of units: our own sources, the
     precompiled header, reading and writing the index. The second is scaled by the units' costs in
-    the index. The index must be the same after it. Raises CommandFailedError.
+    the index. What is shipped stays as it was: an index renewed for some units may need more than
+    one made anew. Raises CommandFailedError.
     """
     runtime = bench.user.on(bench.runtime_of(app)).runtime
     costs = {unit.path: unit.cost for unit in runtime.index.units}
@@ -35,7 +34,6 @@ def index_step(bench: Bench, app: str) -> dict[str, Any]:
         once, _ = bench.orchestrate(workspace, cache, *argv, "--unit", first)
         units = [word for path in sample for word in ("--unit", path)]
         sampled, _ = bench.orchestrate(workspace, cache, *argv, *units)
-        _require_same(shipped)
     finally:
         for path, data in shipped.items():
             if path.read_bytes() != data:
@@ -56,13 +54,3 @@ def sample_of(costs: Mapping[str, float], count: int) -> tuple[str, ...]:
     """Evenly spread units by what they cost; first the cheapest of all."""
     cheapest, *others = sorted(costs, key=lambda path: (costs[path], path))
     return (cheapest, *every_kth(others, min(count, len(others))))
-
-
-def _require_same(shipped: Mapping[Path, bytes]) -> None:
-    changed = sorted(path.name for path, data in shipped.items() if path.read_bytes() != data)
-    if changed:
-        raise CommandFailedError(
-            "indexing units again changed the index that is shipped",
-            seen=", ".join(changed),
-            hint="make the whole index: ./orchestrate runtime index",
-        )
