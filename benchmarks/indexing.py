@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.sampling import every_kth
@@ -40,7 +39,7 @@ def index_step(bench: Bench, app: str) -> dict[str, Any]:
                 write_bytes(path, data)
     scale = (sum(costs.values()) - costs[first]) / sum(costs[path] for path in sample)
     return {
-        **asdict(sampled),
+        "user_seconds": sampled.user_seconds,
         "runtime": runtime.name,
         "units": len(costs),
         "sample": len(sample),
