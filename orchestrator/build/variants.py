@@ -415,7 +415,7 @@ def spec_of(session: RuntimeSession, prepared: Prepared, request: VariantRequest
     if request.features is None:
         return spec
     asked = _with_features(session, spec, request.features, request.cpu)
-    asking = {unit: one for unit, one in asked_by_units().items() if one in request.parts}
+    asking = asked_by_units(request.parts)
     linked = session.planner.linked(asking, request.kernels, request.selection, asked)
     more = frozenset(asking[unit] for unit in linked)
     if more <= request.features:

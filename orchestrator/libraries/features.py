@@ -81,9 +81,13 @@ def at_levels(features: Collection[str], levels: Collection[CpuLevel]) -> frozen
     return frozenset(features) - without
 
 
-def asked_by_units() -> Mapping[str, str]:
-    """Unit -> the feature of every plan that has it."""
-    return {one.unit: one.name for one in load_features() if one.unit is not None}
+def asked_by_units(parts: Collection[str] | None = None) -> Mapping[str, str]:
+    """Unit -> the feature of every plan that has it. parts: without it, of all."""
+    return {
+        one.unit: one.name
+        for one in load_features()
+        if one.unit is not None and (parts is None or (one.part or one.name) in parts)
+    }
 
 
 def headers_of_units() -> Mapping[str, str]:

@@ -138,8 +138,9 @@ class Planner:
     ) -> frozenset[str]:
         """Those of these units, by path, that are linked into such a variant. Raises
         UnitUnknownError."""
-        needed = self._app(kernels, selection, spec).needed
-        return frozenset(unit for unit in units if self._number(unit) in needed.units)
+        app = self._app(kernels, selection, spec)
+        linked = frozenset((*app.whole, *app.on_demand))
+        return frozenset(unit for unit in units if self._number(unit) in linked)
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
         """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""

@@ -39,7 +39,15 @@ SelectionPolicy = Literal["traced", "static", "guarded"]
 Dispatch = Literal["direct", "table"]
 CanonicalKind = Literal["off", "static", "traced"]
 KernelPart = Literal[
-    "convolution", "linear", "recurrent", "gemm", "softmax", "layer_norm", "activation", "unary"
+    "convolution",
+    "linear",
+    "recurrent",
+    "gemm",
+    "softmax",
+    "layer_norm",
+    "activation",
+    "unary",
+    "binary",
 ]
 # Names in the table of CPU levels (orchestrator/libraries/data), and what every library has.
 CpuLevel = Literal["baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod", "vfpv4"]

@@ -23,4 +23,13 @@ void tanh(const float* from, float* to, int64_t count);
 void exp(const float* from, float* to, int64_t count);
 void erf(const float* from, float* to, int64_t count);
 
+// `count` numbers side by side, or one in place of all of them.
+struct Operand {
+  const float* from;
+  bool is_one;
+};
+
+// one + other * factor
+void add(Operand one, Operand other, float factor, float* to, int64_t count);
+
 } // namespace lta
