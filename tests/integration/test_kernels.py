@@ -57,12 +57,13 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         "",
         "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n",
+        "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline\n",
     )
     assert manifest(workspace)["kernels"] == {
         "features": [
-            *("activation", "convolution", "convolution_site", "gemm", "layer_norm", "linear"),
-            *("rewrite", "softmax", "transposed", "unary"),
+            *("activation", "add", "batches", "convolution", "convolution_site", "gemm"),
+            *("layer_norm", "linear", "rewrite", "softmax", "transposed", "unary"),
         ],
         "library": "xnnpack",
         "levels": ["avx2"],
@@ -110,7 +111,8 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
         "",
         f"//apps/layers:linux-x86_64 layers: ok, 14 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 changing: ok, 2 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n",
+        f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n",
     )
 
 

@@ -252,6 +252,12 @@ def test_features() -> None:
         f"{cpu}layer_norm_kernel.cpp": "layer_norm",
         f"{cpu}Activation.cpp": "activation",
         f"{cpu}UnaryOpsKernel.cpp": "unary",
+        "aten/src/ATen/native/LinearAlgebra.cpp": "batches",
+        "generated/UfuncCPUKernel_add.cpp": "add",
+    }
+    assert asked_by_units(["binary", "softmax"]) == {
+        f"{cpu}SoftMaxKernel.cpp": "softmax",
+        "generated/UfuncCPUKernel_add.cpp": "add",
     }
     assert sources_of({"linear", "rewrite"}) == ("kernels/rewrite.cpp", "kernels/linear.cpp")
     assert all((NATIVE / one.source).is_file() for one in load_features())

@@ -1,6 +1,7 @@
 """Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
 results. `changing`: a model whose weight is another one in every run. `rows`: softmax, layer norm
 and functions of single numbers, of all sizes, as they lie and of slices, in floats and in others.
+`pairs`: sums of two tensors and products of batches, in all layouts.
 
 Run `PYTHONPATH=. python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
@@ -156,6 +157,53 @@ class Rows(nn.Module):
         return found
 
 
+class Pairs(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        """Sums of [9, 41]: side by side, of slices, turned, with what is there once."""
+        found = [
+            x + y,
+            torch.add(x, y, alpha=-0.75),
+            torch.sub(x, y, alpha=2),
+            x[:1, :3] + y[:1, :3],
+        ]
+        found += [x + y[0], y[:, :1] + x, x[3] + y[:, 2:3], x + 1.5, 0.25 - x, x[0, 0] + y[1, 1]]
+        found += [x.t() + y.t(), x[:, ::2] + y[:, ::2], x[::2, 1:9] + y[::2, :8], x.t() + y[:, 0]]
+        found += [x.t()[:9] + y[:, :9], x[:0] + y[:0], x.clone().add_(y), x.clone().add_(x)]
+        z = x.clone()
+        z[:, ::3] += y[:, ::3]
+        z[2:, 4:] -= y[:-2, :-4]
+        found += [z, torch.add(x, y, alpha=3).add_(y[0], alpha=0.1)]
+        return found
+
+    @torch.jit.export
+    def others(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        """In other dtypes, and of two: the result has the wider one."""
+        whole, exact, short = (10 * x).to(torch.int64), x.double(), x.to(torch.bfloat16)
+        found = [whole + whole, torch.add(whole, whole, alpha=2), exact + y.double(), short + short]
+        found += [whole + y, exact + y, x + y[0, 0].double(), (x > 0) + (y > 0)]
+        return found
+
+    @torch.jit.export
+    def products(self, x: Tensor) -> list[Tensor]:
+        """Of x [6, 17, 20]: few numbers and many, turned, with gaps, of one matrix for all."""
+        turned = x.transpose(1, 2)
+        found = [
+            torch.bmm(x, turned),
+            torch.bmm(turned, x),
+            torch.bmm(x[:, :2, :3], turned[:, :3, :5]),
+        ]
+        found += [torch.bmm(x[:, :, ::2], turned[:, ::2]), torch.bmm(x[::2], turned[1::2])]
+        found += [torch.bmm(x, turned[:1].expand(6, 20, 17)), torch.bmm(x[:, 3:4], turned)]
+        found += [torch.bmm(x, turned[:, :, 5:6]), torch.bmm(x[:, :, :1], turned[:, :1])]
+        found += [torch.bmm(x[:, 2:9], turned[:, :, 4:]), torch.bmm(x[:1], turned[:1])]
+        found += [torch.baddbmm(x[:, :, :17], x, turned, beta=0.5, alpha=-2.0)]
+        found += [torch.baddbmm(x[:1, :1, :1], x, turned), torch.bmm(x.double(), turned.double())]
+        heads = x.reshape(2, 3, 17, 20).transpose(1, 2)
+        found += [torch.matmul(heads, heads.transpose(2, 3)), torch.matmul(x, turned[0])]
+        found += [torch.bmm(x[:, :, :0], turned[:, :0]), torch.bmm(x[:0], turned[:0])]
+        return found
+
+
 def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
     compiled = torch.jit.script(model.eval())
     methods = {
@@ -192,6 +240,16 @@ def main() -> None:
         "others": [(x, torch.arange(-4, 5))],
     }
     write(Rows().requires_grad_(False), "rows", inputs)
+    one, other = torch.randn(9, 41), torch.randn(9, 41)
+    one[1, :4] = torch.tensor([torch.inf, -torch.inf, torch.nan, -0.0])
+    other[1, :4] = torch.tensor([-torch.inf, 1.0, 1.0, -0.0])
+    usual = torch.randn(9, 41)
+    inputs = {
+        "forward": [(one, other), (usual, other.nan_to_num())],
+        "others": [(usual, usual.flip(0))],
+        "products": [(torch.randn(6, 17, 20),)],
+    }
+    write(Pairs(), "pairs", inputs)
 
 
 if __name__ == "__main__":
