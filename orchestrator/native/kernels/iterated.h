@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include <ATen/native/TensorIterator.h>
 
@@ -36,32 +37,37 @@ inline void run_on_floats(at::TensorIteratorBase& iter,
   iter.cast_outputs();
 }
 
-// The next of an argument's floats: where they lie, or what was copied of them to `some`.
-inline Operand next_floats(const char* from, int64_t stride, int64_t count, float* some) {
-  if (stride == sizeof(float) || stride == 0) {
-    return {reinterpret_cast<const float*>(from), stride == 0};
-  }
+// Floats that lie apart, or are to.
+__attribute__((noinline, minsize)) inline void copy_apart(const char* from, int64_t stride, char* to,
+                                                          int64_t to_stride, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    some[i] = *reinterpret_cast<const float*>(from + i * stride);
+    std::memcpy(to + i * to_stride, from + i * stride, sizeof(float));
   }
-  return {some, false};
 }
 
-// A row of a sum of two arguments, the second times `factor`: see `add_floats`.
-inline void add_row(char* to, const char* one, const char* other, const int64_t* strides,
-                    float factor, int64_t count) {
-  const bool in_place = strides[0] == sizeof(float);
-  const auto beside = [](int64_t stride) { return stride == sizeof(float) || stride == 0; };
-  const int64_t most = in_place && beside(strides[1]) && beside(strides[2]) ? count : 64;
-  float results[64], ones[64], others[64];
+// A row of `add_floats`: in parts where floats lie apart, of which one for all is copied once.
+__attribute__((minsize)) inline void add_row(char* const* data, const int64_t* strides,
+                                             float factor, int64_t count) {
+  constexpr int64_t kPart = 64, kFloat = sizeof(float);
+  const bool whole = strides[0] == kFloat && strides[1] == kFloat && strides[2] == kFloat;
+  float copies[3][kPart];
+  const int64_t most = whole ? count : kPart;
   for (int64_t done = 0; done < count; done += most) {
     const int64_t now = std::min(most, count - done);
-    char* place = to + done * strides[0];
-    float* sums = in_place ? reinterpret_cast<float*>(place) : results;
-    add(next_floats(one + done * strides[1], strides[1], now, ones),
-        next_floats(other + done * strides[2], strides[2], now, others), factor, sums, now);
-    for (int64_t i = 0; !in_place && i < now; ++i) {
-      *reinterpret_cast<float*>(place + i * strides[0]) = sums[i];
+    float* floats[3];
+    for (int i = 0; i < 3; ++i) {
+      char* const place = data[i] + done * strides[i];
+      const bool apart = strides[i] != kFloat;
+      floats[i] = apart ? copies[i] : reinterpret_cast<float*>(place);
+      if (apart && i > 0 && (strides[i] != 0 || done == 0)) {
+        copy_apart(place, strides[i], reinterpret_cast<char*>(copies[i]), kFloat,
+                   strides[i] == 0 ? kPart : now);
+      }
+    }
+    add(floats[1], floats[2], factor, floats[0], now);
+    if (floats[0] == copies[0]) {
+      copy_apart(reinterpret_cast<const char*>(copies[0]), kFloat, data[0] + done * strides[0],
+                 strides[0], now);
     }
   }
 }
@@ -71,10 +77,12 @@ inline void add_floats(at::TensorIteratorBase& iter, float factor) {
   TORCH_INTERNAL_ASSERT(iter.ntensors() == 3 && iter.common_dtype() == at::kFloat);
   iter.for_each(
       [factor](char** data, const int64_t* strides, int64_t count, int64_t rows) {
-        const int64_t* next = strides + 3;
+        char* places[3] = {data[0], data[1], data[2]};
         for (int64_t row = 0; row < rows; ++row) {
-          add_row(data[0] + row * next[0], data[1] + row * next[1], data[2] + row * next[2],
-                  strides, factor, count);
+          add_row(places, strides, factor, count);
+          for (int i = 0; i < 3; ++i) {
+            places[i] += strides[3 + i];
+          }
         }
       });
   iter.cast_outputs();

@@ -27,6 +27,25 @@ typedef uint32_t Bits __attribute__((vector_size(32)));
 
 LTA_INLINE Floats all(float value) { return Floats{} + value; }
 
+// Fewer numbers than kLanes, without a call.
+LTA_INLINE void copy_some(void* to, const void* from, int64_t count) {
+  auto* into = static_cast<float*>(to);
+  auto* of = static_cast<const float*>(from);
+  if (count & 4) {
+    std::memcpy(into, of, 4 * sizeof(float));
+    into += 4;
+    of += 4;
+  }
+  if (count & 2) {
+    std::memcpy(into, of, 2 * sizeof(float));
+    into += 2;
+    of += 2;
+  }
+  if (count & 1) {
+    std::memcpy(into, of, sizeof(float));
+  }
+}
+
 // The next of a row of which `left` are left: where they are fewer than kLanes, the others are `rest`.
 // One loop for whole vectors and the last part keeps functions of rows small.
 // (Each way has a variable of its own: one whose address is taken for both would lie in memory.)
@@ -37,7 +56,7 @@ LTA_INLINE Floats load(const float* from, int64_t left, float rest) {
     return lanes;
   }
   Floats part = all(rest);
-  std::memcpy(&part, from, size_t(left) * sizeof(float));
+  copy_some(&part, from, left);
   return part;
 }
 
@@ -47,7 +66,7 @@ LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
     return;
   }
   const Floats part = lanes;
-  std::memcpy(to, &part, size_t(left) * sizeof(float));
+  copy_some(to, &part, left);
 }
 
 // Of NaN and a number: the second.

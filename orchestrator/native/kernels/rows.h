@@ -23,13 +23,7 @@ void tanh(const float* from, float* to, int64_t count);
 void exp(const float* from, float* to, int64_t count);
 void erf(const float* from, float* to, int64_t count);
 
-// `count` numbers side by side, or one in place of all of them.
-struct Operand {
-  const float* from;
-  bool is_one;
-};
-
-// one + other * factor
-void add(Operand one, Operand other, float factor, float* to, int64_t count);
+// one + other * factor, of each of `count` numbers.
+void add(const float* one, const float* other, float factor, float* to, int64_t count);
 
 } // namespace lta
