@@ -72,6 +72,9 @@ struct Given {
 // What a Site puts on the stack. None: then the model's own operators run.
 using Results = c10::SmallVector<at::Tensor, 3>;
 
+// The weights that an object holds: undefined where it does not tell.
+using WeightOf = at::Tensor(const c10::IValue& object);
+
 class Site {
  public:
   // input: which argument is not packed; inputs: how many, from it on. The first is a tensor.
@@ -89,6 +92,9 @@ class Site {
   void pack_with(Site* after, Stack&& arguments);
 
   bool is_input(size_t argument) const { return argument - input_ < inputs_; }
+
+  // As its kind's.
+  WeightOf* weight_of = nullptr;
 
   // Whether the result may be as Sites have it among themselves: who takes it does not mind. Floats
   // have their channels last in memory, 8-bit integers are signed (quantised.h).
@@ -126,6 +132,7 @@ struct SiteKind {
   std::unique_ptr<Site> (*make)(std::vector<Step> steps);
   const SiteKind* next;
   bool quantises = false; // floats, by a scale and a zero point
+  WeightOf* weight_of = nullptr; // where the argument is an object; null: it is a tensor
 
   // Its results are 8-bit integers, and nothing that follows is part of it.
   bool is_quantised() const { return quantises || name[0] == 'q'; }

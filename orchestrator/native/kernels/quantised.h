@@ -235,4 +235,13 @@ bool unpack(const c10::IValue& value, c10::intrusive_ptr<PackedParams>* params, 
   return weight->defined();
 }
 
+template <class PackedParams>
+at::Tensor weight_in(const c10::IValue& value) {
+  c10::intrusive_ptr<PackedParams> params;
+  at::Tensor weight;
+  c10::optional<at::Tensor> bias;
+  unpack(value, &params, &weight, &bias);
+  return weight;
+}
+
 } // namespace lta

@@ -222,11 +222,17 @@ std::unique_ptr<Site> make(std::vector<Step> steps) {
 }
 
 // (input, packed, scale, zero point)
+template <int dims, bool clamps>
+constexpr SiteKind kind_of(const char* name) {
+  return {name, 1, 1, false, false, make<dims, clamps>, nullptr, false,
+          weight_in<ConvPackedParamsBase<2>>};
+}
+
 SiteKind kinds[] = {
-    {"quantized::conv2d.new", 1, 1, false, false, make<2, false>, nullptr},
-    {"quantized::conv2d_relu.new", 1, 1, false, false, make<2, true>, nullptr},
-    {"quantized::conv1d", 1, 1, false, false, make<1, false>, nullptr},
-    {"quantized::conv1d_relu", 1, 1, false, false, make<1, true>, nullptr},
+    kind_of<2, false>("quantized::conv2d.new"),
+    kind_of<2, true>("quantized::conv2d_relu.new"),
+    kind_of<1, false>("quantized::conv1d"),
+    kind_of<1, true>("quantized::conv1d_relu"),
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1]), ListedKind(&kinds[2]),
                              ListedKind(&kinds[3])};

@@ -117,9 +117,15 @@ std::unique_ptr<Site> make(std::vector<Step> steps) {
 }
 
 // (input, packed, scale, zero point)
+template <bool clamps>
+constexpr SiteKind kind_of(const char* name) {
+  return {name, 1, 1, false, false, make<clamps>, nullptr, false,
+          weight_in<LinearPackedParamsBase>};
+}
+
 SiteKind kinds[] = {
-    {"quantized::linear", 1, 1, false, false, make<false>, nullptr},
-    {"quantized::linear_relu", 1, 1, false, false, make<true>, nullptr},
+    kind_of<false>("quantized::linear"),
+    kind_of<true>("quantized::linear_relu"),
 };
 const ListedKind listed[] = {ListedKind(&kinds[0]), ListedKind(&kinds[1])};
 

@@ -117,19 +117,25 @@ c10::IValue kept(const c10::IValue& value) {
   return value.isList() ? c10::IValue(value.toList().copy()) : value;
 }
 
-Block* block_of(const c10::IValue& value) {
-  return value.isTensor() && value.toTensor().has_storage()
-      ? lta::block_of(value.toTensor().storage().data_ptr())
-      : nullptr;
+// weight_of: what weights an object has; null: none that is known
+Block* block_of(const c10::IValue& value, WeightOf* weight_of = nullptr) {
+  at::Tensor tensor;
+  if (value.isTensor()) {
+    tensor = value.toTensor();
+  } else if (value.isObject() && weight_of != nullptr) {
+    tensor = weight_of(value);
+  }
+  return tensor.defined() && tensor.has_storage() ? lta::block_of(tensor.storage().data_ptr())
+                                                  : nullptr;
 }
 
 // The weights among a call's arguments whose memory may have been given back. As long as it lives they
 // can be read, and other threads that run the same module wait where they do so.
 class Weights {
  public:
-  Weights(const c10::IValue* first, size_t count) {
+  Weights(const c10::IValue* first, size_t count, WeightOf* weight_of) {
     for (size_t i = 0; i < count; ++i) {
-      Block* const block = block_of(first[i]);
+      Block* const block = block_of(first[i], weight_of);
       if (block == nullptr || !block->file || !block->file->is_needed) {
         continue;
       }
@@ -219,7 +225,7 @@ Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
 // Null where it cannot be packed.
 std::unique_ptr<Packed> Site::pack_all(const c10::IValue* first, size_t taken) const {
   Given given;
-  const Weights weights(first, taken);
+  const Weights weights(first, taken, weight_of);
   auto packed = read(first, &given) && xnnpack_is_ready() ? pack(given) : nullptr;
   if (packed) {
     weights.leave();
@@ -267,7 +273,7 @@ void Site::run(Stack& stack) {
   std::vector<c10::IValue> values(std::make_move_iterator(stack.end() - ptrdiff_t(taken)),
                                   std::make_move_iterator(stack.end()));
   stack.resize(stack.size() - taken);
-  Weights(values.data(), taken).stay();
+  Weights(values.data(), taken, weight_of).stay();
   auto next = std::make_move_iterator(values.begin());
   for (const Step& step : steps_) {
     const auto own = ptrdiff_t(step.taken - (&step == steps_.data() ? 0 : 1));
@@ -388,10 +394,11 @@ class Readers {
     }
   }
 
-  void add_weight(const c10::IValue& value) {
-    if (Block* const block = block_of(value)) {
+  // An object's weights are read by its operators alone.
+  void add_weight(const c10::IValue& value, WeightOf* weight_of) {
+    if (Block* const block = block_of(value, weight_of)) {
       weights_.push_back(block);
-    } else {
+    } else if (weight_of == nullptr || !value.isObject()) {
       add(value);
     }
   }
@@ -486,6 +493,7 @@ class Method {
       }
       const int group = root(int(&place - places_.data()));
       std::shared_ptr<Site> site = place.kind->make(std::move(place.steps));
+      site->weight_of = place.kind->weight_of;
       site->channels_last = !usual_[size_t(group)];
       site->pack_with(together, arguments_of(place, *site));
       together = site.get();
@@ -514,14 +522,15 @@ class Method {
  private:
   static Block* weight_of(const Place& place) {
     const c10::IValue* const value = place.taken[place.kind->weights];
-    return value != nullptr ? block_of(*value) : nullptr;
+    return value != nullptr ? block_of(*value, place.kind->weight_of) : nullptr;
   }
 
-  // What a Site takes in every run, its inputs left out. Nothing where that is not certain, or where its
-  // weights stay: it is packed where it runs, for it may never do so.
+  // What a Site takes in every run, its inputs left out. Nothing where that is not certain, where its
+  // weights stay (it is packed where it runs, for it may never do so), or where packing needs to know
+  // how its input is quantised.
   static Stack arguments_of(const Place& place, const Site& site) {
     const Block* const block = weight_of(place);
-    if (block == nullptr || !block->may_leave || block->layers > 1) {
+    if (block == nullptr || !block->may_leave || block->layers > 1 || place.kind->is_quantised()) {
       return {};
     }
     Stack arguments(place.taken.size());
@@ -1053,7 +1062,7 @@ class Method {
     for (size_t i = first; i < stack.size(); ++i) {
       writes_to_own_ = writes_to_own_ || (effect->writes[i - first] && stack[i].own);
       if (i - first == weight && stack[i].held != nullptr) {
-        readers_->add_weight(*stack[i].held);
+        readers_->add_weight(*stack[i].held, places_[size_t(place)].kind->weight_of);
       } else {
         read_by_others(stack[i]);
       }
