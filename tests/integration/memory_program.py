@@ -5,7 +5,8 @@
 `load`, `load_memory`: bytes that the process has gained, at most, since before it. `run`,
 `run_odd`: of a picture [1, channels, 1, 1] whose channels lie side by side, or apart, which no
 packed layer takes; some of the result's bytes as hexadecimal text, or the error. `gained`: bytes by
-now. `away`: bytes of pages that nothing may read. `run_twice`: two threads at once. `truncate`,
+now. `away`: bytes of pages that nothing may read, in blocks of at least 4 MB; `away_64k`: in blocks of
+64 KB. `run_twice`: two threads at once. `truncate`,
 `overwrite`, `replace`, `remove`: the model's file.
 """
 
@@ -64,10 +65,17 @@ class Program:
         return status("VmRSS") - self.before
 
     def away(self) -> object:
+        return sum(size for size in self._closed() if size >= 4 * CHANNELS * CHANNELS)
+
+    def away_64k(self) -> object:
+        # neighbours are one span; each has a page more
+        block = 64 * 1024
+        return sum(size // block * block for size in self._closed() if size < 4 * block)
+
+    def _closed(self) -> list[int]:
         maps = Path("/proc/self/maps").read_text()
         spans = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) ---p 0+ 00:00 0\s*$", maps, re.MULTILINE)
-        sizes = (int(end, 16) - int(start, 16) for start, end in spans)
-        return sum(size for size in sizes if size >= 4 * CHANNELS * CHANNELS)
+        return [int(end, 16) - int(start, 16) for start, end in spans]
 
     def run(self, step: int = 1) -> str:
         """Of a picture whose channels lie `step` numbers apart; of two tensors the second."""

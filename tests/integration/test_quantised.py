@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -78,13 +79,14 @@ def test_every_model_is_verified(workspace: Path) -> None:
                 ("tensors", 3),
                 ("chains", 2),
                 ("rows", 2),
+                ("wide", 2),
                 ("dynamic", 2),
             )
         ),
     )
 
 
-STATIC = ["channels", "tensors", "chains", "rows"]
+STATIC = ["channels", "tensors", "chains", "rows", "wide"]
 
 
 @pytest.mark.parametrize("model", STATIC)
@@ -105,6 +107,29 @@ def test_xnnpack_gives_what_qnnpack_gives(
     """Bit by bit, at every CPU level."""
     monkeypatch.setenv("LTA_CPU_LEVEL", level)
     assert outputs(native, model) == outputs(native, model, "native")
+
+
+def test_packed_weights_leave_and_are_read_again(workspace: Path) -> None:
+    """Those of both layers, of 64 KB each; a picture of the second kind needs those of the first
+    layer again, and they stay."""
+    program, model = Path(__file__).with_name("memory_program.py"), workspace / "wide.ptl"
+    library = workspace / "dist/quantised/linux-x86_64/lib/libquantised_torch.so"
+    shutil.copy(APP / "models/wide.ptl", model)
+
+    def steps(*of: str) -> list[Any]:
+        argv = [sys.executable, str(program), str(library), str(model), *of]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        return list(json.loads(done.stdout))
+
+    each = 64 * 1024
+    _, usual, odd = steps("load_memory", "run", "run_odd")
+    assert usual != odd
+    _, before, *found = steps("load", "away_64k", "run", "away_64k", "run_odd", "away_64k", "run")
+    assert found[::2] == [usual, odd, usual]
+    assert [left - before for left in found[1::2]] == [2 * each, each]
+    _, *found = steps("load", "run", "truncate", "run", "run_odd")
+    assert (found[0], found[2]) == (usual, usual)
+    assert found[3].startswith("error: the model's file was changed after the model was loaded")
 
 
 def test_the_kernels_of_quantised_layers_are_told(native: Path) -> None:

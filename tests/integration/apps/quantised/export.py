@@ -1,7 +1,7 @@
 """Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
 each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
 inputs are quantised when they run; `chains` has layers that take each other's results, and what
-lies between them; `rows` has linear layers of images. What stock PyTorch computes with the engine
+lies between them; `rows` has linear layers of images; `wide` has weights of 64 KB. What stock PyTorch computes with the engine
 that a model was packed for is written beside the models: `expected.json`.
 
 Run `PYTHONPATH=. python tests/integration/apps/quantised/export.py` with the optional dependency
@@ -178,6 +178,27 @@ class Rows(nn.Module):
         return [self.dequantise(self.columns(self.rows(self.quantise(x))))]
 
 
+class Wide(nn.Module):
+    """Of a picture [1, 1024, 1, 1]. What `odd` ones are computed from lies as no packed layer takes
+    it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quantise = QuantStub()
+        self.dequantise = DeQuantStub()
+        self.first = nn.Conv2d(1024, 64, 1)
+        self.last = nn.Conv2d(64, 1024, 1)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        odd = bool(x[0, 1, 0, 0] > -1.5)
+        twice = self.quantise(torch.cat([x, x], 2))
+        if odd:
+            found = self.first(twice[:, :, ::2])
+        else:
+            found = self.first(twice[:, :, :1].contiguous())
+        return [self.dequantise(self.last(found))]
+
+
 class Dynamic(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -218,9 +239,9 @@ def _chains(inputs: list[tuple[Tensor, ...]]) -> nn.Module:
     return convert(model)
 
 
-def _rows(inputs: list[tuple[Tensor, ...]]) -> nn.Module:
+def _alone(model: nn.Module, inputs: list[tuple[Tensor, ...]]) -> nn.Module:
     torch.backends.quantized.engine = "qnnpack"
-    model = Rows().requires_grad_(False).eval()
+    model = model.requires_grad_(False).eval()
     model.qconfig = get_default_qconfig("qnnpack")
     observe(model, inplace=True)
     for row in inputs:
@@ -264,7 +285,12 @@ def main() -> None:
     images = [(torch.randn(2, 6, 6, 6),), (torch.randn(1, 6, 6, 6),)]
     expected["chains"] = write("chains", _chains(images), images)
     images = [(torch.randn(2, 5, 4, 6),), (torch.randn(1, 5, 4, 6),)]
-    expected["rows"] = write("rows", _rows(images), images)
+    expected["rows"] = write("rows", _alone(Rows(), images), images)
+    # as tests/integration/memory_program.py has them
+    picture = torch.arange(2048) % 7 - 3.0
+    picture[::2] = torch.arange(1024) % 5 - 2.0
+    images = [(each.reshape(1, -1, 1, 1).clone(),) for each in (picture[:1024], picture[::2])]
+    expected["wide"] = write("wide", _alone(Wide(), images), images)
     (FOLDER / "expected.json").write_text(json.dumps(expected, separators=(",", ":")) + "\n")
 
 
