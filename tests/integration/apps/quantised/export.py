@@ -1,8 +1,9 @@
 """Exports `quantised`: int8 layers of all kinds. `channels` is packed for FBGEMM, with a scale for
 each output channel; `tensors` for QNNPACK, with one for each weight; `dynamic` has layers whose
 inputs are quantised when they run; `chains` has layers that take each other's results, and what
-lies between them; `rows` has linear layers of images; `wide` has weights of 64 KB. What stock PyTorch computes with the engine
-that a model was packed for is written beside the models: `expected.json`.
+lies between them; `rows` has linear layers of images; `wide` has weights of 64 KB. What stock
+PyTorch computes with the engine that a model was packed for is written beside the models:
+`expected.json`.
 
 Run `PYTHONPATH=. python tests/integration/apps/quantised/export.py` with the optional dependency
 group `export`.
@@ -192,7 +193,7 @@ class Wide(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         odd = bool(x[0, 1, 0, 0] > -1.5)
         twice = self.quantise(torch.cat([x, x], 2))
-        if odd:
+        if odd:  # noqa: SIM108 - a layer for each
             found = self.first(twice[:, :, ::2])
         else:
             found = self.first(twice[:, :, :1].contiguous())
