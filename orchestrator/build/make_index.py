@@ -1,6 +1,6 @@
 """Makes the shipped data of a PyTorch version: its runtime index and its entry symbols.
 
-For maintainers. Every unit is compiled once with all operators and dtypes (about 35 CPU minutes
+For maintainers. Every unit is compiled once with all operators and dtypes (about 20 CPU minutes
 from an empty cache), and preprocessed once.
 """
 

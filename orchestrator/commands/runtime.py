@@ -19,7 +19,7 @@ from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 NAME = "runtime"
 HELP = """\
 For maintainers. `index` compiles every unit of the pinned PyTorch once, with all operators and
-dtypes (about 35 CPU minutes from an empty cache), and writes the runtime index and the entry
+dtypes (about 20 CPU minutes from an empty cache), and writes the runtime index and the entry
 symbols that are shipped with the orchestrator."""
 EXAMPLE = """\
 ./orchestrate runtime index
