@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,13 +26,17 @@ from typing import BinaryIO, Final
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.system.exchange import exchange
 from orchestrator.system.folders import MARKER, is_ours, remove_folder
-from orchestrator.system.reading import open_file, read_json
+from orchestrator.system.reading import file_sha256, plain_status, read_json
 
 RECORD: Final = ".packages.json"
 # 2023-01-01: after 1980 (zip's first year), and in nobody's future.
 EPOCH: Final = 1672531200
-# Most of a delivery's thousands of files: read at once, which takes half the time.
-_SMALL: Final = 1 << 20
+# sha256 by the state of a file: deliveries have headers in common, and several packages one
+# delivery. A few megabytes.
+_DIGESTS: Final = dict[tuple[int, ...], str]()
+_MOST_DIGESTS: Final = 1 << 15
+# The kernel's clock for files goes in steps (at most 10 ms, CONFIG_HZ=100).
+_CLOCK_STEP_NS: Final = 20_000_000
 # Between the name of what is written and random characters: staged, not yet in its place.
 _NEW: Final = ".new-"
 _MARKER_TEXT: Final = "This folder is written, replaced and removed by the orchestrator.\n"
@@ -80,10 +85,7 @@ class File:
         """Digest of the content; raises `OSError` where the file to copy cannot be read."""
         if isinstance(self.content, bytes):
             return hashlib.sha256(self.content).hexdigest()
-        with open_file(self.content) as file:
-            if os.fstat(file.fileno()).st_size <= _SMALL:
-                return hashlib.sha256(file.read()).hexdigest()
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return _sha256_of(self.content)
 
     def write(self, target: Path) -> None:
         """Write the content to `target`, which is overwritten; permissions are not set. Raises
@@ -92,6 +94,28 @@ class File:
             target.write_bytes(self.content)
         else:
             shutil.copyfile(self.content, target)
+
+
+def _sha256_of(path: Path) -> str:
+    """The digest of a file, which is not read again while it is as it was.
+
+    A state is an inode with its size and times; `st_ctime` cannot be set. A file that has only just
+    changed may change again within the same step of the kernel's clock: it is not remembered.
+    """
+    status = plain_status(path)
+    state = (
+        *(status.st_dev, status.st_ino, status.st_size),
+        *(status.st_mtime_ns, status.st_ctime_ns),
+    )
+    digest = _DIGESTS.get(state)
+    if digest is None:
+        settled = time.time_ns() - _CLOCK_STEP_NS > status.st_ctime_ns
+        digest = file_sha256(path)
+        if settled:
+            if len(_DIGESTS) >= _MOST_DIGESTS:
+                _DIGESTS.clear()
+            _DIGESTS[state] = digest
+    return digest
 
 
 def in_order(files: Iterable[File]) -> tuple[File, ...]:

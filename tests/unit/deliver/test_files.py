@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from orchestrator.deliver.files import (
 )
 from orchestrator.system.exchange import exchange
 from orchestrator.system.folders import MARKER, is_ours
+from orchestrator.system.reading import file_sha256
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -320,3 +323,62 @@ def test_without_its_record_a_package_is_replaced_only_by_the_same(
         json.loads(written)["p.tar"].items()
     )
     assert not write_package(target, "digest 1", lambda file: pytest.fail("made again"))
+
+
+def settled(path: Path, content: bytes) -> None:
+    """Write a file, and wait until the kernel's clock for files has gone on."""
+    path.write_bytes(content)
+    time.sleep(2 * files._CLOCK_STEP_NS / 1e9)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that are read for their digests."""
+    read: list[Path] = []
+
+    def noted(path: Path) -> str:
+        read.append(path)
+        return file_sha256(path)
+
+    monkeypatch.setattr(files, "file_sha256", noted)
+    monkeypatch.setattr(files, "_DIGESTS", {})
+    return read
+
+
+def test_a_digest_is_remembered_while_the_file_is_as_it_was(
+    tmp_path: Path, reads: list[Path]
+) -> None:
+    path = tmp_path / "a"
+    settled(path, b"one")
+    digests = {File("", path).sha256() for _ in range(3)}
+    assert (digests, reads) == ({hashlib.sha256(b"one").hexdigest()}, [path])
+    times = path.stat()
+    settled(path, b"two")
+    # its own time is set back: that of the change cannot be
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert File("", path).sha256() == hashlib.sha256(b"two").hexdigest()
+
+
+def test_a_file_that_changes_within_a_step_of_the_clock_is_read_again(
+    tmp_path: Path, reads: list[Path]
+) -> None:
+    path = tmp_path / "a"
+    for number in range(200):
+        content = b"%3d" % number
+        path.write_bytes(content)
+        assert File("", path).sha256() == hashlib.sha256(content).hexdigest()
+    assert len(reads) == 200
+
+
+def test_no_more_digests_are_remembered_than_a_few_megabytes(
+    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_MOST_DIGESTS", 3)
+    paths = [tmp_path / str(number) for number in range(5)]
+    for path in paths:
+        path.write_bytes(b"")
+    time.sleep(2 * files._CLOCK_STEP_NS / 1e9)
+    for path in paths:
+        File("", path).sha256()
+    assert len(files._DIGESTS) == 2
+    assert len(reads) == 5
