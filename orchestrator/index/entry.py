@@ -52,8 +52,8 @@ def recording_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
 
 def loader_symbols(index: RuntimeIndex, known: Symbols) -> frozenset[str]:
     """PyTorch's own loaders, for consumers of the static libraries: the C API uses another one."""
-    symbols = (name.split("@", 1)[0] for name in index.names)
-    return frozenset(s for s in symbols if s.startswith(known.loaders))
+    names = (name for name in index.names if name.startswith(known.loaders))
+    return frozenset(name.split("@", 1)[0] for name in names)
 
 
 def missing_symbols(index: RuntimeIndex, undefined: Iterable[str]) -> tuple[str, ...]:

@@ -21,8 +21,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.system.reading import file_sha256
+
+_NO_LINE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class TreeEmptyError(OrchestratorError):
@@ -96,9 +100,7 @@ def digest_files(root: Path, files: Iterable[str]) -> str:
     """The digest of `files` (relative to `root`, sorted)."""
     total = hashlib.sha256()
     for path in files:
-        with (root / path).open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        total.update(f"{digest}  {path}\n".encode())
+        total.update(f"{file_sha256(root / path)}  {path}\n".encode())
     return total.hexdigest()
 
 
@@ -119,25 +121,31 @@ def _walk(root: Path, rules: TreeRules) -> Iterator[str]:
 def _counting(root: Path, inside: str, names: Iterable[str], rules: TreeRules) -> Iterator[str]:
     for name in names:
         path = inside + name
-        if rules.counts(path) and not (root / path).is_dir():
-            _refuse_link(root, path)
-            _refuse_special(root, path)
+        if rules.counts(path) and _is_file(root, path):
             _refuse_name(root, path)
             yield path
 
 
-def _refuse_special(root: Path, path: str) -> None:
-    if not stat.S_ISREG((root / path).lstat().st_mode):
-        raise TreeLinkError(
-            "the source tree contains a pipe, socket or device",
-            expected=f"a file at {path}",
-            hint="use a checkout or archive with plain files in these folders",
-        )
+def _is_file(root: Path, path: str) -> bool:
+    """Whether it is a plain file; not for a folder. Raises TreeLinkError for anything else."""
+    place = f"{root}/{path}"
+    # one call for each of thousands of files, and no Path
+    mode = os.lstat(place).st_mode
+    if stat.S_ISREG(mode):
+        return True
+    if os.path.isdir(place):  # noqa: PTH112
+        return False
+    _refuse_link(root, path)
+    raise TreeLinkError(
+        "the source tree contains a pipe, socket or device",
+        expected=f"a file at {path}",
+        hint="use a checkout or archive with plain files in these folders",
+    )
 
 
 def _refuse_name(root: Path, path: str) -> None:
     """The digest is over lines of text, and so are the lists of units and ninja's file."""
-    if any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in path):
+    if _NO_LINE.search(path):
         raise TreeNameError(
             "a file name in the source tree is not a single line of UTF-8",
             seen=f"{os.fsencode(path)!r} in {root}",
