@@ -31,8 +31,8 @@ from orchestrator.system.reading import file_sha256, plain_status, read_json
 RECORD: Final = ".packages.json"
 # 2023-01-01: after 1980 (zip's first year), and in nobody's future.
 EPOCH: Final = 1672531200
-# sha256 by the state of a file: several packages hold one delivery, and deliveries the same headers.
-# A few megabytes, which is seven deliveries with headers.
+# sha256 by the state of a file: several packages hold one delivery, and deliveries have headers in
+# common. A few megabytes, which is seven deliveries with headers.
 _DIGESTS: Final = dict[tuple[int, ...], str]()
 _MOST_DIGESTS: Final = 1 << 15
 # The kernel's clock for files goes in steps (at most 10 ms, CONFIG_HZ=100).
