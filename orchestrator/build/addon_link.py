@@ -356,12 +356,17 @@ def _run(
     words: Sequence[str],
     folder: Path,
 ) -> None:
-    done = session.context.runner.run(Command(words, toolchain.tools.env, cwd=folder))
-    if done.code:
+    try:
+        done = session.context.runner.run(Command(words, toolchain.tools.env, cwd=folder))
+        code, seen, said = done.code, f"exit code {done.code}", done.err
+    except FileNotFoundError as error:
+        code, seen, said = None, f"no such file: {error.filename}", ""
+    if code != 0:
+        session.require_compilers([toolchain.abi])
         raise AddonLinkError(
             f"the add-on for {base.described} cannot be linked",
-            seen=f"exit code {done.code}",
-            details="\n".join(done.err.splitlines()[:12]),
+            seen=seen,
+            details="\n".join(said.splitlines()[:12]) or None,
         )
 
 

@@ -99,7 +99,7 @@ def execute_actions(
     write_texts(session, {**texts, **shards_of(session, graph)})
     objects = _restored(session, graph.compiles)
     headers = precompiled_headers(_todo(graph, objects))
-    abis = {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
+    abis = abis_of(graph)
     launched = launching(session, sorted(abis))
     memory = [runtime.version.memory for runtime in session.prepared]
     unit = max(one.unit_mb for one in memory) * 10**6
@@ -225,10 +225,17 @@ def execute_linked(
     return Linked(count_units(graph.compiles.values()), count_units(compiled))
 
 
+def abis_of(graph: ActionGraph) -> set[str]:
+    """The ABIs whose compilers its actions run."""
+    return {c.abi for c in graph.compiles.values()} | {link.abi for link in graph.links}
+
+
 def require_success(session: Session, graph: ActionGraph, execution: Execution) -> None:
-    """Raises ActionFailedError where an action of a run failed; all failures go to a log."""
+    """Raises ActionFailedError where an action of a run failed, and what finding a compiler raises
+    where it is gone by then; all failures go to a log."""
     result = execution.result
     if result.failures:
+        session.require_compilers(abis_of(graph))
         log = session.context.state / "failures.log"
         raise failure_error(result, names_of(session, graph), result.actions, log)
 

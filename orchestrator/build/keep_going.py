@@ -76,6 +76,8 @@ class Failures:
             about = failed.keys() & (outputs | {NINJA})
             if about:
                 with self.of(label):
+                    if label.abi is not None:
+                        self._session.require_compilers([label.abi])
                     raise failure_error(
                         execution.result, names, execution.result.actions, log, about=about
                     )

@@ -185,16 +185,28 @@ class Session:
         """The toolchain of an ABI, resolved on first use. Raises what `resolve_toolchain` raises,
         and KeyError for an ABI that the workspace does not have."""
         if abi not in self._found.toolchains:
-            declared = self.workspace.toolchains[abi]
-            self._found.toolchains[abi] = resolve_toolchain(
-                declared.config,
-                declared.place,
-                self.context.cache,
-                self.context.env,
-                self.context.runner,
-                self.context.state,
-            )
+            self._found.toolchains[abi] = self._resolved(abi)
         return self._found.toolchains[abi]
+
+    def require_compilers(self, abis: Iterable[str]) -> None:
+        """Raise what `resolve_toolchain` raises now, of toolchains that were found before.
+
+        Ask it when something that they should have made failed: of a compiler that was removed or
+        replaced since, a shell says only that a file is not found.
+        """
+        for abi in sorted(set(abis)):
+            self._resolved(abi)
+
+    def _resolved(self, abi: str) -> ResolvedToolchain:
+        declared = self.workspace.toolchains[abi]
+        return resolve_toolchain(
+            declared.config,
+            declared.place,
+            self.context.cache,
+            self.context.env,
+            self.context.runner,
+            self.context.state,
+        )
 
     def running(self, abi: str) -> Running:
         """How an ABI's binaries run on this machine: directly, with an emulator or not at all.

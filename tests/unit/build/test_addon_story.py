@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import package_toy as toy
 import pytest
-from core_toy import session
 from shipped_fits import offer_of, plan_of
 from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
 
@@ -20,10 +19,12 @@ from orchestrator.build.addon import NoAddonError, _name, _only, _require_addabl
 from orchestrator.build.addon_link import AddonLinkError, _run, _visible, as_fragment
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
+from orchestrator.compilers.driver import CompilerMissingError
 from orchestrator.deliver.manifest import RuntimeFact
 from orchestrator.deliver.variant import deliver
 from orchestrator.packagers.contents import Packaged
 from orchestrator.plan.variant import compilation
+from orchestrator.system.process import LOCAL
 from orchestrator.values.fits import Judgement, Lack
 
 MODEL = ROOT / "apps/scanner/models/pages.ptl"
@@ -224,16 +225,48 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
     )
 
 
-def test_a_link_that_fails_is_told_with_what_the_linker_said(tmp_path: Path) -> None:
-    here: Any = session()
-    tools: Any = SimpleNamespace(tools=SimpleNamespace(env={"PATH": "/usr/bin:/bin"}))
-    base: Any = SimpleNamespace(described="toy 1.2.0")
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        (
+            ["sh", "-c", "seq 20 >&2; exit 7"],
+            "exit code 7\n" + "\n".join(f"  | {line}" for line in range(1, 13)),
+        ),
+        # as where a cache that somebody empties had the wrapper of the linker
+        (["/gone/cxx"], "no such file: /gone/cxx"),
+    ],
+)
+def test_a_link_that_fails_is_told_with_what_the_linker_said(
+    tmp_path: Path, words: list[str], seen: str
+) -> None:
     with pytest.raises(AddonLinkError) as caught:
-        _run(here, tools, base, ["sh", "-c", "seq 20 >&2; exit 7"], tmp_path)
+        _run(linking(lambda abis: None), TOOLS, TOY, words, tmp_path)
     assert caught.value.render() == (
-        "error: the add-on for toy 1.2.0 cannot be linked\n  seen:     exit code 7\n"
-        + "\n".join(f"  | {line}" for line in range(1, 13))
+        f"error: the add-on for toy 1.2.0 cannot be linked\n  seen:     {seen}"
     )
+
+
+def test_a_link_whose_compiler_is_gone_is_told_by_its_toolchain(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def missing(abis: list[str]) -> None:
+        asked.extend(abis)
+        raise CompilerMissingError("zig is gone")
+
+    with pytest.raises(CompilerMissingError):
+        _run(linking(missing), TOOLS, TOY, ["sh", "-c", "exit 127"], tmp_path)
+    assert asked == ["linux-x86_64"]
+
+
+TOOLS: Any = SimpleNamespace(
+    abi="linux-x86_64", tools=SimpleNamespace(env={"PATH": "/usr/bin:/bin"})
+)
+TOY: Any = SimpleNamespace(described="toy 1.2.0")
+
+
+def linking(require: Callable[[list[str]], None]) -> Any:
+    """A session in which something is linked, and what it does when that failed."""
+    return SimpleNamespace(context=SimpleNamespace(runner=LOCAL), require_compilers=require)
 
 
 def test_an_add_ons_object_is_visible_and_takes_the_librarys_precompiled_header() -> None:

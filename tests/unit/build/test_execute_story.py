@@ -15,6 +15,7 @@ from real_units import NoView
 from orchestrator.build.execute import (
     Execution,
     execute_actions,
+    require_success,
     write_texts,
 )
 from orchestrator.build.launch import with_headers
@@ -24,13 +25,17 @@ from orchestrator.build.public_headers import (
     consumer_definitions,
     delivered_headers,
 )
+from orchestrator.build.session import Session
+from orchestrator.compilers.resolve import CompilerMissingError
 from orchestrator.deliver.headers import HeaderFile
-from orchestrator.execute.ninja_run import NinjaResult
+from orchestrator.errors import Place
+from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
 from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.process import LOCAL
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile, Precompile
+from orchestrator.values.config import ToolchainConfig
 
 
 def written(path: Path) -> tuple[int, int]:
@@ -271,6 +276,51 @@ def test_a_precompiled_header_is_restored_only_where_a_unit_is_compiled_with_it(
     assert shop.carry_out([first, third]).result.actions == 1
     assert damaged.read_text() == "done\n"
     assert (damaged.stat().st_ino, shop.said) == (stored[0].stat().st_ino, [])
+
+
+# Who is asked for a version is found again; who is to compile fails, and is gone where `gone` is.
+FAILS = """\
+#!/bin/sh
+case "$1" in -*version|-E*|-v|-print*) echo toy 12.1; exit 0 ;; esac
+[ ! -e "$(dirname "$0")/gone" ] || rm -- "$0"
+echo "a.cpp:1:1: error: no" >&2
+exit 1
+"""
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_compiler_that_is_removed_in_the_middle_is_told_by_its_toolchain(
+    tmp_path: Path, gone: bool
+) -> None:
+    shop = Workshop(tmp_path)
+    program = shop.compiler.cxx
+    program.write_text(FAILS)
+    if gone:
+        (tmp_path / "gone").touch()
+    declared = ToolchainConfig.model_validate(
+        {
+            **{"abi": "linux-x86_64", "system": "linux", "processor": "x86_64", "format": "elf"},
+            "compiler": {"command": {"cxx": str(program), "cc": "sh", "ar": "sh"}},
+            "run": "native",
+        }
+    )
+    place = Place("toolchains/linux-x86_64.yaml", 6, 1)
+    shop.workspace.toolchains = {"linux-x86_64": SimpleNamespace(config=declared, place=place)}
+    session = Session(shop.context, shop.log)  # type: ignore[arg-type]
+    session._found.__dict__["workspace"] = shop.workspace
+    session._found.__dict__["prepared"] = {"toy": shop.runtime}
+    execution = shop.carry("a")
+    graph = ActionGraph({one.object: one for one in [shop.action("a")]})
+    with pytest.raises(CompilerMissingError if gone else ActionFailedError) as caught:
+        require_success(session, graph, execution)
+    told = caught.value.render()
+    if gone:
+        assert told == (
+            f"toolchains/linux-x86_64.yaml:6:1: error: {program} is not on PATH\n"
+            f"  do:       install {program}, or choose a toolchain of zig"
+        )
+    else:
+        assert "a.cpp:1:1: error: no" in told
 
 
 def test_a_launcher_stands_before_the_compiler_with_its_environment(tmp_path: Path) -> None:

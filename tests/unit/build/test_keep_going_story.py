@@ -27,6 +27,7 @@ def session(root: Path) -> SimpleNamespace:
             "$state", str(root)
         ),
         context=SimpleNamespace(state=root),
+        require_compilers=lambda abis: None,
     )
 
 
