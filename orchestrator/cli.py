@@ -87,6 +87,10 @@ class NoSpaceError(OrchestratorError):
     """The disk, or the user's share of it, is full."""
 
 
+class FileTooLargeError(OrchestratorError):
+    """A file is larger than the process, or the file system, may write."""
+
+
 class ReadOnlyError(OrchestratorError):
     """A file system is mounted read-only."""
 
@@ -388,6 +392,13 @@ def _known(error: Exception, cache: Path | None = None) -> OrchestratorError | N
             seen=seen,
             hint="free some space, `./orchestrate clean` helps, or set ORCHESTRATOR_CACHE to a"
             " folder on another disk; then run the same command again",
+        )
+    if error.errno == errno.EFBIG:
+        return FileTooLargeError(
+            f"{path} would be larger than this process or the file system may write",
+            seen=seen,
+            hint="lift the limit, `ulimit -f unlimited`, or move the workspace and"
+            " ORCHESTRATOR_CACHE to another file system; then run the same command again",
         )
     if error.errno == errno.EROFS:
         return ReadOnlyError(

@@ -362,10 +362,12 @@ def _run(
     except FileNotFoundError as error:
         code, seen, said = None, f"no such file: {error.filename}", ""
     if code != 0:
+        # which also writes the compiler's wrappers again
         session.require_compilers([toolchain.abi])
         raise AddonLinkError(
             f"the add-on for {base.described} cannot be linked",
             seen=seen,
+            hint="run the same command again" if code is None else None,
             details="\n".join(said.splitlines()[:12]) or None,
         )
 

@@ -107,6 +107,7 @@ class Shard:
     """A shard, checked and ready to be opened.
 
     units     of PyTorch's, without registrations; `compiled` objects now; None: from the store
+    own       the app's own units, which are among them
     """
 
     path: Path
@@ -114,6 +115,7 @@ class Shard:
     units: int
     bytes: int
     compiled: int | None
+    own: tuple[str, ...] = ()
 
 
 @dataclass
@@ -315,7 +317,8 @@ class Development:
         os.utime(path)
         forget_old(path.parent)
         units = len({unit for part in parts for unit in part.needs.units})
-        return Shard(path, frozenset(operators), units, path.stat().st_size, compiled)
+        size = path.stat().st_size
+        return Shard(path, frozenset(operators), units, size, compiled, tuple(sorted(own)))
 
     def _put(self, key: str, path: Path, objects: AddonObjects) -> int | None:
         """Have the shard of this key at `path`: from the store, else made."""

@@ -115,7 +115,7 @@ class OnDemandTracer:
         """Run a model on its inputs, again and again until nothing comes up missing that its app's
         tracer has. fill: see `run_model`.
 
-        Raises UnsureRecordingError, ShardRefusedError, and what compiling and linking raise.
+        Raises UnsureRecordingError, and what `require_accepted`, compiling and linking raise.
         """
         while True:
             seen = self._run(model, fill)

@@ -41,6 +41,7 @@ from orchestrator.verify.verdict import RunnerResult, VerifyResult, ended, verif
 
 # What lta_library_extend says of a library that it refuses (native/capi/extend.cpp).
 _REFUSALS: Final = ("the add-on", "this add-on", "not an add-on")
+_NOT_REGISTERED: Final = "the add-on cannot be registered: "
 
 
 class RunFailedError(OrchestratorError):
@@ -49,6 +50,10 @@ class RunFailedError(OrchestratorError):
 
 class ShardRefusedError(OrchestratorError):
     """The base refused a shard that was made for it: a bug of ours."""
+
+
+class InitialiserFailedError(OrchestratorError):
+    """A static initialiser, such as a registration, of a shard with an app's own sources threw."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def run_in_development(
 
     repeat: how often its first input is run for its time, in a library as a build would deliver it
     (`build/timed.py`); None: not at all. with_arguments: whether the result has the inputs.
-    Raises NoDevelopmentLibraryError, RunFailedError, ShardRefusedError, and what planning,
+    Raises NoDevelopmentLibraryError, RunFailedError, and what `require_accepted`, planning,
     compiling and linking raise.
     """
     development = Development(session, jobs, view)
@@ -263,13 +268,22 @@ def _with_times(
 
 
 def require_accepted(seen: RunnerResult, shard: Shard) -> None:
-    """Raise ShardRefusedError where the base refused a shard."""
+    """Raise ShardRefusedError where the base refused a shard, InitialiserFailedError where it could
+    not register one with an app's own sources."""
     whole = None if seen.result is None else seen.result.get("error")
-    if whole is not None and str(whole["text"]).startswith(_REFUSALS):
+    text = "" if whole is None else str(whole["text"])
+    if text.startswith(_NOT_REGISTERED) and shard.own:
+        raise InitialiserFailedError(
+            "a static initialiser of the app's own sources threw an exception",
+            expected="registrations and static objects that do not throw",
+            seen=text.removeprefix(_NOT_REGISTERED),
+            hint=f"look into {', '.join(shard.own)}",
+        )
+    if text.startswith(_REFUSALS):
         raise ShardRefusedError(
             "the development library refused what was made for it",
             place=Place(str(shard.path)),
-            seen=str(whole["text"]),
+            seen=text,
             hint="this is a bug: report it; ./orchestrate clean, then run the model again",
         )
 
@@ -277,7 +291,7 @@ def require_accepted(seen: RunnerResult, shard: Shard) -> None:
 def _checked(
     session: Session, subject: Subject, seen: RunnerResult, attempts: Sequence[Attempt]
 ) -> dict[str, Any]:
-    """The result of a model that ran. Raises RunFailedError, ShardRefusedError."""
+    """The result of a model that ran. Raises RunFailedError, and what `require_accepted` raises."""
     place = Place(str(subject.path))
     if seen.result is None:
         raise RunFailedError(

@@ -124,3 +124,17 @@ def test_own_operators_classes_and_elementwise_kernels_are_in_the_shard(tmp_path
     line = 1 + text[: text.index("+ sharpness")].count("\n")
     assert f"apps/inker/kernels/ease.elementwise:{line}:" in ran.err
     assert "use of undeclared identifier 'sharp'" in ran.err
+
+
+def test_an_initialiser_of_an_apps_own_sources_that_throws(tmp_path: Path) -> None:
+    folder = workspace_copy(tmp_path, "inker")
+    with (folder / "apps/inker/src/smooth.cpp").open("a") as source:
+        source.write(
+            "#include <stdexcept>\n"
+            'static const int dry = []() -> int { throw std::runtime_error("it is dry"); }();\n'
+        )
+    ran = orchestrator("run", "//apps/inker", cwd=folder)
+    assert ran.code == 1
+    assert "error: a static initialiser of the app's own sources threw an exception" in ran.err
+    assert "  seen:     it is dry\n" in ran.err
+    assert "apps/inker/src/smooth.cpp" in ran.err

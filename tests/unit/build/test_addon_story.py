@@ -233,7 +233,10 @@ def test_registrations_become_a_fragment_of_its_operators_alone(tmp_path: Path) 
             "exit code 7\n" + "\n".join(f"  | {line}" for line in range(1, 13)),
         ),
         # as where a cache that somebody empties had the wrapper of the linker
-        (["/gone/cxx"], "no such file: /gone/cxx"),
+        (
+            ["/gone/cxx"],
+            "no such file: /gone/cxx\n  do:       run the same command again",
+        ),
     ],
 )
 def test_a_link_that_fails_is_told_with_what_the_linker_said(

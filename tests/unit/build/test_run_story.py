@@ -20,6 +20,7 @@ from orchestrator.build import shard_contents
 from orchestrator.build import subject as subject_module
 from orchestrator.build.development import Development, NoDevelopmentLibraryError, Shard
 from orchestrator.build.run import (
+    InitialiserFailedError,
     RanModel,
     RunFailedError,
     ShardRefusedError,
@@ -59,6 +60,7 @@ class Toy:
     said: list[str] = field(default_factory=list)
     usual: tuple[str, ...] = ()
     wide: list[frozenset[str]] = field(default_factory=list)
+    own: tuple[str, ...] = ()
 
     @property
     def session(self) -> Any:
@@ -83,7 +85,7 @@ class Toy:
         self.shards.append(frozenset(operators))
         self.wide.append(frozenset(wide))
         (self.root / "shard.so").touch()
-        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2)
+        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2, self.own)
 
     def run(self, repeat: int | None = None) -> RanModel:
         info = SimpleNamespace(root_operators=("aten::a",), sha256=64 * "f")
@@ -345,6 +347,26 @@ def test_a_shard_that_the_base_refuses_is_a_bug_of_ours(toy: Callable[..., Toy])
     with pytest.raises(ShardRefusedError) as caught:
         one.run()
     assert caught.value.seen == text
+
+
+@pytest.mark.parametrize("own", [(), ("apps/ink/src/a.cpp", "apps/ink/src/b.cpp")])
+def test_an_initialiser_that_throws_is_the_apps_where_it_has_sources(
+    toy: Callable[..., Toy], own: tuple[str, ...]
+) -> None:
+    text = "the add-on cannot be registered: the brush is dry"
+    one = toy(lambda _: result({"code": "INVALID_ARGUMENT", "text": text}, at_load=True))
+    one.own = own
+    with pytest.raises(InitialiserFailedError if own else ShardRefusedError) as caught:
+        one.run()
+    if own:
+        assert caught.value.render() == (
+            "error: a static initialiser of the app's own sources threw an exception\n"
+            "  expected: registrations and static objects that do not throw\n"
+            "  seen:     the brush is dry\n"
+            "  do:       look into apps/ink/src/a.cpp, apps/ink/src/b.cpp"
+        )
+    else:
+        assert caught.value.seen == text
 
 
 def test_inputs_are_calls_or_an_array_for_each_argument(tmp_path: Path) -> None:

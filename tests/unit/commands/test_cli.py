@@ -351,6 +351,15 @@ def _os_error(number: int) -> OSError:
             " a folder on another disk; then run the same command again\n",
         ),
         (
+            # of a write, Python does not say which file
+            OSError(errno.EFBIG, "File too large"),
+            1,
+            "error: a file would be larger than this process or the file system may write\n"
+            "  seen:     File too large\n"
+            "  do:       lift the limit, `ulimit -f unlimited`, or move the workspace and"
+            " ORCHESTRATOR_CACHE to another file system; then run the same command again\n",
+        ),
+        (
             _os_error(errno.EROFS),
             1,
             "error: /some/file is on a read-only file system\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import json
+import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from xml.etree import ElementTree
 
 import package_toy as toy
 import pytest
+from guide import FENCE, ROOT
 from test_deb_and_tar import dpkg, untar
 
 from orchestrator.deliver.files import File, ForeignFileError
@@ -91,6 +94,52 @@ def test_an_aar_brings_it_into_a_module_of_an_app(manifest: Manifest, tmp_path: 
     assert held_manifest.get("package") == "libtorch.toy.addon_new_pages_arm64_v8a"
     (least,) = held_manifest
     assert list(least.attrib.values()) == ["24"]
+
+
+def guide_file(language: str, name: str) -> str:
+    """A file that the guide shows: its name is in a comment."""
+    text = (ROOT / "docs/guide/add-ons.md").read_text(encoding="utf-8")
+    fences = (one["body"] for one in FENCE.finditer(text) if one["info"] == language)
+    (found,) = (body for body in fences if re.search(f"(//|<!--) {re.escape(name)}\\b", body))
+    return found
+
+
+def test_the_guides_dynamic_feature_has_the_libraries_of_all_aars(
+    manifest: Manifest, tmp_path: Path
+) -> None:
+    """As Gradle and bundletool take it: `jni/<abi>/` of what a module depends on is its own."""
+    android, dist = (
+        f"{{http://schemas.android.com/apk/{one}}}" for one in ("res/android", "distribution")
+    )
+    app = guide_file("kotlin", "app/build.gradle.kts")
+    (name,) = re.findall(r'dynamicFeatures \+= ":(\w+)"', app)
+    assert f'include(":{name}")' in guide_file("kotlin", "settings.gradle.kts")
+    root = ElementTree.fromstring(guide_file("xml", f"{name}/src/main/AndroidManifest.xml"))
+    (module,) = root.findall(f"{dist}module")
+    assert module.get(f"{dist}title", "").startswith("@string/")
+    assert [one.tag for one in module.findall(f"{dist}delivery/*")] == [f"{dist}on-demand"]
+    assert [one.get(f"{dist}include") for one in module.findall(f"{dist}fusing")] == ["false"]
+    # the AARs bring no classes, and bundletool refuses a module that does not say so
+    assert [one.get(f"{android}hasCode") for one in root.findall("application")] == ["false"]
+    built = guide_file("kotlin", f"{name}/build.gradle.kts")
+    assert 'id("com.android.dynamic-feature")' in built
+    (pattern,) = re.findall(r'fileTree\("libs"\) \{ include\("(.*)"\) \}', built)
+    found, namespaces = set(), set()
+    for abi, processor in (("android-arm64-v8a", "arm64"), ("android-x86_64", "x86_64")):
+        library = for_android(manifest).model_copy(update={"abi": abi, "processor": processor})
+        packages = pack_addon(AddonFiles(name, library, FILES), tmp_path)
+        (aar,) = (one for one in packages if fnmatch.fnmatch(one.name, pattern))
+        with zipfile.ZipFile(aar) as held:
+            found |= {one for one in held.namelist() if one.startswith("jni/")}
+            text = held.read("AndroidManifest.xml")
+            namespaces.add(ElementTree.fromstring(text).get("package"))
+    assert found == {f"jni/{abi}/libtoy_torch_{name}.so" for abi in ("arm64-v8a", "x86_64")}
+    # two AARs of one namespace are an error of Gradle's
+    (own,) = re.findall(r'namespace = "(.*)"', built)
+    assert len({*namespaces, own}) == 3
+    loading = guide_file("kotlin", "app/src/main/java/com/example/camera/Pages.kt")
+    assert f'requestInstall(listOf("{name}"))' in loading
+    assert re.findall(r'findLibrary\("(.*)"\)', loading) == [f"camera_torch_{name}"]
 
 
 def test_what_must_not_ship_says_so(manifest: Manifest, tmp_path: Path) -> None:
