@@ -6,7 +6,7 @@ Makes both the add-ons of shipped libraries and the shards of the development li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,12 @@ from typing import Final
 from orchestrator.binary.elf_addon import finish
 from orchestrator.binary.elf_imports import defined_names, importing, linked_names
 from orchestrator.binary.macho import ARCHIVE, archive_members
-from orchestrator.build.execute import View, execute_actions, require_success
+from orchestrator.build.execute import (
+    View,
+    execute_actions,
+    linking_environment,
+    require_success,
+)
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import RUNTIME_LIBRARY_SOURCES, own_texts
@@ -23,7 +28,8 @@ from orchestrator.codegen.registrations import GeneratedUnit, generate_registrat
 from orchestrator.codegen.stubs import generate_stubs
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.relink import CXX_ARCHIVES, EMULATED, exported_name
-from orchestrator.compilers.resolve import ResolvedToolchain
+from orchestrator.compilers.resolve import ResolvedToolchain, zig_caches
+from orchestrator.compilers.zig_results import note_results
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.addon import AddonNeeds, entry_request, registration_request
 from orchestrator.plan.development import COMPILER_RT
@@ -281,12 +287,15 @@ def link_addon(
         path.write_bytes(importing(text, imported, hidden=True))
         members.append(str(path))
     archive, out = folder / "libc++.a", folder / soname
-    _run(session, toolchain, base, [str(toolchain.ar), "rcsD", str(archive), *members], folder)
+    linker = _Linker(session, toolchain, base, folder, linking_environment(session))
+    linker.run([str(toolchain.ar), "rcsD", str(archive), *members])
     words = [str(toolchain.cxx), *link_flags(toolchain, soname, as_tracer=as_tracer)]
     # -Wl would split a path at its commas
     words += ["-Xlinker", f"--version-script={session.fill(f'$native/{_EXPORTS}')}", *inputs]
     words += [str(base.path), str(archive), *_libraries(toolchain)]
-    _run(session, toolchain, base, [*words, "-o", str(out)], folder)
+    linker.run([*words, "-o", str(out)])
+    for kept_by_zig in zig_caches(linker.env):
+        note_results(kept_by_zig)
     out.write_bytes(finish(out.read_bytes(), base.build_id, base.described))
     return out
 
@@ -349,27 +358,32 @@ def _libraries(toolchain: ResolvedToolchain) -> tuple[str, ...]:
     return (*system, *toolchain.link_flags, *held, "-O2")
 
 
-def _run(
-    session: Session,
-    toolchain: ResolvedToolchain,
-    base: Extended,
-    words: Sequence[str],
-    folder: Path,
-) -> None:
-    try:
-        done = session.context.runner.run(Command(words, toolchain.tools.env, cwd=folder))
-        code, seen, said = done.code, f"exit code {done.code}", done.err
-    except FileNotFoundError as error:
-        code, seen, said = None, f"no such file: {error.filename}", ""
-    if code != 0:
-        # which also writes the compiler's wrappers again
-        session.require_compilers([toolchain.abi])
-        raise AddonLinkError(
-            f"the add-on for {base.described} cannot be linked",
-            seen=seen,
-            hint="run the same command again" if code is None else None,
-            details="\n".join(said.splitlines()[:12]) or None,
-        )
+@dataclass(frozen=True)
+class _Linker:
+    """The programs of an add-on's link; `folder`: where they run."""
+
+    session: Session
+    toolchain: ResolvedToolchain
+    base: Extended
+    folder: Path
+    env: Mapping[str, str]
+
+    def run(self, words: Sequence[str]) -> None:
+        """Raises AddonLinkError, and what finding a compiler raises where it is gone by now."""
+        try:
+            done = self.session.context.runner.run(Command(words, self.env, cwd=self.folder))
+            code, seen, said = done.code, f"exit code {done.code}", done.err
+        except FileNotFoundError as error:
+            code, seen, said = None, f"no such file: {error.filename}", ""
+        if code != 0:
+            # which also writes the compiler's wrappers again
+            self.session.require_compilers([self.toolchain.abi])
+            raise AddonLinkError(
+                f"the add-on for {self.base.described} cannot be linked",
+                seen=seen,
+                hint="run the same command again" if code is None else None,
+                details="\n".join(said.splitlines()[:12]) or None,
+            )
 
 
 _HIDING: Final = ("-fvisibility=hidden", "-fvisibility-inlines-hidden")

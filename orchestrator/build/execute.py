@@ -120,17 +120,11 @@ def execute_actions(
     )
     build_file = session.context.state / f"{name}.ninja"
     write_if_changed(build_file, text)
-    folders = (cache, session.context.env, session.context.state)
     if links.todo:
-        compilers, damaged = checked_environment(*folders)
-        if damaged:
-            session.log(
-                f"{damaged} file{'s' if damaged > 1 else ''} in zig's cache changed since zig made "
-                f"{'them' if damaged > 1 else 'it'}: made again"
-            )
+        compilers = linking_environment(session)
     else:
         # links alone take what zig keeps
-        compilers = compiler_environment(*folders)
+        compilers = compiler_environment(cache, session.context.env, session.context.state)
     # ninja starts over from a damaged log, but not from what is no file
     for log in (".ninja_log", ".ninja_deps"):
         remove_no_file(build_file.with_name(log))
@@ -161,6 +155,22 @@ def execute_actions(
         for folder in zig_caches(compilers):
             note_results(folder)
     return Execution(frozenset(graph.compiles) - present, result)
+
+
+def linking_environment(session: Session) -> dict[str, str]:
+    """The environment of a linker: what zig keeps of its own is compared with what zig made, and
+    seen through the workspace where the cache is read-only. The caller holds the workspace's lock.
+
+    Raises OSError.
+    """
+    context = session.context
+    compilers, damaged = checked_environment(context.cache, context.env, context.state)
+    if damaged:
+        session.log(
+            f"{damaged} file{'s' if damaged > 1 else ''} in zig's cache changed since zig made "
+            f"{'them' if damaged > 1 else 'it'}: made again"
+        )
+    return compilers
 
 
 # CPU seconds of a link, whatever is linked, and of an archive (`.ninja_log` of builds of all apps).

@@ -16,7 +16,7 @@ from shipped_index import ROOT, app_traces, shipped, shipped_facts, shipped_spec
 
 from orchestrator import cli
 from orchestrator.build.addon import NoAddonError, _name, _only, _require_addable
-from orchestrator.build.addon_link import AddonLinkError, _run, _visible, as_fragment
+from orchestrator.build.addon_link import AddonLinkError, _Linker, _visible, as_fragment
 from orchestrator.build.fits import Held
 from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.driver import CompilerMissingError
@@ -243,7 +243,7 @@ def test_a_link_that_fails_is_told_with_what_the_linker_said(
     tmp_path: Path, words: list[str], seen: str
 ) -> None:
     with pytest.raises(AddonLinkError) as caught:
-        _run(linking(lambda abis: None), TOOLS, TOY, words, tmp_path)
+        linker(tmp_path, lambda abis: None).run(words)
     assert caught.value.render() == (
         f"error: the add-on for toy 1.2.0 cannot be linked\n  seen:     {seen}"
     )
@@ -257,19 +257,17 @@ def test_a_link_whose_compiler_is_gone_is_told_by_its_toolchain(tmp_path: Path) 
         raise CompilerMissingError("zig is gone")
 
     with pytest.raises(CompilerMissingError):
-        _run(linking(missing), TOOLS, TOY, ["sh", "-c", "exit 127"], tmp_path)
+        linker(tmp_path, missing).run(["sh", "-c", "exit 127"])
     assert asked == ["linux-x86_64"]
 
 
-TOOLS: Any = SimpleNamespace(
-    abi="linux-x86_64", tools=SimpleNamespace(env={"PATH": "/usr/bin:/bin"})
-)
-TOY: Any = SimpleNamespace(described="toy 1.2.0")
-
-
-def linking(require: Callable[[list[str]], None]) -> Any:
-    """A session in which something is linked, and what it does when that failed."""
-    return SimpleNamespace(context=SimpleNamespace(runner=LOCAL), require_compilers=require)
+def linker(folder: Path, require: Callable[[list[str]], None]) -> _Linker:
+    """A linker of a session that does this when a link has failed."""
+    context = SimpleNamespace(runner=LOCAL)
+    session: Any = SimpleNamespace(context=context, require_compilers=require)
+    tools: Any = SimpleNamespace(abi="linux-x86_64")
+    base: Any = SimpleNamespace(described="toy 1.2.0")
+    return _Linker(session, tools, base, folder, {"PATH": "/usr/bin:/bin"})
 
 
 def test_an_add_ons_object_is_visible_and_takes_the_librarys_precompiled_header() -> None:
