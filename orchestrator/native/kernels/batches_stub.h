@@ -6,6 +6,8 @@
 // variables. Where the products are computed, no batch is left for the loop behind it.
 #pragma once
 
+#include <ATen/Context.h> // declares the function, whose name must be as it is there
+
 #include "batches.h"
 
 #define hasMKL()                                                                             \
