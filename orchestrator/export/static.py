@@ -15,10 +15,13 @@ from typing import Any
 
 import torch
 
+from orchestrator.export.changes import Change, is_constant, is_list, known, plain
 from orchestrator.export.graphs import Graph, Node, Value, nodes, operator_of
 from orchestrator.export.lowering import lower, operators_of
 from orchestrator.export.lowering_table import LOWERINGS
 from orchestrator.export.refusal import Refused
+from orchestrator.export.shapes import sized
+from orchestrator.export.sized import apply_sized
 
 # What torch/utils/bundled_inputs.py adds to a model; as in models/methods.py.
 _BUNDLING = re.compile(
@@ -27,71 +30,6 @@ _BUNDLING = re.compile(
 )
 # Conversion ends when no rule applies; each makes the graph simpler, so this is never reached.
 _MOST_ROUNDS = 100
-
-
-# --- graphs ---
-
-
-def _is_constant(value: Value) -> bool:
-    return bool(value.node().kind() == "prim::Constant")
-
-
-# What changes a list, as far as it is an operator.
-_CHANGES_LISTS = re.compile(
-    r"aten::(append|extend|insert|pop|remove|clear|reverse|sort|Delete|_set_item|add_)"
-)
-
-
-def _is_list(value: Value) -> bool:
-    """Whether a value is a list of the inputs of its node, and stays so."""
-    return value.node().kind() == "prim::ListConstruct" and all(
-        use.user.kind().startswith("aten::") and not _CHANGES_LISTS.fullmatch(use.user.kind())
-        for use in value.uses()
-    )
-
-
-def _known(value: Value) -> bool:
-    """Whether `_plain` says what a value is."""
-    if _is_list(value):
-        return all(_is_constant(one) for one in value.node().inputs())
-    return _is_constant(value)
-
-
-def _plain(value: Value) -> Any:
-    if value.node().kind() == "prim::ListConstruct":
-        return [one.toIValue() for one in value.node().inputs()]
-    return value.toIValue()
-
-
-class _Change:
-    """Puts nodes in place of one; `new` and `constant` stand before it."""
-
-    def __init__(self, graph: Graph, node: Node) -> None:
-        self.graph = graph
-        self.node = node
-
-    def constant(self, value: Any) -> Value:
-        if isinstance(value, list):
-            made = self.graph.create("prim::ListConstruct", [self.constant(v) for v in value])
-            made.insertBefore(self.node)
-            made.output().setType(torch._C.ListType.ofInts())
-            return made.output()
-        with self.graph.insert_point_guard(self.node):
-            return self.graph.insertConstant(value)
-
-    def new(self, kind: str, *inputs: Any, like: Value | None = None, outputs: int = 1) -> Node:
-        """A call; plain values among the inputs become constants."""
-        values = [one if isinstance(one, torch._C.Value) else self.constant(one) for one in inputs]
-        node = self.graph.create(kind, values, outputs)
-        node.insertBefore(self.node)
-        node.copyMetadata(self.node)
-        for output in node.outputs():
-            output.setType(torch._C.TensorType.get() if like is None else like.type())
-        return node
-
-    def replace(self, value: Value) -> None:
-        self.node.output().replaceAllUsesWith(value)
-        self.node.destroy()
 
 
 @dataclass(frozen=True)
@@ -111,16 +49,16 @@ class Rule:
     operators: tuple[str, ...]
     becomes: tuple[str, ...]
     why: str
-    change: Callable[[_Change, list[Value]], bool]
+    change: Callable[[Change, list[Value]], bool]
     fits: Callable[[list[Value]], bool] = lambda inputs: True
     pays: str = "always"
     plain: bool = False
 
 
-def _call(kind: str, *arguments: Any) -> Callable[[_Change, list[Value]], bool]:
+def _call(kind: str, *arguments: Any) -> Callable[[Change, list[Value]], bool]:
     """A call in place of another; an argument that is a function gets the old ones."""
 
-    def change(at: _Change, old: list[Value]) -> bool:
+    def change(at: Change, old: list[Value]) -> bool:
         given = [one(old) if callable(one) else one for one in arguments]
         at.replace(at.new(kind, *given, like=at.node.output()).output())
         return True
@@ -128,10 +66,10 @@ def _call(kind: str, *arguments: Any) -> Callable[[_Change, list[Value]], bool]:
     return change
 
 
-def _first_of(kind: str, outputs: int, *arguments: Any) -> Callable[[_Change, list[Value]], bool]:
+def _first_of(kind: str, outputs: int, *arguments: Any) -> Callable[[Change, list[Value]], bool]:
     """The same of a call whose first result it is."""
 
-    def change(at: _Change, old: list[Value]) -> bool:
+    def change(at: Change, old: list[Value]) -> bool:
         given = [one(old) if callable(one) else one for one in arguments]
         at.replace(at.new(kind, *given, outputs=outputs).outputsAt(0))
         return True
@@ -143,7 +81,7 @@ def _at(number: int) -> Callable[[list[Value]], Value]:
     return lambda inputs: inputs[number]
 
 
-def _itself(at: _Change, old: list[Value]) -> bool:
+def _itself(at: Change, old: list[Value]) -> bool:
     at.replace(old[0])
     return True
 
@@ -152,9 +90,9 @@ def _is(number: int, *values: Any) -> Callable[[list[Value]], bool]:
     """Whether an argument is known to be one of these, and of their type."""
 
     def fits(old: list[Value]) -> bool:
-        if not _known(old[number]):
+        if not known(old[number]):
             return False
-        value = _plain(old[number])
+        value = plain(old[number])
         return any(type(value) is type(one) and value == one for one in values)
 
     return fits
@@ -165,7 +103,7 @@ def _whole_limits(*numbers: int) -> Callable[[list[Value]], bool]:
 
     def fits(old: list[Value]) -> bool:
         return all(
-            _is_constant(old[n]) and (_plain(old[n]) is None or float(_plain(old[n])).is_integer())
+            is_constant(old[n]) and (plain(old[n]) is None or float(plain(old[n])).is_integer())
             for n in numbers
         )
 
@@ -176,14 +114,14 @@ def _limit(number: int) -> Callable[[list[Value]], Any]:
     """A whole limit as an integer."""
 
     def limit(old: list[Value]) -> Any:
-        value = _plain(old[number])
+        value = plain(old[number])
         return None if value is None else int(value)
 
     return limit
 
 
-def _size_of(number: int, kind: str) -> Callable[[_Change, list[Value]], bool]:
-    def change(at: _Change, old: list[Value]) -> bool:
+def _size_of(number: int, kind: str) -> Callable[[Change, list[Value]], bool]:
+    def change(at: Change, old: list[Value]) -> bool:
         size = at.new("aten::size", old[number])
         size.output().setType(torch._C.ListType.ofInts())
         more = [False] if kind == "aten::expand" else []
@@ -193,8 +131,8 @@ def _size_of(number: int, kind: str) -> Callable[[_Change, list[Value]], bool]:
     return change
 
 
-def _power(at: _Change, old: list[Value]) -> bool:
-    base, exponent = old[0], _plain(old[1]) if len(old) > 1 else 2
+def _power(at: Change, old: list[Value]) -> bool:
+    base, exponent = old[0], plain(old[1]) if len(old) > 1 else 2
     if exponent in (0.5, -0.5):
         kind = "aten::sqrt" if exponent > 0 else "aten::rsqrt"
         at.replace(at.new(kind, base).output())
@@ -206,10 +144,10 @@ def _power(at: _Change, old: list[Value]) -> bool:
     return True
 
 
-def _pad(at: _Change, old: list[Value]) -> bool:
-    mode, pads = _plain(old[2]), _plain(old[1])
+def _pad(at: Change, old: list[Value]) -> bool:
+    mode, pads = plain(old[2]), plain(old[1])
     if mode == "constant":
-        value = _plain(old[3]) if _is_constant(old[3]) else old[3]
+        value = plain(old[3]) if is_constant(old[3]) else old[3]
         new = at.new("aten::constant_pad_nd", old[0], old[1], 0 if value is None else value)
     else:
         kind = {"reflect": "reflection", "replicate": "replication"}[mode]
@@ -219,12 +157,12 @@ def _pad(at: _Change, old: list[Value]) -> bool:
 
 
 def _pad_fits(old: list[Value]) -> bool:
-    if not (_is_constant(old[2]) and old[3].type().kind() != "OptionalType"):
+    if not (is_constant(old[2]) and old[3].type().kind() != "OptionalType"):
         return False
-    if _plain(old[2]) == "constant":
+    if plain(old[2]) == "constant":
         return True
-    known = _known(old[1]) and len(_plain(old[1])) in (2, 4)
-    return known and _plain(old[2]) in ("reflect", "replicate")
+    pads = known(old[1]) and len(plain(old[1])) in (2, 4)
+    return pads and plain(old[2]) in ("reflect", "replicate")
 
 
 def _sized(scales: int) -> Callable[[list[Value]], bool]:
@@ -232,7 +170,7 @@ def _sized(scales: int) -> Callable[[list[Value]], bool]:
     return lambda old: _is(scales, None)(old) and old[1].type().kind() == "ListType"
 
 
-def _stack(at: _Change, old: list[Value]) -> bool:
+def _stack(at: Change, old: list[Value]) -> bool:
     parts = [at.new("aten::unsqueeze", one, old[1]).output() for one in old[0].node().inputs()]
     items = at.new("prim::ListConstruct", *parts, like=old[0])
     at.replace(at.new("aten::cat", items.output(), old[1]).output())
@@ -240,12 +178,12 @@ def _stack(at: _Change, old: list[Value]) -> bool:
 
 
 def _stack_fits(old: list[Value]) -> bool:
-    return _is_list(old[0]) and _is_constant(old[1])
+    return is_list(old[0]) and is_constant(old[1])
 
 
-def _correction(kind: str, everywhere: bool) -> Callable[[_Change, list[Value]], bool]:
-    def change(at: _Change, old: list[Value]) -> bool:
-        correction = int(_plain(old[1 if everywhere else 2]))
+def _correction(kind: str, everywhere: bool) -> Callable[[Change, list[Value]], bool]:
+    def change(at: Change, old: list[Value]) -> bool:
+        correction = int(plain(old[1 if everywhere else 2]))
         rest = [None, correction, False] if everywhere else [old[1], correction, old[3]]
         at.replace(at.new(kind, old[0], *rest).output())
         return True
@@ -253,50 +191,49 @@ def _correction(kind: str, everywhere: bool) -> Callable[[_Change, list[Value]],
     return change
 
 
-def _size_at(at: _Change, old: list[Value]) -> bool:
+def _size_at(at: Change, old: list[Value]) -> bool:
     size = at.new("aten::size", old[0].node().inputsAt(0), old[1], like=at.node.output())
     at.replace(size.output())
     return True
 
 
 def _size_at_fits(old: list[Value]) -> bool:
-    node = old[0].node()
-    return bool(node.kind() == "aten::size" and node.inputsSize() == 1)
+    return sized(old[0]) is not None
 
 
-def _split(at: _Change, old: list[Value]) -> bool:
-    size = -(-_rows_of(old[0]) // _plain(old[1]))
+def _split(at: Change, old: list[Value]) -> bool:
+    size = -(-_rows_of(old[0]) // plain(old[1]))
     at.replace(at.new("aten::split", old[0], size, old[2], like=at.node.output()).output())
     return True
 
 
 def _split_fits(old: list[Value]) -> bool:
-    return _is_constant(old[1]) and _is(2, -1)(old) and _rows_of(old[0]) > 0
+    return is_constant(old[1]) and _is(2, -1)(old) and _rows_of(old[0]) > 0
 
 
 def _rows_of(value: Value) -> int:
     """How long the last dimension of a linear layer's result is; 0: nobody knows."""
     node = value.node()
-    if node.kind() != "aten::linear" or not _is_constant(node.inputsAt(1)):
+    if node.kind() != "aten::linear" or not is_constant(node.inputsAt(1)):
         return 0
     return int(node.inputsAt(1).toIValue().shape[0])
 
 
-def _minus_constant(at: _Change, old: list[Value]) -> bool:
-    at.replace(at.new("aten::add", old[0], -_plain(old[1]), like=at.node.output()).output())
+def _minus_constant(at: Change, old: list[Value]) -> bool:
+    at.replace(at.new("aten::add", old[0], -plain(old[1]), like=at.node.output()).output())
     return True
 
 
-def _factor(at: _Change, old: list[Value]) -> bool:
-    at.replace(at.new("aten::mul", old[0], 1.0 / _plain(old[1])).output())
+def _factor(at: Change, old: list[Value]) -> bool:
+    at.replace(at.new("aten::mul", old[0], 1.0 / plain(old[1])).output())
     return True
 
 
 def _power_of_two(old: list[Value]) -> bool:
     """Of which the inverse is exact."""
-    if not _is_constant(old[1]) or type(_plain(old[1])) not in (int, float):
+    if not is_constant(old[1]) or type(plain(old[1])) not in (int, float):
         return False
-    number = float(_plain(old[1]))
+    number = float(plain(old[1]))
     return (
         math.isfinite(number)
         and number != 0
@@ -305,84 +242,13 @@ def _power_of_two(old: list[Value]) -> bool:
     )
 
 
-def _minus(at: _Change, old: list[Value]) -> bool:
-    at.replace(at.new("aten::add", old[0], old[1], -_plain(old[2])).output())
+def _minus(at: Change, old: list[Value]) -> bool:
+    at.replace(at.new("aten::add", old[0], old[1], -plain(old[2])).output())
     return True
 
 
-def _swapped(kind: str) -> Callable[[_Change, list[Value]], bool]:
+def _swapped(kind: str) -> Callable[[Change, list[Value]], bool]:
     return _call(kind, _at(1), _at(0))
-
-
-def _permute(at: _Change, old: list[Value]) -> bool:
-    rank = _rank(old[0])
-    assert rank is not None
-    one, other = (_plain(old[1]), _plain(old[2])) if len(old) > 1 else (0, 1)
-    order = list(range(rank))
-    order[one], order[other] = order[other], order[one]
-    at.replace(at.new("aten::permute", old[0], order).output())
-    return True
-
-
-def _permute_fits(old: list[Value]) -> bool:
-    rank = _rank(old[0])
-    if rank is None or (len(old) == 1 and rank != 2):
-        return False
-    return all(_is_constant(dim) and -rank <= _plain(dim) < rank for dim in old[1:3])
-
-
-# Results that have as many dimensions as the first argument.
-_SAME_RANK = frozenset(
-    "aten::" + name
-    for name in (
-        *("relu", "relu6", "clamp", "hardtanh", "gelu", "sigmoid", "tanh", "silu", "hardswish"),
-        *("softmax", "_softmax", "log_softmax", "contiguous", "clone", "to", "dropout", "linear"),
-        *("transpose", "slice", "layer_norm", "exp", "sqrt", "rsqrt", "neg", "abs", "cumsum"),
-        *("batch_norm", "masked_fill", "leaky_relu", "elu", "hardsigmoid", "detach", "flip"),
-    )
-)
-_BY_LIST = frozenset(f"aten::{name}" for name in ("view", "reshape", "expand", "permute"))
-
-
-def _rank(value: Value, depth: int = 0) -> int | None:
-    """How many dimensions a tensor has, where the graph says so."""
-    node = value.node()
-    kind = node.kind()
-    if kind == "prim::Constant":
-        tensor = value.toIValue()
-        return tensor.dim() if isinstance(tensor, torch.Tensor) else None
-    inputs = list(node.inputs())
-    if depth > 40 or not inputs:
-        return None
-    if kind in _BY_LIST:
-        sizes = inputs[1]
-        if _is_list(sizes):
-            return len(list(sizes.node().inputs()))
-        return len(_plain(sizes)) if _known(sizes) and _plain(sizes) is not None else None
-    if kind == "aten::bmm":
-        return 3
-    if kind in ("aten::add", "aten::sub", "aten::mul", "aten::div"):
-        ranks = [
-            _rank(one, depth + 1) if one.type().kind() == "TensorType" else 0 for one in inputs[:2]
-        ]
-        return None if None in ranks else max(rank for rank in ranks if rank is not None)
-    first = _rank(inputs[0], depth + 1)
-    if first is None:
-        return None
-    if kind in _SAME_RANK:
-        return first
-    if kind == "aten::matmul":
-        second = _rank(inputs[1], depth + 1)
-        return None if second is None or min(first, second) < 2 else max(first, second)
-    return (
-        first + {"aten::unsqueeze": 1, "aten::select": -1}.get(kind, -100)
-        if kind
-        in (
-            "aten::unsqueeze",
-            "aten::select",
-        )
-        else None
-    )
 
 
 _CLAMP = "clamp is what computes it"
@@ -677,7 +543,7 @@ _RULES: tuple[Rule, ...] = (
             (f"aten::add.{kind}",),
             "a sum with a negative factor",
             _minus,
-            fits=lambda old: _is_constant(old[2]),
+            fits=lambda old: is_constant(old[2]),
             plain=True,
         )
         for kind in ("Tensor", "Scalar")
@@ -688,7 +554,7 @@ _RULES: tuple[Rule, ...] = (
         ("aten::add.int",),
         "a sum with its negative",
         _minus_constant,
-        fits=lambda old: _is_constant(old[1]),
+        fits=lambda old: is_constant(old[1]),
     ),
     Rule(
         "factors",
@@ -757,15 +623,6 @@ _RULES: tuple[Rule, ...] = (
         "it begins at 0",
         _call("aten::arange", *map(_at, range(1, 6))),
         fits=_is(0, 0),
-    ),
-    Rule(
-        "permute",
-        ("aten::transpose.int", "aten::t"),
-        ("aten::permute",),
-        "permute does it, and needs less code",
-        _permute,
-        fits=_permute_fits,
-        pays="whole",
     ),
 )
 
@@ -1046,7 +903,11 @@ def _rewrite(graphs: Sequence[Graph], without: frozenset[str], applied: Applied)
             _tidy(graph)
         present = _calls(graphs)
         quantised = any("quant" in _kind_text(node) for g in graphs for node in nodes(g))
-        changed = False
+        changed = apply_sized(graphs, without, present, quantised, applied.note)
+        if changed:
+            for graph in graphs:
+                _tidy(graph)
+            present = _calls(graphs)
         for rule in rules:
             if rule.plain and quantised:
                 continue
@@ -1078,6 +939,6 @@ def _apply(
         return False
     for graph, node in fitting:
         old = operator_of(node)
-        rule.change(_Change(graph, node), list(node.inputs()))
+        rule.change(Change(graph, node), list(node.inputs()))
         applied.note(rule.name, old, rule.becomes, rule.why)
     return bool(fitting)

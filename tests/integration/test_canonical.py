@@ -80,6 +80,10 @@ KEPT_IN_PLACE = {
 }
 
 
+# Models of which sizes are known, or are not, and what they name afterwards.
+SIZED: dict[str, set[str]] = {}
+
+
 @pytest.fixture(scope="session")
 def python() -> str:
     return torch_python()
@@ -144,6 +148,12 @@ def test_operators_of_the_corpus(corpus: Path, capsys: pytest.CaptureFixture[str
     assert summed[1] <= SUMMED * summed[0]
     assert anywhere[1] <= ANYWHERE * anywhere[0]
     assert {name for name, (before, after) in counts.items() if len(after) > len(before)} == set()
+
+
+@pytest.mark.parametrize("model", SIZED)
+def test_what_is_known_of_sizes(corpus: Path, model: str) -> None:
+    _, after = pairs(corpus)[model]
+    assert {one.removeprefix("aten::") for one in after} == SIZED[model]
 
 
 def test_what_is_left_in_place(corpus: Path) -> None:

@@ -567,6 +567,141 @@ class Flat(nn.Module):
         return self.head(y.view(y.size(0), -1)).view(x.size(0), 2)
 
 
+class Pooled(nn.Module):
+    """One picture, or some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(F.relu(self.conv(x)), 1).flatten(1)
+
+    @torch.jit.export
+    def one(self, x: Tensor) -> Tensor:
+        return self.forward(x)
+
+
+class OtherAttention(nn.Module):
+    """Looks at something else than itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.narrow = nn.Conv1d(3, 8, 1)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        x, y = self.narrow(x).transpose(1, 2), self.narrow(y).transpose(1, 2)
+        return self.attention(x, y, y, need_weights=False)[0]
+
+
+class EncoderLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.second = nn.TransformerEncoderLayer(
+            8, 2, 16, activation="gelu", norm_first=True, batch_first=True
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x))
+
+
+class Peaks(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, int]:
+        heat = torch.sigmoid(x)
+        peaks = (heat == F.max_pool2d(heat, 3, 1, 1)) & (heat > 0.5)
+        found, scores = peaks[0, 0].nonzero(), heat[peaks]
+        return found[:, 0] * x.size(3) + found[:, 1] + 1, scores, scores.numel()
+
+
+class Parts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 6)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = self.layer(x)
+        a, b = torch.split(y, [2, 4], -1)
+        c, d = torch.split(b, 3, -1)
+        e, f, g = y.reshape(y.size(0), 3, 2).unbind(1)
+        # how many rows there are is not known, so it stays
+        h, i = torch.split(y, [1, y.size(0) - 1])
+        return a * e + f * g, c - h[:, :3], y.unflatten(1, [2, 3]) + d.sum() + i.sum()
+
+
+class Fills(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        n = x.size(0)
+        whole = torch.zeros(n, 3, dtype=torch.int64)
+        ahead = torch.ones(n, n, dtype=torch.bool).triu(1)
+        mask = torch.zeros_like(ahead, dtype=torch.float32).masked_fill_(ahead, -1.0)
+        same = torch.ones_like(whole)
+        # how many dimensions it has is not known
+        return torch.ones(2, n), whole, mask, same, torch.zeros_like(ahead), torch.zeros_like(x)
+
+
+class Ranks(nn.Module):
+    """What it asks for is not known: the checks stay."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() not in (2, 3):
+            raise ValueError(f"{x.dim()} dimensions")
+        batched = x.dim() == 3
+        y = x if batched else x.unsqueeze(0)
+        if y.size(0) >= 4:
+            y = y * 2
+        return y if batched else y.squeeze(0)
+
+    @torch.jit.export
+    def one(self, x: Tensor) -> Tensor:
+        return self.forward(x)
+
+
+class Growing(nn.Module):
+    """A tensor that has one dimension more after each round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 3))
+
+    def forward(self, x: Tensor, rounds: int) -> tuple[Tensor, int]:
+        y, deep = self.weight + 0, 0
+        for _ in range(rounds):
+            y = y.unsqueeze(0)
+            if y.dim() > 3:
+                deep += y.dim()
+        return y.flatten(0) + x, deep
+
+
+class Escaping(nn.Module):
+    """A size that only one branch knows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 2:
+            raise ValueError("not a table")
+        else:
+            n = x.size(0)
+            y = torch.ones(x.size(1), n)
+        z = torch.zeros(y.size(1), x.size(1))
+        return torch.cat([x, z]) + y.t().sum()
+
+
+class OneNumber(nn.Module):
+    """Beside a tensor without dimensions, a tensor counts for the dtype, and a number does not."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.max() * 3 + 1, x.reshape(-1) * 3 + 1
+
+
+class Copied(nn.Module):
+    """What is asked for here is how the tensors lie in memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.transpose(0, 1).contiguous()
+        return y.view(-1) + y.reshape(-1)
+
+
 Inputs = Callable[[], tuple[Any, ...]]
 # name -> how to make it, and inputs of one call of each method
 CORPUS: dict[str, tuple[Callable[[], torch.jit.ScriptModule], dict[str, Inputs]]] = {
@@ -675,6 +810,32 @@ CORPUS: dict[str, tuple[Callable[[], torch.jit.ScriptModule], dict[str, Inputs]]
     "dynamic": (dynamic, {"forward": lambda: (torch.randn(3, 8),)}),
     "quantised": (lambda: scripted(QuantisedTensors()), {"forward": lambda: (images(),)}),
     "flat_traced": (lambda: traced(Flat(), images(2)), {"forward": lambda: (images(2),)}),
+    "pooled": (
+        lambda: scripted(Pooled()),
+        {"forward": lambda: (images(2),), "one": lambda: (images()[0],)},
+    ),
+    "other_attention": (
+        lambda: traced(OtherAttention(), torch.randn(2, 3, 5), torch.randn(2, 3, 4)),
+        {"forward": lambda: (torch.randn(2, 3, 5), torch.randn(2, 3, 4))},
+    ),
+    "encoder_layers": (
+        lambda: traced(EncoderLayers(), torch.randn(2, 5, 8)),
+        {"forward": lambda: (torch.randn(2, 5, 8),)},
+    ),
+    "peaks": (lambda: scripted(Peaks()), {"forward": lambda: (images(1, 1),)}),
+    "parts": (lambda: scripted(Parts()), {"forward": lambda: (torch.randn(3, 5),)}),
+    "fills": (lambda: scripted(Fills()), {"forward": lambda: (torch.randn(3, 2),)}),
+    "ranks": (
+        lambda: scripted(Ranks()),
+        {"forward": lambda: (torch.randn(5, 2, 3),), "one": lambda: (torch.randn(2, 3),)},
+    ),
+    "growing": (lambda: scripted(Growing()), {"forward": lambda: (torch.randn(6), 3)}),
+    "escaping": (lambda: scripted(Escaping()), {"forward": lambda: (torch.randn(3, 2),)}),
+    "one_number": (
+        lambda: scripted(OneNumber()),
+        {"forward": lambda: (torch.randint(0, 200, (2, 3), dtype=torch.uint8),)},
+    ),
+    "copied": (lambda: scripted(Copied()), {"forward": lambda: (torch.randn(3, 2),)}),
 }
 # How often each method is called with inputs that the conversion did not have.
 UNSEEN = 5
