@@ -509,7 +509,8 @@ def _unpacked(node: Node, facts: Facts) -> list[Shape]:
     return [_with_size(shape, dim, size) for size in part_sizes(parts, count, facts)]
 
 
-_PARTS = ("aten::unbind.int", "aten::split_with_sizes", "aten::split.Tensor", "aten::chunk")
+_BY_SIZES = ("aten::split_with_sizes", "aten::split.sizes")
+_PARTS = ("aten::unbind.int", "aten::split.Tensor", "aten::chunk", *_BY_SIZES)
 
 
 def part_sizes(node: Node, count: int, facts: Facts) -> list[Size]:
@@ -517,7 +518,7 @@ def part_sizes(node: Node, count: int, facts: Facts) -> list[Size]:
     tensor, how, dim = node.inputs()
     whole = facts.of(tensor).at(plain(dim)) if is_constant(dim) else None
     nothing: list[Size] = [None] * count
-    if operator_of(node) == "aten::split_with_sizes":
+    if operator_of(node) in _BY_SIZES:
         sizes = facts.sizes(how)
         return nothing if sizes is None or len(sizes) != count else sizes
     number = facts.size(how)

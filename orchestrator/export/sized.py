@@ -105,9 +105,13 @@ def replaced(node: Node) -> str:
     return "" if operator_of(node) in _LISTS else operator_of(node)
 
 
-_LISTS: Final = frozenset(
-    ("aten::unbind.int", "aten::split_with_sizes", "aten::split.Tensor", "aten::chunk")
+_SPLITS: Final = (
+    "aten::split_with_sizes",
+    "aten::split.sizes",
+    "aten::split.Tensor",
+    "aten::chunk",
 )
+_LISTS: Final = frozenset(("aten::unbind.int", *_SPLITS))
 # What depends on how a tensor lies in memory.
 _STRIDED: Final = frozenset(
     f"aten::{name}"
@@ -554,15 +558,7 @@ def _and(node: Node, facts: Facts) -> Make | None:
     return _call("aten::mul", *_given(node))
 
 
-def _filled(number: float) -> Callable[[Node, Facts], Make | None]:
-    def make(node: Node, facts: Facts) -> Make:
-        sizes, *options = node.inputs()
-        return _call("aten::full", sizes, number, *options)
-
-    return make
-
-
-def _filled_like(number: float) -> Callable[[Node, Facts], Make | None]:
+def _filled_like(kind: str) -> Callable[[Node, Facts], Make | None]:
     def make(node: Node, facts: Facts) -> Make | None:
         tensor, dtype, layout, device, pinned, _ = node.inputs()
         shape = facts.of(tensor)
@@ -571,13 +567,12 @@ def _filled_like(number: float) -> Callable[[Node, Facts], Make | None]:
         sizes = [_size(tensor, dim, size) for dim, size in enumerate(shape.ends)]
 
         def made(at: Change) -> Sequence[Value]:
-            kind = _whole_number(at, "prim::dtype", tensor) if _is(dtype, None) else dtype
+            own = _whole_number(at, "prim::dtype", tensor) if _is(dtype, None) else dtype
             where = device
             if _is(device, None):
                 where = at.new("prim::device", tensor).output()
                 where.setType(torch._C.DeviceObjType.get())
-            options = [kind, layout, where, pinned]
-            return [at.new("aten::full", _list_of(sizes)(at), number, *options).output()]
+            return [at.new(kind, _list_of(sizes)(at), own, layout, where, pinned).output()]
 
         return made
 
@@ -677,15 +672,14 @@ RULES: Final[tuple[SizedRule, ...]] = (
     ),
     *(
         SizedRule(
-            "fills",
-            (f"aten::{name}{like}",),
-            ("aten::full",),
-            f"a fill with {number:g}",
-            (_filled_like if like else _filled)(number),
+            "sizes",
+            (f"aten::{name}_like",),
+            (f"aten::{name}",),
+            "the sizes are known",
+            _filled_like(f"aten::{name}"),
             plain=True,
         )
-        for name, number in (("zeros", 0.0), ("ones", 1.0))
-        for like in ("", "_like")
+        for name in ("zeros", "ones")
     ),
     SizedRule(
         "pooling",
@@ -711,7 +705,7 @@ RULES: Final[tuple[SizedRule, ...]] = (
     SizedRule("parts", ("aten::unbind.int",), ("aten::select.int",), _VIEW, _selected),
     SizedRule(
         "parts",
-        ("aten::split_with_sizes", "aten::split.Tensor", "aten::chunk"),
+        _SPLITS,
         ("aten::slice.Tensor",),
         _VIEW,
         _sliced,
