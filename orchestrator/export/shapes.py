@@ -167,6 +167,11 @@ def _wider(one: Size, other: Size) -> Size:
     return next((size for size in (one, other) if isinstance(size, int) and size > 1), None)
 
 
+# Of whole numbers, `is` compares their values.
+_EQUAL = ("aten::eq.int", "aten::__is__")
+_UNEQUAL = ("aten::ne.int", "aten::__isnot__")
+
+
 class Facts:
     """What is known where a node stands: shapes of the tensors that were made before."""
 
@@ -247,9 +252,7 @@ class Facts:
             values, number = node.inputs()
             if known(values) and plain(values):
                 self._assume_range(number, min(plain(values)), max(plain(values)))
-        elif operator in ("aten::eq.int", "aten::ne.int") and holds == operator.startswith(
-            "aten::eq"
-        ):
+        elif (operator in _EQUAL and holds) or (operator in _UNEQUAL and not holds):
             left, right = node.inputs()
             for one, other in ((left, right), (right, left)):
                 self._assume_range(one, *self.range(other))

@@ -219,8 +219,18 @@ _COMPARED: Final[Mapping[str, Callable[[int, int, int, int], bool | None]]] = {
 def _decided(node: Node, facts: Facts) -> Make | None:
     left, right = node.inputs()
     kind = node.kind().removeprefix("aten::")
+    kind = {"__is__": "eq", "__isnot__": "ne"}.get(kind, kind)
     holds = _COMPARED[kind](*facts.range(left), *facts.range(right))
     return None if holds is None else _constant(holds)
+
+
+def _identical(kind: str) -> Callable[[Node, Facts], Make | None]:
+    """`a is b` of two whole numbers: the interpreter compares their values."""
+
+    def make(node: Node, facts: Facts) -> Make:
+        return _one(lambda at: _truth(at, kind, *_given(node)))
+
+    return make
 
 
 def _negated(kind: str, swap: bool) -> Callable[[Node, Facts], Make | None]:
@@ -241,7 +251,7 @@ def _contained(node: Node, facts: Facts) -> Make | None:
     if not left:
         return _constant(False)
     if len(left) == 1:
-        return _one(lambda at: _truth(at, "aten::eq", number, left[0]))
+        return _one(lambda at: _truth(at, "aten::__is__", number, left[0]))
     return None
 
 
@@ -631,17 +641,28 @@ RULES: Final[tuple[SizedRule, ...]] = (
     SizedRule("ranks", ("aten::dim",), (), _KNOWN, _known_rank),
     SizedRule("ranks", ("aten::size.int",), (), _KNOWN, _known_size),
     SizedRule("ranks", tuple(f"aten::{kind}.int" for kind in _INTS), (), _KNOWN, _decided),
-    SizedRule("ranks", ("aten::__contains__.int_list",), ("aten::eq.int",), _KNOWN, _contained),
+    SizedRule("ranks", ("aten::__is__", "aten::__isnot__"), (), _KNOWN, _decided),
+    SizedRule("ranks", ("aten::__contains__.int_list",), ("aten::__is__",), _KNOWN, _contained),
     SizedRule("ranks", ("aten::eq.int_list", "aten::ne.int_list"), (), _KNOWN, _same_sizes),
     *(
         SizedRule(
             "comparisons",
             (f"aten::{old}.int",),
-            (f"aten::{new}.int", "aten::__not__"),
-            "not the opposite",
-            _negated(f"aten::{new}", swap),
+            (f"aten::{new}",),
+            "of whole numbers it is the same, and every library has it",
+            _identical(f"aten::{new}"),
         )
-        for old, new, swap in (("ne", "eq", False), ("ge", "gt", True), ("le", "gt", False))
+        for old, new in (("eq", "__is__"), ("ne", "__isnot__"))
+    ),
+    *(
+        SizedRule(
+            "comparisons",
+            (f"aten::{old}.int",),
+            ("aten::gt.int", "aten::__not__"),
+            "not the opposite",
+            _negated("aten::gt", swap),
+        )
+        for old, swap in (("ge", True), ("le", False))
     ),
     SizedRule(
         "sizes",

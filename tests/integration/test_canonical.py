@@ -96,9 +96,12 @@ SIZED = {
     " select.int size.int slice.Tensor",
     "encoder_layers": "_native_multi_head_attention add.Tensor gelu linear native_layer_norm relu",
     "fills": "full_like masked_fill.Scalar ones size.int triu zeros",
-    # here it depends on the input, so it stays
+    # but for what depends on the input
+    "parts": "add.Tensor add.int linear mul.Tensor reshape select.int size.int slice.Tensor"
+    " split.sizes sum.dim_IntList unflatten.int",
+    "ranks": "__contains__.int_list gt.int mul.Tensor size.int squeeze.dim unsqueeze",
     "growing": "add.Tensor add.int flatten.using_ints gt.int unsqueeze",
-    "escaping": "add.Tensor cat eq.int ones permute size.int sum.dim_IntList zeros",
+    "escaping": "add.Tensor cat ones permute size.int sum.dim_IntList zeros",
     "one_number": "add.Scalar add.Tensor max mul.Scalar mul.Tensor reshape",
 }
 
