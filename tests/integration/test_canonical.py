@@ -38,9 +38,9 @@ APPS = sorted(
 )
 # Of the corpus, what the operators after are of those before, at most: of each model's, summed,
 # and of the names that any model has.
-SUMMED, ANYWHERE = 0.55, 0.74
+SUMMED, ANYWHERE = 0.51, 0.70
 # The same of those that can be traced.
-TRACED_SUMMED, TRACED_ANYWHERE = 0.42, 0.59
+TRACED_SUMMED, TRACED_ANYWHERE = 0.44, 0.59
 # What cannot be traced, and what is told of it.
 NOT_TRACED = {
     "gru": ("specialised", "float32[2, 5] too (one dimension less)"),
@@ -169,7 +169,9 @@ def test_operators_of_the_corpus(corpus: Path, capsys: pytest.CaptureFixture[str
         )
     assert summed[1] <= SUMMED * summed[0]
     assert anywhere[1] <= ANYWHERE * anywhere[0]
-    assert {name for name, (before, after) in counts.items() if len(after) > len(before)} == set()
+    # a layer of several operators, which its library had anyway
+    more = {name for name, (before, after) in counts.items() if len(after) > len(before)}
+    assert more == {"encoder_layers"}
 
 
 @pytest.mark.parametrize("model", SIZED)
