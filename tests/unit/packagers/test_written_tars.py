@@ -34,8 +34,8 @@ def test_a_tar_is_byte_for_byte_as_the_standard_library_writes_it(tmp_path: Path
 
 def _by_the_standard_library(files: list[File], prefix: str) -> bytes:
     entries: dict[str, File | None] = {file.path: file for file in files}
-    for one in files:
-        entries |= {str(p): None for p in PurePosixPath(one.path).parents if str(p) != "."}
+    for file in files:
+        entries |= {str(p): None for p in PurePosixPath(file.path).parents if str(p) != "."}
     stream = io.BytesIO()
     with tarfile.open(
         fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT, encoding="utf-8"
