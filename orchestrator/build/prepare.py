@@ -193,12 +193,10 @@ def prepare_runtime(
     }
     for one, include in fetched.third_party.items():
         folders[f"third_party_{one}"] = str(include)
-    # A precompiled header holds the paths of what it was made from: none is a workspace's own.
-    read = {one: folders[one] for one in sorted(folders) if one != "state"}
-    folders["pch"] = str(context.state / "pch" / fingerprint(read)[:12])
     library = zig_library()
     if library is not None:
         folders["zig"] = str(library)
+    folders["pch"] = precompiled_folder(context.state, folders)
     for one, tree in fetched.libraries.items():
         folders[f"library_{one}"] = str(tree)
     renamed = own_variables(name, pin, workspace.config.pins[workspace.config.default_runtime])
@@ -248,6 +246,13 @@ def prepare_runtime(
         native=native_digest(),
         parts=parts,
     )
+
+
+def precompiled_folder(state: Path, folders: Mapping[str, str]) -> str:
+    """Where a workspace has its precompiled headers. They hold the paths of what they were made
+    from, zig's headers among them; none of them is a workspace's own."""
+    read = {one: folders[one] for one in sorted(folders) if one != "state"}
+    return str(state / "pch" / fingerprint(read)[:12])
 
 
 def own_variables(name: str, pin: RuntimePin, default: RuntimePin) -> dict[str, str]:

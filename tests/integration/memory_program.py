@@ -78,7 +78,7 @@ class Program:
         return [int(end, 16) - int(start, 16) for start, end in spans]
 
     def run(self, step: int = 1) -> str:
-        """Of a picture whose channels lie `step` numbers apart; of two tensors the second."""
+        """Of a picture whose channels lie `step` numbers apart; of several tensors the second."""
         call = self.library
         shape = (ctypes.c_int64 * 4)(1, CHANNELS, 1, 1)
         strides = (ctypes.c_int64 * 4)(CHANNELS * step, step, step, step)
@@ -92,8 +92,10 @@ class Program:
         if call.lta_module_run(self.module, b"forward", arguments, one, ctypes.byref(result)):
             return self._told(1)
         item = ctypes.c_void_p()
-        if call.lta_value_item(result, one, ctypes.byref(item)) == 0:
-            result = item
+        for number in (1, 0):
+            if call.lta_value_item(result, ctypes.c_size_t(number), ctypes.byref(item)) == 0:
+                result = item
+                break
         # a picture's, or a weight's
         for count in (CHANNELS, CHANNELS * CHANNELS):
             read = (ctypes.c_float * count)()

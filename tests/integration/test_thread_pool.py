@@ -74,5 +74,7 @@ def test_every_layer_gives_the_same_with_several_threads(runtime: str, tmp_path:
         "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline,"
         " with 1 and 2 threads\n"
         "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline,"
+        " with 1 and 2 threads\n"
+        "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline,"
         " with 1 and 2 threads\n",
     )

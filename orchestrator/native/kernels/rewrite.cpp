@@ -1119,25 +1119,34 @@ class Method {
 };
 
 void prepare(mobile::Module& module) {
+  const c10::IValue self(module._ivalue());
+  const auto name = self.toObjectRef().type()->name();
+  const auto is_own = [&](const mobile::Function& function) {
+    return name && function.qualname().prefix() == name->qualifiedName();
+  };
   bool calls = false;
   for (const auto& function : module.compilation_unit().methods()) {
+    if (name && !is_own(*function)) {
+      continue;
+    }
     for (const Instruction& inst : function->get_code().instructions_) {
       calls = calls || inst.op == jit::CALL || inst.op == jit::INTERFACE_CALL;
     }
   }
-  const c10::IValue self(module._ivalue());
-  const auto name = self.toObjectRef().type()->name();
   Readers readers;
   readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
   std::vector<Method> understood;
   for (const auto& function : module.compilation_unit().methods()) {
+    const bool own = is_own(*function);
+    if (name && !own && !calls) {
+      continue; // one of a layer's class, such as __setstate__: loading was all that it is for
+    }
     mobile::Code& code = function->get_code();
     if (!code.initialized || code.instructions_.empty()) {
       readers.unknown = true;
       continue;
     }
-    const bool is_own = name && function->qualname().prefix() == name->qualifiedName();
-    Method method(code, calls, is_own ? &self : nullptr, &readers);
+    Method method(code, calls, own ? &self : nullptr, &readers);
     const bool read = method.read();
     readers.unknown = readers.unknown || !read;
     if (method.writes_to_own() || (!read && method.may_write())) {

@@ -110,9 +110,10 @@ class TestMemory:
         after = resident()
         assert after - before < 30 * megabyte
         assert peak() - after < 30 * megabyte
-        block = bytearray(b"\1") * (32 * megabyte)
+        # as large: glibc may have smaller ones from memory that other tests freed
+        block = bytearray(b"\1") * (64 * megabyte)
         del block
-        assert 28 * megabyte < peak() - after < 60 * megabyte
+        assert 60 * megabyte < peak() - after < 90 * megabyte
 
 
 class FakeBench(Bench):

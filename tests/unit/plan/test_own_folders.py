@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 
-from orchestrator.build.prepare import own_variables
+from orchestrator.build.prepare import own_variables, precompiled_folder
 from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import VariantObjects, action_graph, native_compiles
 from orchestrator.plan.own_folders import objects_in_own_folders
@@ -105,3 +106,15 @@ def test_another_tree_stands_beside_the_first_in_one_graph() -> None:
 
 def variables(text: str) -> list[str]:
     return re.findall(r"\$(\w+)", text)
+
+
+def test_precompiled_headers_lie_apart_for_other_paths_that_they_hold() -> None:
+    """A workspace that takes zig from another place cannot use those of before."""
+    folders = {"cache": "/c", "native": "/n", "zig": "/venv/zig"}
+    here = precompiled_folder(Path("/w/.orchestrator"), folders)
+    assert here.startswith("/w/.orchestrator/pch/")
+    elsewhere = precompiled_folder(Path("/other"), {**folders, "state": "/other"})
+    assert elsewhere.rpartition("/")[2] == here.rpartition("/")[2]
+    for name in folders:
+        changed = precompiled_folder(Path("/w/.orchestrator"), {**folders, name: "/new"})
+        assert changed != here
