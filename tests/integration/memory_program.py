@@ -70,7 +70,7 @@ class Program:
     def away_64k(self) -> object:
         # neighbours are one span; each has a page more
         block = 64 * 1024
-        return sum(size // block * block for size in self._closed() if size < 4 * block)
+        return sum(size // block * block for size in self._closed())
 
     def _closed(self) -> list[int]:
         maps = Path("/proc/self/maps").read_text()
