@@ -142,16 +142,18 @@ def _made(at: Change, arguments: Sequence[Any]) -> list[Any]:
     return [one(at) if callable(one) else one for one in arguments]
 
 
-def _whole_number(at: Change, kind: str, *inputs: Any) -> Value:
+def _typed(at: Change, type_: Any, kind: str, inputs: Sequence[Any]) -> Value:
     node = at.new(kind, *inputs)
-    node.output().setType(torch._C.IntType.get())
+    node.output().setType(type_)
     return node.output()
+
+
+def _whole_number(at: Change, kind: str, *inputs: Any) -> Value:
+    return _typed(at, torch._C.IntType.get(), kind, inputs)
 
 
 def _truth(at: Change, kind: str, *inputs: Any) -> Value:
-    node = at.new(kind, *inputs)
-    node.output().setType(torch._C.BoolType.get())
-    return node.output()
+    return _typed(at, torch._C.BoolType.get(), kind, inputs)
 
 
 def _constant(value: Any) -> Make:
@@ -580,8 +582,7 @@ def _filled_like(kind: str) -> Callable[[Node, Facts], Make | None]:
             own = _whole_number(at, "prim::dtype", tensor) if _is(dtype, None) else dtype
             where = device
             if _is(device, None):
-                where = at.new("prim::device", tensor).output()
-                where.setType(torch._C.DeviceObjType.get())
+                where = _typed(at, torch._C.DeviceObjType.get(), "prim::device", [tensor])
             return [at.new(kind, _list_of(sizes)(at), own, layout, where, pinned).output()]
 
         return made

@@ -38,6 +38,11 @@ class Feature(BaseModel):
     level: CpuLevel | None = None
     registers: Strings = ()
 
+    @property
+    def named(self) -> str:
+        """What `kernels: [...]` calls it."""
+        return self.part or self.name
+
 
 class _Features(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
@@ -68,7 +73,7 @@ def asked_by_operators(
     found = {
         one.name
         for one in load_features()
-        if (one.part or one.name) in parts
+        if one.named in parts
         and not (set(one.operators).isdisjoint(operators) and set(one.called).isdisjoint(called))
     }
     beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
@@ -86,7 +91,7 @@ def asked_by_units(parts: Collection[str] | None = None) -> Mapping[str, str]:
     return {
         one.unit: one.name
         for one in load_features()
-        if one.unit is not None and (parts is None or (one.part or one.name) in parts)
+        if one.unit is not None and (parts is None or one.named in parts)
     }
 
 
