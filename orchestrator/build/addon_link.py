@@ -121,6 +121,16 @@ class AddonObjects:
         library are not among them."""
         return tuple({c.object: c for c in (*self.generated, *self.units)}.values())
 
+    def with_compiles(self, how: Callable[[Compile], Compile]) -> AddonObjects:
+        """The same objects with other compilations of generated and PyTorch's units."""
+        made = {one.object: how(one) for one in self.compiles}
+        return replace(
+            self,
+            generated=tuple(made[one.object] for one in self.generated),
+            units=tuple(made[one.object] for one in self.units),
+            mine=frozenset(made[name].object for name in self.mine),
+        )
+
     @property
     def graph(self) -> ActionGraph:
         """All compilations, with those of the C++ library, and no link; sorted by object."""

@@ -18,6 +18,7 @@ from typing import Final
 
 from orchestrator.binary.elf import exported_symbols as exported_by
 from orchestrator.build.addon_link import (
+    AddonLinkError,
     AddonObjects,
     Extended,
     addon_objects,
@@ -79,6 +80,8 @@ _OFTEN: Final = (
     *("aten/src/ATen/core/dispatch/", "generated/operators.cpp"),
     *("native/capi/capi.cpp", "native/development/observer.cpp"),
 )
+# Registers operators of the interpreter by conditions on their names (TORCH_SELECTIVE_SCHEMA).
+_BY_NAME: Final = ("torch/csrc/jit/",)
 # On which a model has run in it.
 _PROCESSORS: Final = frozenset({"x86_64"})
 
@@ -282,7 +285,7 @@ class Development:
 
         Raises ActionFailedError, TorchgenFailedError, AddonLinkError.
         """
-        session, base = self.session, self.base
+        session = self.session
         kernels, own = session.kernels_for(roots), session.runtime.facts.app_units
         index = session.runtime.index
         mine = own_operators(index, kernels, operators, own)
@@ -301,24 +304,49 @@ class Development:
         objects = replace(
             objects, library=library.compiles, texts={**objects.texts, **library.texts}
         )
-        toolchain = session.toolchain(session.host)
-        key = fingerprint(
-            {
-                "format": str(_FORMAT),
-                "base": base.extended.build_id,
-                "objects": [c.fingerprint for c in (*objects.compiles, *objects.library)],
-                "flags": link_flags(toolchain, "", as_tracer=True),
-                "toolchain": toolchain.identity,
-            }
-        )
+        computing = {
+            unit.path
+            for unit in index.units
+            if unit.path in own or not reached.isdisjoint(unit.tags)
+        }
         remember_groups(file, kernels, groups)
-        path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
-        compiled = self._put(key, path, objects)
+        path, compiled = self._made(objects, computing)
         os.utime(path)
         forget_old(path.parent)
         units = len({unit for part in parts for unit in part.needs.units})
         size = path.stat().st_size
         return Shard(path, frozenset(operators), units, size, compiled, tuple(sorted(own)))
+
+    def _made(self, objects: AddonObjects, computing: Collection[str]) -> tuple[Path, int | None]:
+        """A shard of these objects, and how many were compiled now. computing: units to optimise.
+
+        An unoptimised object can refer to what the index, made of optimised ones, does not know:
+        where the shard does not link, all are as the index knows them.
+        """
+        layout = self.session.runtime.dialect.layout
+
+        def quick(one: Compile) -> Compile:
+            return one if _computes(one, layout, computing) else unoptimised(one)
+
+        try:
+            return self._put_by_key(objects.with_compiles(quick))
+        except AddonLinkError:
+            return self._put_by_key(objects)
+
+    def _put_by_key(self, objects: AddonObjects) -> tuple[Path, int | None]:
+        session = self.session
+        toolchain = session.toolchain(session.host)
+        key = fingerprint(
+            {
+                "format": str(_FORMAT),
+                "base": self.base.extended.build_id,
+                "objects": [c.fingerprint for c in (*objects.compiles, *objects.library)],
+                "flags": link_flags(toolchain, "", as_tracer=True),
+                "toolchain": toolchain.identity,
+            }
+        )
+        path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
+        return path, self._put(key, path, objects)
 
     def _put(self, key: str, path: Path, objects: AddonObjects) -> int | None:
         """Have the shard of this key at `path`: from the store, else made."""
@@ -380,6 +408,13 @@ def _unoptimised(compiles: Iterable[Compile], layout: Layout) -> tuple[Compile, 
         one if any(unit.startswith(often) for unit in one.units) else unoptimised(one)
         for one in compiles
     )
+
+
+def _computes(one: Compile, layout: Layout, computing: Collection[str]) -> bool:
+    """Whether an object of a shard has loops over numbers: kernels, and units in `computing`. And
+    the interpreter's operators, which the optimiser drops where a model does not name them."""
+    kept = (*layout.loops, *_BY_NAME)
+    return any(unit.startswith(kept) or unit in computing for unit in one.units)
 
 
 def _together(library: Iterable[Compile]) -> Together:

@@ -65,6 +65,7 @@ class Layout:
     reading      reads models: errors in memory are looked for more closely
     kernels      computes, once for many numbers: not looked for at all
     running      runs for each operator of a model
+    loops        kernels: runs for each number
     precompiled  reads ATen/Tensor.h or more, and so a precompiled header
     threads      the one unit that says how many threads there are (with `AT_PARALLEL_OPENMP`)
     """
@@ -72,6 +73,7 @@ class Layout:
     reading: tuple[str, ...]
     kernels: tuple[str, ...]
     running: tuple[str, ...]
+    loops: tuple[str, ...]
     precompiled: tuple[str, ...]
     threads: str
 

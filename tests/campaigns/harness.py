@@ -1,7 +1,7 @@
 """Campaigns: many damaged inputs, kills and full disks, with a seed and a time limit.
 
-Each has a short form, which `./check` runs, and a long one: `./check --campaigns`. A failure says
-the seed and the number of the try, which `--seed` and `--only` repeat.
+Each has a short form, which `./check --all` runs, and a long one: `./check --campaigns`. A failure
+says the seed and the number of the try, which `--seed` and `--only` repeat.
 """
 
 from __future__ import annotations

@@ -61,6 +61,12 @@ LAYOUT: Final = Layout(
         "c10/core/",
         "caffe2/perfkernels/",
     ),
+    loops=(
+        "aten/src/ATen/native/BlasKernel",
+        *(f"aten/src/ATen/native/{folder}/" for folder in ("ao_sparse", "cpu", "mkl", "quantized")),
+        *("aten/src/ATen/native/sparse/", "aten/src/ATen/native/transformers/"),
+        *("aten/src/ATen/TensorIterator", "caffe2/perfkernels/", "generated/Ufunc"),
+    ),
     # c10's and miniz are quicker without
     precompiled=("aten/", "torch/", "generated/"),
     threads="aten/src/ATen/ParallelOpenMP.cpp",

@@ -1,13 +1,17 @@
-"""What of the development library's base is optimised."""
+"""What of the development library is optimised."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from core_toy import spec
 
-from orchestrator.build.development import _unoptimised
+from orchestrator.build.addon_link import AddonLinkError, AddonObjects
+from orchestrator.build.development import Development, _computes, _unoptimised
 from orchestrator.plan.graph import bare_compile
 from orchestrator.plan.unity import UnityRules, shard_compile
 from orchestrator.plan.unoptimised import unoptimised
@@ -54,3 +58,67 @@ def test_a_unity_shard_is_optimised_if_one_of_its_members_is() -> None:
     assert _unoptimised([once, often], LAYOUT) == (unoptimised(once), often)
     # its source is still written of its members
     assert unoptimised(once).members == once.members
+
+
+@pytest.mark.parametrize(
+    ("unit", "computes"),
+    [
+        ("aten/src/ATen/native/cpu/FillKernel.cpp", True),
+        ("aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp", True),
+        ("generated/UfuncCPUKernel_add.cpp", True),
+        ("aten/src/ATen/native/Copy.cpp", True),
+        ("torch/csrc/jit/runtime/register_prim_ops.cpp", True),
+        ("aten/src/ATen/native/Fill.cpp", False),
+        ("generated/registrations.cpp", False),
+    ],
+)
+def test_of_a_shard_what_computes_is_optimised(unit: str, computes: bool) -> None:
+    assert _computes(compiled(unit), LAYOUT, {"aten/src/ATen/native/Copy.cpp"}) is computes
+
+
+KERNEL = compiled("aten/src/ATen/native/cpu/FillKernel.cpp")
+FILL = replace(compiled("aten/src/ATen/native/Fill.cpp"), fingerprint="fill")
+ENTRIES = replace(compiled("generated/operators.cpp"), fingerprint="entries")
+OBJECTS = AddonObjects((ENTRIES,), (FILL, KERNEL), (), {}, frozenset({ENTRIES.object}))
+
+
+@dataclass
+class Made(Development):
+    """A development library that notes of which objects it was to make shards.
+
+    refused: how many of them do not link
+    """
+
+    refused: int = 0
+    asked: list[AddonObjects] = field(default_factory=list)
+
+    def _put_by_key(self, objects: AddonObjects) -> tuple[Path, int | None]:
+        self.asked.append(objects)
+        if len(self.asked) <= self.refused:
+            raise AddonLinkError("the add-on cannot be linked")
+        return Path(f"shard-{len(self.asked)}"), 3
+
+
+def library(refused: int) -> Made:
+    session: Any = SimpleNamespace(runtime=SimpleNamespace(dialect=SimpleNamespace(layout=LAYOUT)))
+    nothing: Any = None
+    return Made(session, nothing, nothing, refused)
+
+
+def test_a_shards_registrations_are_its_own_at_each_level() -> None:
+    made = library(0)
+    assert made._made(OBJECTS, ()) == (Path("shard-1"), 3)
+    (asked,) = made.asked
+    assert asked.units == (unoptimised(FILL), KERNEL)
+    assert asked.mine == {unoptimised(ENTRIES).object} == {one.object for one in asked.generated}
+
+
+def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it() -> None:
+    made = library(1)
+    assert made._made(OBJECTS, ()) == (Path("shard-2"), 3)
+    assert made.asked[1] == OBJECTS
+
+
+def test_a_shard_that_does_not_link_in_any_way_is_an_error() -> None:
+    with pytest.raises(AddonLinkError, match=r"^the add-on cannot be linked$"):
+        library(2)._made(OBJECTS, ())

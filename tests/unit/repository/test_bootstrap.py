@@ -19,6 +19,7 @@ TOOLS = (
     "cp",
     "dirname",
     "mkdir",
+    "mktemp",
     "mv",
     "readlink",
     "rm",
@@ -252,6 +253,16 @@ def test_check_runs_all_tools_and_passes_arguments_on(project: Project) -> None:
     assert project.calls() == [RUN], "what check installed includes what a run needs"
 
 
+@pytest.mark.parametrize(("words", "folders"), [((), ()), (("--all",), ("tests/campaigns",))])
+def test_check_leaves_campaigns_to_who_asks_for_all(
+    project: Project, words: tuple[str, ...], folders: tuple[str, ...]
+) -> None:
+    assert project.run("./check", *words).returncode == 0
+    runs = [call.split() for call in project.calls() if call.startswith("python -m pytest")]
+    usual = ("tests/integration", "tests/first_hour", "tests/unit")
+    assert [(*run[3:4], *run[5:]) for run in runs] == 2 * [("--share", *folders, *usual)]
+
+
 @pytest.mark.parametrize("tool", ["ruff", "mypy"])
 def test_check_stops_at_the_first_failure(project: Project, tool: str) -> None:
     assert project.run("./check", FAILS=tool).returncode == 1
@@ -261,4 +272,4 @@ def test_check_stops_at_the_first_failure(project: Project, tool: str) -> None:
 def test_the_scripts_are_executable() -> None:
     for name in ("orchestrate", "check", ".ci/run", "requirements/renew"):
         assert os.access(ROOT / name, os.X_OK), name
-    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec ./check"
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec ./check --all"
