@@ -80,8 +80,6 @@ _OFTEN: Final = (
     *("aten/src/ATen/core/dispatch/", "generated/operators.cpp"),
     *("native/capi/capi.cpp", "native/development/observer.cpp"),
 )
-# Registers operators of the interpreter by conditions on their names (TORCH_SELECTIVE_SCHEMA).
-_BY_NAME: Final = ("torch/csrc/jit/",)
 # On which a model has run in it.
 _PROCESSORS: Final = frozenset({"x86_64"})
 
@@ -318,7 +316,7 @@ class Development:
         return Shard(path, frozenset(operators), units, size, compiled, tuple(sorted(own)))
 
     def _made(self, objects: AddonObjects, computing: Collection[str]) -> tuple[Path, int | None]:
-        """A shard of these objects, and how many were compiled now. computing: units to optimise.
+        """A shard of these objects, and how many were compiled now. computing: units with loops.
 
         An unoptimised object can refer to what the index, made of optimised ones, does not know:
         where the shard does not link, all are as the index knows them.
@@ -326,7 +324,7 @@ class Development:
         layout = self.session.runtime.dialect.layout
 
         def quick(one: Compile) -> Compile:
-            return one if _computes(one, layout, computing) else unoptimised(one)
+            return unoptimised(one) if _chooses(one, layout, computing) else one
 
         try:
             return self._put_by_key(objects.with_compiles(quick))
@@ -410,11 +408,15 @@ def _unoptimised(compiles: Iterable[Compile], layout: Layout) -> tuple[Compile, 
     )
 
 
-def _computes(one: Compile, layout: Layout, computing: Collection[str]) -> bool:
-    """Whether an object of a shard has loops over numbers: kernels, and units in `computing`. And
-    the interpreter's operators, which the optimiser drops where a model does not name them."""
-    kept = (*layout.loops, *_BY_NAME)
-    return any(unit.startswith(kept) or unit in computing for unit in one.units)
+def _chooses(one: Compile, layout: Layout, computing: Collection[str]) -> bool:
+    """Whether an object of a shard has operators that find shapes and dtypes and choose a kernel,
+    and no loop over numbers. computing: units that have some."""
+    return all(
+        unit.startswith(layout.kernels)
+        and not unit.startswith(layout.loops)
+        and unit not in computing
+        for unit in one.units
+    )
 
 
 def _together(library: Iterable[Compile]) -> Together:

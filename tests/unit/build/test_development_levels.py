@@ -11,7 +11,7 @@ import pytest
 from core_toy import spec
 
 from orchestrator.build.addon_link import AddonLinkError, AddonObjects
-from orchestrator.build.development import Development, _computes, _unoptimised
+from orchestrator.build.development import Development, _chooses, _unoptimised
 from orchestrator.plan.graph import bare_compile
 from orchestrator.plan.unity import UnityRules, shard_compile
 from orchestrator.plan.unoptimised import unoptimised
@@ -61,25 +61,26 @@ def test_a_unity_shard_is_optimised_if_one_of_its_members_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "computes"),
+    ("unit", "chooses"),
     [
-        ("aten/src/ATen/native/cpu/FillKernel.cpp", True),
-        ("aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp", True),
-        ("generated/UfuncCPUKernel_add.cpp", True),
-        ("aten/src/ATen/native/Copy.cpp", True),
-        ("torch/csrc/jit/runtime/register_prim_ops.cpp", True),
-        ("aten/src/ATen/native/Fill.cpp", False),
-        ("generated/registrations.cpp", False),
+        ("aten/src/ATen/native/Fill.cpp", True),
+        ("aten/src/ATen/native/Copy.cpp", False),
+        ("aten/src/ATen/native/cpu/FillKernel.cpp", False),
+        ("aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp", False),
+        ("aten/src/ATen/TensorUtils.cpp", False),
+        ("generated/UfuncCPUKernel_add.cpp", False),
+        ("generated/operators.cpp", False),
+        ("torch/csrc/jit/runtime/register_prim_ops.cpp", False),
     ],
 )
-def test_of_a_shard_what_computes_is_optimised(unit: str, computes: bool) -> None:
-    assert _computes(compiled(unit), LAYOUT, {"aten/src/ATen/native/Copy.cpp"}) is computes
+def test_of_a_shard_what_only_chooses_a_kernel_is_not_optimised(unit: str, chooses: bool) -> None:
+    assert _chooses(compiled(unit), LAYOUT, {"aten/src/ATen/native/Copy.cpp"}) is chooses
 
 
 KERNEL = compiled("aten/src/ATen/native/cpu/FillKernel.cpp")
 FILL = replace(compiled("aten/src/ATen/native/Fill.cpp"), fingerprint="fill")
 ENTRIES = replace(compiled("generated/operators.cpp"), fingerprint="entries")
-OBJECTS = AddonObjects((ENTRIES,), (FILL, KERNEL), (), {}, frozenset({ENTRIES.object}))
+OBJECTS = AddonObjects((ENTRIES,), (FILL, KERNEL), (), {}, frozenset({ENTRIES.object, FILL.object}))
 
 
 @dataclass
@@ -105,12 +106,13 @@ def library(refused: int) -> Made:
     return Made(session, nothing, nothing, refused)
 
 
-def test_a_shards_registrations_are_its_own_at_each_level() -> None:
+def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
     made = library(0)
     assert made._made(OBJECTS, ()) == (Path("shard-1"), 3)
     (asked,) = made.asked
     assert asked.units == (unoptimised(FILL), KERNEL)
-    assert asked.mine == {unoptimised(ENTRIES).object} == {one.object for one in asked.generated}
+    assert asked.generated == (ENTRIES,)
+    assert asked.mine == {ENTRIES.object, unoptimised(FILL).object}
 
 
 def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it() -> None:
