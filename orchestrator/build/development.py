@@ -80,6 +80,10 @@ _OFTEN: Final = (
     *("aten/src/ATen/core/dispatch/", "generated/operators.cpp"),
     *("native/capi/capi.cpp", "native/development/observer.cpp"),
 )
+# Typed entry points, and registrations, which are slow without: each is a call of many templates.
+_GENERATED: Final = ("generated/",)
+# Whose parts that a model does not name only the optimiser leaves out (TORCH_SELECTIVE_SCHEMA).
+_BY_NAME: Final = ("torch/csrc/jit/",)
 # On which a model has run in it.
 _PROCESSORS: Final = frozenset({"x86_64"})
 
@@ -324,7 +328,7 @@ class Development:
         layout = self.session.runtime.dialect.layout
 
         def quick(one: Compile) -> Compile:
-            return unoptimised(one) if _chooses(one, layout, computing) else one
+            return one if _runs_often(one, layout, computing) else unoptimised(one)
 
         try:
             return self._put_by_key(objects.with_compiles(quick))
@@ -408,15 +412,11 @@ def _unoptimised(compiles: Iterable[Compile], layout: Layout) -> tuple[Compile, 
     )
 
 
-def _chooses(one: Compile, layout: Layout, computing: Collection[str]) -> bool:
-    """Whether an object of a shard has operators that find shapes and dtypes and choose a kernel,
-    and no loop over numbers. computing: units that have some."""
-    return all(
-        unit.startswith(layout.kernels)
-        and not unit.startswith(layout.loops)
-        and unit not in computing
-        for unit in one.units
-    )
+def _runs_often(one: Compile, layout: Layout, computing: Collection[str]) -> bool:
+    """Whether an object of a shard has loops over numbers, as kernels and the units in `computing`
+    have, or is generated and runs at each call, or has the interpreter's operators."""
+    kept = (*layout.loops, *_GENERATED, *_BY_NAME)
+    return any(unit.startswith(kept) or unit in computing for unit in one.units)
 
 
 def _together(library: Iterable[Compile]) -> Together:

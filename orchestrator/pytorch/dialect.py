@@ -65,7 +65,7 @@ class Layout:
     reading      reads models: errors in memory are looked for more closely
     kernels      computes, once for many numbers: not looked for at all
     running      runs for each operator of a model
-    loops        of `kernels` what has loops over numbers, whatever their names are
+    loops        folders of kernels: loops over numbers
     precompiled  reads ATen/Tensor.h or more, and so a precompiled header
     threads      the one unit that says how many threads there are (with `AT_PARALLEL_OPENMP`)
     """

@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -135,6 +137,8 @@ class LocalRunner:
             process = opened.enter_context(_start(command, stderr))
             try:
                 let_through()
+                if command.tail is not None and not command.input:
+                    _await_end(process, command.timeout)
                 out, err = process.communicate(command.input or None, timeout=command.timeout)
                 code: int | None = process.returncode
             except subprocess.TimeoutExpired:
@@ -195,6 +199,27 @@ def _start(command: Command, stderr: IO[bytes] | None) -> subprocess.Popen[bytes
         # unsafe beside threads: nothing of ours runs in threads while programs have limits
         preexec_fn=None if limits is None else lambda: _limit(limits),
     )
+
+
+def _await_end(process: subprocess.Popen[bytes], timeout: float | None) -> None:
+    """Wait for the end of a process without pipes, at most until its timeout (seconds).
+
+    Python looks for it in ever longer intervals, of up to 50 ms, where there is a timeout. Linux
+    tells it at once (pidfd_open(2)); a kernel or sandbox that has no such call is left to Python.
+    """
+    if timeout is None or sys.platform != "linux":
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        if not ended.poll(timeout * 1000):
+            raise subprocess.TimeoutExpired(process.args, timeout)
+    finally:
+        os.close(descriptor)
 
 
 def _channel(terminal: bool) -> tuple[int, int]:

@@ -65,7 +65,7 @@ LAYOUT: Final = Layout(
         "aten/src/ATen/native/BlasKernel",
         *(f"aten/src/ATen/native/{folder}/" for folder in ("ao_sparse", "cpu", "mkl", "quantized")),
         *("aten/src/ATen/native/sparse/", "aten/src/ATen/native/transformers/"),
-        "aten/src/ATen/TensorIterator",
+        *("aten/src/ATen/TensorIterator", "caffe2/perfkernels/"),
     ),
     # c10's and miniz are quicker without
     precompiled=("aten/", "torch/", "generated/"),

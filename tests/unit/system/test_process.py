@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -78,6 +79,32 @@ def test_one_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> 
     done = LOCAL.run(Command(["sh", "-c", "sleep 100 & echo $!; wait"], None, tmp_path, 0.5))
     assert done.code is None
     assert _is_gone(int(done.out))
+
+
+def _no_such_call(_: int) -> int:
+    raise OSError(errno.ENOSYS, "Function not implemented")
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["linux", "others"])
+def test_one_without_pipes_ends_or_takes_too_long(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not known:
+        monkeypatch.setattr(os, "pidfd_open", _no_such_call)
+    script = "echo no >&2; sleep 0.1; exit 3"
+    done = LOCAL.run(Command(["sh", "-c", script], None, timeout=20, tail=5))
+    assert (done.code, done.stderr) == (3, b"no\n")
+    assert LOCAL.run(Command(["sleep", "100"], None, timeout=0.3, tail=5)).code is None
+
+
+def test_the_end_of_one_without_pipes_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for it between sleeps."""
+
+    def sleep(_: float) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert LOCAL.run(Command(["sh", "-c", "sleep 0.1"], None, timeout=20, tail=5)).code == 0
 
 
 def test_ctrl_c_while_a_process_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
