@@ -24,6 +24,7 @@ OTHERS = {
     "packagers/xcframework.py": {"ios": "SupportedPlatform of its Info.plist"},
     "plan/flags.py": {"linux": "a default"},
     "plan/variant.py": {"linux": "a default"},
+    "system/process.py": {"linux": "sys.platform of the machine: it has pidfd_open"},
     "system/staging.py": {"linux": "sys.platform of the machine: it has syncfs"},
 }
 
