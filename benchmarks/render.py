@@ -467,7 +467,7 @@ def render(results: Values) -> str:
         "# Results\n",
         "Written by `benchmarks/render.py` from `results.json`; see `README.md` for how each is"
         " measured. CPU is user seconds of all processes of a step. Everything below is of one"
-        " run.\n",
+        f" run{', unless said here' if results.get('note') else ''}.\n",
         f"**{results['note']}**\n" if results.get("note") else "",
         _table(("measure", "target", "measured", "met"), [_cells(row) for row in rows(results)]),
         "## Machine\n",

@@ -80,10 +80,10 @@ _OFTEN: Final = (
     *("aten/src/ATen/core/dispatch/", "generated/operators.cpp"),
     *("native/capi/capi.cpp", "native/development/observer.cpp"),
 )
-# Typed entry points, and registrations, which are slow without: each is a call of many templates.
-_GENERATED: Final = ("generated/",)
-# Whose parts that a model does not name only the optimiser leaves out (TORCH_SELECTIVE_SCHEMA).
-_BY_NAME: Final = ("torch/csrc/jit/",)
+# Of a shard: typed entry points, and registrations, of which each process runs all; and the
+# interpreter's operators, of which only the optimiser drops what no model names
+# (TORCH_SELECTIVE_SCHEMA).
+_OFTEN_IN_SHARDS: Final = ("generated/", "torch/csrc/jit/")
 # On which a model has run in it.
 _PROCESSORS: Final = frozenset({"x86_64"})
 
@@ -325,13 +325,10 @@ class Development:
         An unoptimised object can refer to what the index, made of optimised ones, does not know:
         where the shard does not link, all are as the index knows them.
         """
-        layout = self.session.runtime.dialect.layout
-
-        def quick(one: Compile) -> Compile:
-            return one if _runs_often(one, layout, computing) else unoptimised(one)
-
+        often = (*_OFTEN_IN_SHARDS, *self.session.runtime.dialect.layout.loops)
+        quick = objects.with_compiles(lambda one: _unless_often(one, often, computing))
         try:
-            return self._put_by_key(objects.with_compiles(quick))
+            return self._put_by_key(quick)
         except AddonLinkError:
             return self._put_by_key(objects)
 
@@ -406,17 +403,14 @@ class Development:
 def _unoptimised(compiles: Iterable[Compile], layout: Layout) -> tuple[Compile, ...]:
     """The base's compilations: unoptimised but for what runs for each operator, such as kernels."""
     often = (*_OFTEN, *layout.running, *layout.kernels)
-    return tuple(
-        one if any(unit.startswith(often) for unit in one.units) else unoptimised(one)
-        for one in compiles
-    )
+    return tuple(_unless_often(one, often) for one in compiles)
 
 
-def _runs_often(one: Compile, layout: Layout, computing: Collection[str]) -> bool:
-    """Whether an object of a shard has loops over numbers, as kernels and the units in `computing`
-    have, or is generated and runs at each call, or has the interpreter's operators."""
-    kept = (*layout.loops, *_GENERATED, *_BY_NAME)
-    return any(unit.startswith(kept) or unit in computing for unit in one.units)
+def _unless_often(one: Compile, often: tuple[str, ...], computing: Collection[str] = ()) -> Compile:
+    """The compilation unoptimised, unless one of its units begins like one of `often`, or is among
+    those that compute."""
+    runs_often = any(unit.startswith(often) or unit in computing for unit in one.units)
+    return one if runs_often else unoptimised(one)
 
 
 def _together(library: Iterable[Compile]) -> Together:

@@ -137,8 +137,7 @@ class LocalRunner:
             process = opened.enter_context(_start(command, stderr))
             try:
                 let_through()
-                if command.tail is not None and not command.input:
-                    _await_end(process, command.timeout)
+                _await_end(process, command.timeout)
                 out, err = process.communicate(command.input or None, timeout=command.timeout)
                 code: int | None = process.returncode
             except subprocess.TimeoutExpired:
@@ -202,12 +201,13 @@ def _start(command: Command, stderr: IO[bytes] | None) -> subprocess.Popen[bytes
 
 
 def _await_end(process: subprocess.Popen[bytes], timeout: float | None) -> None:
-    """Wait for the end of a process without pipes, at most until its timeout (seconds).
+    """Wait for the end of a process, at most until its timeout (seconds); not for one with pipes,
+    which must be read meanwhile.
 
     Python looks for it in ever longer intervals, of up to 50 ms, where there is a timeout. Linux
     tells it at once (pidfd_open(2)); a kernel or sandbox that has no such call is left to Python.
     """
-    if timeout is None or sys.platform != "linux":
+    if process.stdin or process.stdout or timeout is None or sys.platform != "linux":
         return
     try:
         descriptor = os.pidfd_open(process.pid)

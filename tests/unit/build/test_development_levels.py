@@ -11,7 +11,7 @@ import pytest
 from core_toy import spec
 
 from orchestrator.build.addon_link import AddonLinkError, AddonObjects
-from orchestrator.build.development import Development, _runs_often, _unoptimised
+from orchestrator.build.development import Development, _unoptimised
 from orchestrator.plan.graph import bare_compile
 from orchestrator.plan.unity import UnityRules, shard_compile
 from orchestrator.plan.unoptimised import unoptimised
@@ -75,7 +75,9 @@ def test_a_unity_shard_is_optimised_if_one_of_its_members_is() -> None:
     ],
 )
 def test_of_a_shard_what_runs_often_is_optimised(unit: str, often: bool) -> None:
-    assert _runs_often(compiled(unit), LAYOUT, {"aten/src/ATen/native/Copy.cpp"}) is often
+    one = compiled(unit)
+    (made := library(0))._made(shard_of(one), {"aten/src/ATen/native/Copy.cpp"})
+    assert made.asked[0].units == (one if often else unoptimised(one),)
 
 
 KERNEL = compiled("aten/src/ATen/native/cpu/FillKernel.cpp")
@@ -99,6 +101,10 @@ class Made(Development):
         if len(self.asked) <= self.refused:
             raise AddonLinkError("the add-on cannot be linked")
         return Path(f"shard-{len(self.asked)}"), 3
+
+
+def shard_of(one: Compile) -> AddonObjects:
+    return AddonObjects((), (one,), (), {}, frozenset())
 
 
 def library(refused: int) -> Made:
