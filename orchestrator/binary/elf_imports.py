@@ -12,9 +12,9 @@ Formats: System V ABI, chapter 4 (ELF header, sections, symbol table).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from orchestrator.errors import OrchestratorError
 
@@ -32,9 +32,8 @@ class NotObjectError(OrchestratorError):
     """A file that should be an ELF object is something else, or is damaged."""
 
 
-@dataclass(frozen=True)
-class _Symbol:
-    """A row of a symbol table, in one order for 32 and 64 bits."""
+class _Symbol(NamedTuple):
+    """A row of a symbol table, in one order for 32 and 64 bits: that of 64."""
 
     name: int
     info: int
@@ -166,13 +165,14 @@ def _read(data: bytes, wide: bool) -> _Table:
     return _Table(wide, table[4], tuple(rows), names, at + table[6] * size)
 
 
-def _rows(data: bytes, wide: bool) -> Iterator[_Symbol]:
-    for row in _SYMBOL[wide].iter_unpack(data):
-        if wide:
-            name, info, other, section, value, size = row
-        else:
-            name, value, size, info, other, section = row
-        yield _Symbol(name, info, other, section, value, size)
+def _rows(data: bytes, wide: bool) -> Iterable[_Symbol]:
+    rows = _SYMBOL[wide].iter_unpack(data)
+    if wide:
+        return map(_Symbol._make, rows)
+    return (
+        _Symbol(name, info, other, section, value, size)
+        for name, value, size, info, other, section in rows
+    )
 
 
 def _not_object(data: bytes, seen: str) -> NotObjectError:

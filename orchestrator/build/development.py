@@ -329,7 +329,8 @@ class Development:
         quick = objects.with_compiles(lambda one: _unless_often(one, often, computing))
         try:
             return self._put_by_key(quick)
-        except AddonLinkError:
+        except AddonLinkError as error:
+            self.session.log(f"{error.what}: its units are compiled again, all optimised")
             return self._put_by_key(objects)
 
     def _put_by_key(self, objects: AddonObjects) -> tuple[Path, int | None]:

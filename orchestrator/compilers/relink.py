@@ -28,6 +28,7 @@ linker has dropped is not asked for, so that nothing is kept for it.
 """
 
 import base64
+import functools
 import hashlib
 import itertools
 import os
@@ -63,6 +64,7 @@ _KINDS = (0, 1, 2, 6)
 _SYMTAB = 2
 
 
+@functools.lru_cache(maxsize=2**16)
 def exported_name(app: str, symbol: str) -> str:
     """The name that an app's library exports a symbol under: 35 bits of a digest of both, so that
     two libraries in one process have no name in common."""

@@ -185,11 +185,12 @@ def kept_symbols(
     """
     callers: dict[int, list[int]] = {}
     outside = []
-    for node in range(len(index.names)):
+    for node, owner in enumerate(index.owners):
         if node in index.operator_calls:
             continue
-        if index.owners[node] >= 0 and index.owners[node] not in units:
-            outside.append(node)
+        if owner >= 0 and owner not in units:
+            outside.append(node)  # what it refers to does not matter
+            continue
         for target in index.targets(node):
             callers.setdefault(target, []).append(node)
     reaching = set(outside)

@@ -94,6 +94,7 @@ class Made(Development):
     """
 
     refused: int = 0
+    said: list[str] = field(default_factory=list)
     asked: list[AddonObjects] = field(default_factory=list)
 
     def _put_by_key(self, objects: AddonObjects) -> tuple[Path, int | None]:
@@ -108,9 +109,11 @@ def shard_of(one: Compile) -> AddonObjects:
 
 
 def library(refused: int) -> Made:
-    session: Any = SimpleNamespace(runtime=SimpleNamespace(dialect=SimpleNamespace(layout=LAYOUT)))
+    said: list[str] = []
+    runtime = SimpleNamespace(dialect=SimpleNamespace(layout=LAYOUT))
+    session: Any = SimpleNamespace(runtime=runtime, log=said.append)
     nothing: Any = None
-    return Made(session, nothing, nothing, refused)
+    return Made(session, nothing, nothing, refused, said)
 
 
 def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
@@ -120,12 +123,14 @@ def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
     assert asked.units == (unoptimised(FILL), KERNEL)
     assert asked.generated == (ENTRIES,)
     assert asked.mine == {ENTRIES.object, unoptimised(FILL).object}
+    assert made.said == []
 
 
 def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it() -> None:
     made = library(1)
     assert made._made(OBJECTS, ()) == (Path("shard-2"), 3)
     assert made.asked[1] == OBJECTS
+    assert made.said == ["the add-on cannot be linked: its units are compiled again, all optimised"]
 
 
 def test_a_shard_that_does_not_link_in_any_way_is_an_error() -> None:
