@@ -122,6 +122,8 @@ def _build(config: ToolchainConfig, tools: Tools, folder: Path, runner: CommandR
     for name, text in _SOURCES.items():
         (folder / name).write_text(text)
     flags = [f for f in (*config.compile_flags, *config.link_flags) if not names_folder(f)]
+    # as variants are linked: zig makes compiler-rt again for a debug build, and a library for UBSan
+    flags.append("-O2")
     for argv in (
         [str(tools.cc), "-shared", "-fPIC", "answer.c", *flags, "-o", "libanswer.so"],
         [str(tools.cc), "asks.c", "libanswer.so", *flags, "-o", "asks"],

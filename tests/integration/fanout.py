@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from types import TracebackType
 
 import yaml
 from real import ROOT, V1_13
+from zig_tool import zig
 
 from orchestrator.build.execute import Execution, execute_actions
 from orchestrator.build.session import Session
@@ -254,6 +254,5 @@ def _not_root(folder: Path) -> dict[str, str]:
         return {}
     source, library = folder / "uid.c", folder / "uid.so"
     source.write_text("unsigned getuid(void) { return 1; }\nunsigned geteuid(void) { return 1; }\n")
-    argv = [sys.executable, "-m", "ziglang", "cc", "-shared", "-fPIC", str(source), "-o"]
-    subprocess.run([*argv, str(library)], check=True)
+    zig("cc", "-shared", "-fPIC", "-O2", source, "-o", library)
     return {"LD_PRELOAD": str(library)}

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from real import CONSUMERS
+from zig_tool import HOST_CC, zig_environment
 
-ZIG = (sys.executable, "-m", "ziglang", "cc")
 # New memory is filled with bytes that are no pointer and no size, freed memory too (mallopt(3)):
 # what is used without being written, or after it was freed, shows.
 FILLED = {"GLIBC_TUNABLES": "glibc.malloc.perturb=165"}
 
 
 def compile_consumer(
-    source: Path, program: Path, app: str, delivered: Path, compiler: Sequence[str] = ZIG
+    source: Path, program: Path, app: str, delivered: Path, compiler: Sequence[str] = HOST_CC
 ) -> Path:
     """A C program over an app's delivered shared library."""
     library = delivered / "lib"
@@ -26,12 +25,15 @@ def compile_consumer(
     # in two words: zig takes `-linker_torch`, of the app `inker`, for an option
     argv += [f"-I{delivered / 'include'}", str(source), f"-L{library}", "-l", f"{app}_torch"]
     argv += [f"-Wl,-rpath,{library}", "-o", str(program)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    env = zig_environment()
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return program
 
 
-def compile_runner(folder: Path, app: str, delivered: Path, compiler: Sequence[str] = ZIG) -> Path:
+def compile_runner(
+    folder: Path, app: str, delivered: Path, compiler: Sequence[str] = HOST_CC
+) -> Path:
     """The runner of models over an app's delivered shared library."""
     return compile_consumer(CONSUMERS / "runner.c", folder / "runner", app, delivered, compiler)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from zig_tool import zig_environment
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(sys.executable).parent
 CMAKE = str(TOOLS / "cmake")
-CTEST_ENV = {**os.environ, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
 # The runtimes that WORKSPACE pins; the second is its default.
 V1_13, V2_6 = "pytorch_1_13", "pytorch_2_6"
 CONSUMERS = Path(__file__).parent / "consumers"
@@ -64,6 +64,11 @@ def workspace_copy(tmp_path: Path, *apps: str, runtime: str = V2_6) -> Path:
     return root
 
 
+def consumer_environment() -> dict[str, str]:
+    """CMake and ninja are found first, and zig's libraries are those that all tests link."""
+    return {**zig_environment(), "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
+
+
 def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: str) -> str:
     """Configure, build and run a CMake consumer of a delivered app, which was moved; its output."""
     prefix, build = folder / "moved", folder / "build"
@@ -71,7 +76,9 @@ def consume(folder: Path, consumer: str, app: str, delivered: Path, *options: st
     configure = [CMAKE, "-G", "Ninja", "-S", str(CONSUMERS / consumer)]
     configure += ["-B", str(build), f"-DAPP={app}", f"-DCMAKE_PREFIX_PATH={prefix}", *options]
     for argv in (configure, [CMAKE, "--build", str(build)]):
-        done = subprocess.run(argv, env=CTEST_ENV, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, env=consumer_environment(), capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     (program,) = (p for p in build.iterdir() if p.is_file() and os.access(p, os.X_OK))
     done = subprocess.run(

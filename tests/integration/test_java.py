@@ -12,8 +12,6 @@ import json
 import os
 import struct
 import subprocess
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,12 +22,11 @@ import zstandard
 from real import ROOT, models_of
 from test_app_samples import MODELS
 from test_calls import taking
+from zig_tool import zig
 
-from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.app_samples import java_class
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import ModelFact, read_manifest
-from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers.aar_java import (
     JavaCompiler,
     compile_java,
@@ -76,22 +73,13 @@ GIVEN_BACK = {
 APPS = sorted(path.parent.name for path in ROOT.glob("apps/*/app.yaml"))
 
 
-@dataclass(frozen=True)
-class Zig:
-    """The C++ compiler of the JNI sources, with the user's cache of zig's."""
-
-    environment: Mapping[str, str]
-
-    def run(self, *arguments: str | Path) -> None:
-        command = (sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28")
-        subprocess.run([*command, *arguments], check=True, env=self.environment)
-
-    def compile(self, source: str, target: Path, *flags: str) -> Path:
-        self.run(
-            *("-std=gnu++17", "-Os", "-g0", "-fPIC", "-Wall", "-Wextra", "-Werror", *flags),
-            *(f"-I{NATIVE / 'capi'}", "-c", NATIVE / f"jni/{source}.cpp", "-o", target),
-        )
-        return target
+def compile_jni(source: str, target: Path, *flags: str) -> Path:
+    """A JNI source as an object."""
+    zig(
+        *("c++", "-std=gnu++17", "-Os", "-g0", "-fPIC", "-Wall", "-Wextra", "-Werror", *flags),
+        *(f"-I{NATIVE / 'capi'}", "-c", NATIVE / f"jni/{source}.cpp", "-o", target),
+    )
+    return target
 
 
 @dataclass
@@ -100,7 +88,7 @@ class Programs:
 
     folder    where all of it lies
     built     the delivered apps
-    zig       compiles the JNI sources, natives is the object of the one that all apps share
+    natives   the object of the JNI source that all apps share
     compiled  app -> a folder of classes, with the app's JNI library beside them: its Java API and
               our programs `each`, compiled once for all tests
     """
@@ -108,7 +96,6 @@ class Programs:
     folder: Path
     built: Path
     compiler: JavaCompiler
-    zig: Zig
     natives: Path
     compiled: dict[str, Path] = field(default_factory=dict)
 
@@ -137,10 +124,10 @@ class Programs:
         exports.write_text("{ global: JNI_OnLoad; local: *; };\n")
         package = java_package(app).replace(".", "/")
         define = f'-DLTA_JNI_PACKAGE="{package}"'
-        on_load = self.zig.compile("on_load", folder / "on_load.o", define)
+        on_load = compile_jni("on_load", folder / "on_load.o", define)
         delivered = self.built / app / f"linux-x86_64/lib/lib{app}_torch.so"
-        self.zig.run(
-            *("-shared", f"-Wl,--version-script={exports}", "-Wl,-z,defs"),
+        zig(
+            *("c++", "-shared", "-O2", f"-Wl,--version-script={exports}", "-Wl,-z,defs"),
             *(self.natives, on_load, delivered, "-o", folder / f"lib{app}_torch_jni.so"),
         )
 
@@ -191,9 +178,8 @@ def programs(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Programs:
     compiler = find_java_compiler(os.environ)
     assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
     folder = tmp_path_factory.mktemp("java")
-    zig = Zig(compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ))
-    natives = zig.compile("natives", folder / "natives.o")
-    return Programs(folder, built, compiler, zig, natives)
+    natives = compile_jni("natives", folder / "natives.o")
+    return Programs(folder, built, compiler, natives)
 
 
 @pytest.mark.parametrize("app", APPS)

@@ -20,9 +20,7 @@ import zstandard
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from real import ROOT, models_of, orchestrator, workspace_copy
-
-from orchestrator.compilers.resolve import compiler_environment
-from orchestrator.load.workspace import load_workspace
+from zig_tool import zig
 
 pytestmark = pytest.mark.real
 
@@ -197,8 +195,7 @@ def test_the_debian_packages_install_serve_and_go(packages: Path, tmp_path: Path
     flags = run("pkg-config", "--cflags", "--libs", "camera_libtorch",
                 PKG_CONFIG_PATH=str(lib / "pkgconfig")).split()  # fmt: skip
     app = tmp_path / "app"
-    run(sys.executable, "-m", "ziglang", "cc", CONSUMERS / "c_shared/main.c", *flags, "-o", app,
-        **compiler_environment(load_workspace(ROOT, os.environ).cache, {}))  # fmt: skip
+    zig("cc", "-O2", CONSUMERS / "c_shared/main.c", *flags, "-o", app)
     assert run(app, models_of("camera")[0], LD_LIBRARY_PATH=str(lib)) == said
 
     manifest = json.loads((root / "usr/share/doc/camera-libtorch/manifest.json").read_text())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from driving import call, numbers, tensor, traced_alone
-from native_runner import ZIG
 from real import CONSUMERS, ROOT, V1_13, V2_6, orchestrator, workspace_copy
+from zig_tool import zig
 
 pytestmark = pytest.mark.real
 
@@ -35,9 +35,10 @@ def test_threads_come_and_go(tmp_path: Path) -> None:
     other.write_bytes(library.read_bytes())
     assert 0 < library.stat().st_size - without.stat().st_size < 16_000
     program = root / "threads"
-    argv = [*ZIG, "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]
-    argv += [f"-I{ROOT / 'orchestrator/native/capi'}", str(CONSUMERS / "threads/main.c")]
-    subprocess.run([*argv, "-lpthread", "-ldl", "-o", str(program)], check=True)
+    flags = ("-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror")
+    source = CONSUMERS / "threads/main.c"
+    include = f"-I{ROOT / 'orchestrator/native/capi'}"
+    zig("cc", *flags, include, source, "-lpthread", "-ldl", "-o", program)
     model = root / "apps/camera/models/classifier.ptl"
     done = subprocess.run(
         [str(program), str(library), str(other), str(without), str(model)],

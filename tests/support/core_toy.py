@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
-import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from zig_tool import HOST_TARGET, zig
+
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.cli import make_context
 from orchestrator.codegen.projection import projection_text
-from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.index.model import COMDAT, Registration, RuntimeIndex, UnitFacts
-from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.action import Compile
@@ -26,7 +24,6 @@ from orchestrator.values.selection import Selection
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/core"
-HOST_TARGET = "x86_64-linux-gnu.2.28"
 
 LINEAR, CONVOLUTION, STUBS = "native/Linear.cpp", "native/Convolution.cpp", "native/Stubs.cpp"
 CORE, GUARD, MINIZ = "core/Tensor.cpp", "core/Guard.cpp", "third/miniz.c"
@@ -179,16 +176,6 @@ def camera_workspace(root: Path, added: str) -> tuple[Path, dict[str, str]]:
     file = root / "apps/camera/app.yaml"
     file.write_text(f"{file.read_text()}{added}")
     return file, {"ORCHESTRATOR_CACHE": str(session().context.cache), "PATH": "/usr/bin:/bin"}
-
-
-def zig(*arguments: str | Path) -> None:
-    """Runs zig with the workspace's own compiler cache; nothing here needs libc++."""
-    workspace = load_workspace(ROOT, os.environ)
-    subprocess.run(
-        [sys.executable, "-m", "ziglang", *map(str, arguments)],
-        check=True,
-        env=compiler_environment(workspace.cache, os.environ),
-    )
 
 
 # As the planner's flags make them: a section for every function and datum.

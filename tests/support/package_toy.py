@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.compilers.resolve import compiler_environment
+from zig_tool import HOST_TARGET, zig
+
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.deliver.manifest import (
     ModelFact,
@@ -17,13 +15,12 @@ from orchestrator.deliver.manifest import (
     ToolchainFact,
 )
 from orchestrator.deliver.variant import DeliverInputs, Licence
-from orchestrator.load.workspace import load_workspace
 from orchestrator.values.methods import Call, Input, Method, Parameter
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/package"
 TOY = GOLDEN / "toy"
-TARGET = "x86_64-linux-gnu.2.28"
+TARGET = HOST_TARGET
 TOY_MODEL = ModelFact(
     name="toy",
     file="models/toy.ptl",
@@ -56,16 +53,6 @@ BUILD_ID = "-Wl,--build-id=0x" + 20 * "5a"
 FLAGS = ("-g0", "-Os", "-fPIC", "-fno-sanitize=all", "-fvisibility=hidden", "-ffunction-sections")
 
 
-def zig(arguments: Sequence[str | Path]) -> None:
-    """Runs zig with the workspace's own compiler cache, so that libc++ is built once."""
-    workspace = load_workspace(ROOT, os.environ)
-    subprocess.run(
-        [sys.executable, "-m", "ziglang", *map(str, arguments)],
-        check=True,
-        env=compiler_environment(workspace.cache, os.environ),
-    )
-
-
 def plain_library(
     out: Path,
     *link: str,
@@ -78,13 +65,11 @@ def plain_library(
     Compiled and linked apart: `zig cc -g0` leaves no symbol table when it does both at once.
     """
     unit = out.with_suffix(".o")
-    zig(["cc", "-target", target, *compile_flags, "-c", TOY / "plain.c", "-o", unit])
+    zig("cc", "-target", target, *compile_flags, "-c", TOY / "plain.c", "-o", unit)
     zig(
-        [
-            *("cc", "-target", target, "-shared", "-nostdlib", f"-Wl,-soname,{soname}"),
-            *link,
-            *(unit, "-o", out),
-        ]
+        *("cc", "-target", target, "-shared", "-nostdlib", f"-Wl,-soname,{soname}"),
+        *link,
+        *(unit, "-o", out),
     )
     return out
 
@@ -103,23 +88,19 @@ def variant(folder: Path) -> DeliverInputs:
     for name in ("api", "core", "registrations", "unreached"):
         objects[name] = folder / f"{name}.o"
         zig(
-            [
-                *("c++", "-target", TARGET, *FLAGS, "-std=gnu++17", "-DTOY_MOBILE"),
-                *("-DTOY_LEVEL=2", "-c", TOY / f"{name}.cpp", "-o", objects[name]),
-            ]
+            *("c++", "-target", TARGET, *FLAGS, "-std=gnu++17", "-DTOY_MOBILE"),
+            *("-DTOY_LEVEL=2", "-c", TOY / f"{name}.cpp", "-o", objects[name]),
         )
     whole = folder / "libtoy_torch_registrations.a"
     core = folder / "libtoy_torch_core.a"
-    zig(["ar", "rcsD", whole, objects["registrations"]])
-    zig(["ar", "rcsD", core, objects["core"], objects["unreached"], objects["api"]])
+    zig("ar", "rcsD", whole, objects["registrations"])
+    zig("ar", "rcsD", core, objects["core"], objects["unreached"], objects["api"])
     library = folder / "libtoy_torch.so"
     zig(
-        [
-            *("c++", "-target", TARGET, "-shared", "-Wl,-soname,libtoy_torch.so"),
-            *(version_script(folder), "-Wl,--gc-sections", "-Wl,-z,defs", PLACEHOLDER),
-            *("-Wl,--whole-archive", whole, "-Wl,--no-whole-archive", objects["api"], core),
-            *("-o", library),
-        ]
+        *("c++", "-target", TARGET, "-shared", "-O2", "-Wl,-soname,libtoy_torch.so"),
+        *(version_script(folder), "-Wl,--gc-sections", "-Wl,-z,defs", PLACEHOLDER),
+        *("-Wl,--whole-archive", whole, "-Wl,--no-whole-archive", objects["api"], core),
+        *("-o", library),
     )
     return inputs(folder, library, whole, core)
 

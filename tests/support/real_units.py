@@ -50,8 +50,8 @@ class RealUnits:
         self.session = Session(replace(here.context, state=state), here.log).on(runtime)
 
     def spec(self, purpose: Purpose) -> VariantSpec:
-        """As the maintainer's `runtime index` compiles, but without precompiled headers."""
-        return replace(index_spec(self.session), purpose=purpose, precompile=False)
+        """As the maintainer's `runtime index` compiles."""
+        return replace(index_spec(self.session), purpose=purpose)
 
     def native(self, sources: Iterable[str], purpose: Purpose) -> dict[str, Path]:
         """Our own sources as objects, by their name."""

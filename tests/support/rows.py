@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import package_toy as toy
+from zig_tool import zig
 
 from orchestrator.system.processor import processor_instructions
 
@@ -18,7 +19,7 @@ def kernels_library(name: str, folder: Path) -> ctypes.CDLL:
     """A library of kernels, compiled from `native_maths/<name>.cpp` into the folder."""
     out = folder / f"lib{name}.so"
     flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
-    toy.zig(["c++", *flags, f"-I{_MATHS}", f"-I{_KERNELS}", _MATHS / f"{name}.cpp", "-o", out])
+    zig("c++", *flags, f"-I{_MATHS}", f"-I{_KERNELS}", _MATHS / f"{name}.cpp", "-o", out)
     return ctypes.CDLL(str(out))
 
 

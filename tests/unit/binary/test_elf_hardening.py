@@ -8,6 +8,7 @@ from pathlib import Path
 import package_toy as toy
 import pytest
 from elftools.elf.elffile import ELFFile
+from zig_tool import zig
 
 from orchestrator.binary.elf import ElfRules, check, violations
 from orchestrator.binary.elf_hardening import (
@@ -60,9 +61,9 @@ def guarded(library: Path, text: str, target: str, *link: str, own: tuple[str, .
     source.write_text(text)
     flags = (*toy.FLAGS, "-fvisibility=default", *hardened(own, "linux"))
     # with a depfile, as the build compiles: without, zig has a cache whose key knows no canaries
-    toy.zig(["cc", "-target", target, *flags, "-MD", "-MF", f"{unit}.d", "-c", source, "-o", unit])
+    zig("cc", "-target", target, *flags, "-MD", "-MF", f"{unit}.d", "-c", source, "-o", unit)
     named = ("-shared", "-nostdlib", "-Wl,-soname,libtoy_torch.so", *link)
-    toy.zig(["cc", "-target", target, *named, unit, "-o", library])
+    zig("cc", "-target", target, *named, unit, "-o", library)
     return library
 
 

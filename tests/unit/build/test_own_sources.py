@@ -6,10 +6,8 @@ folder of tests/failing/sources is an app's sources with something wrong.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from core_toy import CORE, FACTS, GOLDEN, HOST_TARGET, NODES, make_index
+from core_toy import CORE, FACTS, GOLDEN, NODES, make_index
 from golden_files import Golden
+from zig_tool import HOST_CXX, zig_environment
 
 from orchestrator.build.own_sources import OwnLayer, own_layer
 from orchestrator.build.prepare import NATIVE
-from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.sources import MissingSourceError, SourceUnfitError, read_sources
 from orchestrator.load.workspace import load_workspace
@@ -64,9 +62,8 @@ class Zig:
 
     def run(self, command: Command) -> Finished:
         self.ran += 1
-        zig = (sys.executable, "-m", "ziglang", "c++", "-target", HOST_TARGET)
-        env = compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
-        return LOCAL.run(Command([*zig, *command.argv[1:]], env, timeout=command.timeout))
+        argv = [*HOST_CXX, *command.argv[1:]]
+        return LOCAL.run(Command(argv, zig_environment(), timeout=command.timeout))
 
     def stream(self, command: Command, feed: Callable[[bytes], None]) -> int:
         raise AssertionError("nothing is streamed")

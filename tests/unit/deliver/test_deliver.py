@@ -16,6 +16,7 @@ from typing import Any
 import package_toy as toy
 import pytest
 from guide import listed
+from zig_tool import zig
 
 from orchestrator.binary.elf import ElfRules, check
 from orchestrator.binary.elf_strip import NotStrippableError
@@ -464,5 +465,5 @@ def test_pkg_config_gives_what_links(full: DeliverInputs, tmp_path: Path) -> Non
     flags = consumer.run("pkg-config", "--cflags", "--libs", "toy_libtorch-static").stdout.split()
     app = tmp_path / "app"
     source = toy.GOLDEN / "consumers/cxx_static/main.cpp"
-    toy.zig(["c++", "-target", toy.TARGET, "-g0", source, *flags, "-o", app])
+    zig("c++", "-target", toy.TARGET, "-g0", source, *flags, "-o", app)
     assert consumer.run(app).stdout == "5 7 aten::add;\n"

@@ -10,6 +10,7 @@ from typing import Any
 
 import package_toy as toy
 import pytest
+from zig_tool import zig
 
 from orchestrator.deliver import app_samples, sample
 from orchestrator.deliver.manifest import ModelFact
@@ -95,12 +96,10 @@ def test_a_name_is_found_where_all_that_begins_so_is_taken(
 def compiles(program: str, language: str, folder: Path) -> None:
     source = folder / "call.c"
     source.write_text(program)
-    toy.zig(
-        [
-            *("c++" if "++" in language else "cc", *language.split(), "-target", toy.TARGET),
-            *("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-I", CAPI, "-c", source),
-            *("-o", folder / "call.o"),
-        ]
+    zig(
+        *("c++" if "++" in language else "cc", *language.split(), "-target", toy.TARGET),
+        *("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-I", CAPI, "-c", source),
+        *("-o", folder / "call.o"),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from core_toy import HOST_TARGET, compile_text, zig
+from core_toy import compile_text
+from zig_tool import HOST_TARGET, zig
 
 from orchestrator.index.objects import ObjectFacts, ObjectUnreadableError, Section, read_object
 

@@ -9,6 +9,7 @@ import zlib
 
 import package_toy as toy
 import pytest
+from zig_tool import zig
 
 SOURCE = toy.ROOT / "orchestrator/native/archive/crc32.cpp"
 
@@ -18,20 +19,18 @@ def crc32(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     out = tmp_path_factory.mktemp("crc") / "libcrc.so"
     warnings = ("-Wall", "-Wextra", "-Werror")
     target = ("-target", f"{platform.machine()}-linux-gnu.2.28")
-    toy.zig(
-        [
-            "c++",
-            *target,
-            "-shared",
-            "-fPIC",
-            "-g0",
-            "-O1",
-            "-std=gnu++17",
-            *warnings,
-            SOURCE,
-            "-o",
-            out,
-        ]
+    zig(
+        "c++",
+        *target,
+        "-shared",
+        "-fPIC",
+        "-g0",
+        "-O1",
+        "-std=gnu++17",
+        *warnings,
+        SOURCE,
+        "-o",
+        out,
     )
     library = ctypes.CDLL(str(out))
     library.mz_crc32.restype = ctypes.c_ulong

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import package_toy as toy
 import pytest
+from zig_tool import zig
 
 HERE = Path(__file__).parent / "native_fft"
 HEADER = toy.ROOT / "orchestrator/native/fft"
@@ -23,7 +24,7 @@ C2C, R2C, C2R = range(3)
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     out = tmp_path_factory.mktemp("fft") / "libfft.so"
     flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
-    toy.zig(["c++", *flags, f"-I{HEADER}", HERE / "fft.cpp", "-o", out])
+    zig("c++", *flags, f"-I{HEADER}", HERE / "fft.cpp", "-o", out)
     library = ctypes.CDLL(str(out))
     library.error_of.restype = ctypes.c_double
     return library

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from package_toy import TARGET, zig
+from zig_tool import HOST_TARGET, zig
 
 from orchestrator.deliver.files import File
 from orchestrator.execute.ninja_file import Tools, ninja_text
@@ -54,11 +54,9 @@ def checked_against(compiler: JavaCompiler, folder: Path, text: str) -> None:
         f'#include <jni.h>\n#include <cstddef>\n#include "jni_table.h"\n{text}', encoding="utf-8"
     )
     zig(
-        [
-            *("c++", "-target", TARGET, *STRICT, "-Wno-invalid-offsetof"),
-            *("-o", folder / "check.o"),
-            *("-isystem", include, "-isystem", include / "linux", f"-I{NATIVE / 'jni'}", source),
-        ]
+        *("c++", "-target", HOST_TARGET, *STRICT, "-Wno-invalid-offsetof"),
+        *("-o", folder / "check.o"),
+        *("-isystem", include, "-isystem", include / "linux", f"-I{NATIVE / 'jni'}", source),
     )
 
 
@@ -108,7 +106,7 @@ def test_the_types_are_those_of_the_jdk(compiler: JavaCompiler, tmp_path: Path) 
 def test_a_source_compiles_without_a_jdk(source: str, target: str, tmp_path: Path) -> None:
     flags = ['-DLTA_JNI_PACKAGE="libtorch/toy"', f"-I{NATIVE / 'capi'}"]
     made = ("-o", tmp_path / f"{source}.o")
-    zig(["c++", "-target", target, *STRICT, *flags, *made, NATIVE / f"jni/{source}.cpp"])
+    zig("c++", "-target", target, *STRICT, *flags, *made, NATIVE / f"jni/{source}.cpp")
 
 
 # What a type of Java is in a signature, and in our C++.

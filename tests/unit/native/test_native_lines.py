@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import package_toy as toy
 import pytest
 from core_toy import ROOT
 from real_units import RealUnits
+from zig_tool import zig
 
 from orchestrator.build.prepare import NATIVE
 from orchestrator.index.entry import undefined_symbols
@@ -63,7 +63,7 @@ def program(tmp_path: Path) -> Path:
     flags = ("-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
     include = (f"-I{tmp_path}", f"-I{NATIVE}")
     target = ("-target", "x86_64-linux-gnu.2.28")
-    toy.zig(["c++", *target, *flags, *include, tmp_path / "lines.cpp", "-o", out])
+    zig("c++", *target, *flags, *include, tmp_path / "lines.cpp", "-o", out)
     return out
 
 

@@ -18,19 +18,18 @@ import package_toy as toy
 import pytest
 from golden_files import Golden
 from guide import listed
+from zig_tool import zig, zig_environment
 
 from orchestrator.binary.elf import (
     ForeignLibraryError,
     SmallAlignmentError,
     WrongExportsError,
 )
-from orchestrator.compilers.resolve import compiler_environment
 from orchestrator.deliver.files import EPOCH, ForeignFileError, files_below
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.deliver.manifest import AndroidFact, ToolchainFact
 from orchestrator.deliver.variant import DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError
-from orchestrator.load.workspace import load_workspace
 from orchestrator.packagers import aar
 from orchestrator.packagers.aar_java import (
     JavaCompileError,
@@ -67,14 +66,12 @@ def library(
     source, unit, out = folder / "library.c", folder / "library.o", folder / "libtoy_torch.so"
     source.write_text(text)
     common = ("-g0", "-Os", "-fno-sanitize=all", "-fvisibility=hidden", f"-I{toy.TOY}")
-    toy.zig(["cc", "-target", target, *common, *flags, "-c", source, "-o", unit])
-    toy.zig(
-        [
-            *("cc", "-target", target, "-shared", "-nostdlib", "-Wl,-soname,libtoy_torch.so"),
-            toy.PLACEHOLDER,
-            *(link or (PAGES,)),
-            *(unit, "-o", out),
-        ]
+    zig("cc", "-target", target, *common, *flags, "-c", source, "-o", unit)
+    zig(
+        *("cc", "-target", target, "-shared", "-nostdlib", "-Wl,-soname,libtoy_torch.so"),
+        toy.PLACEHOLDER,
+        *(link or (PAGES,)),
+        *(unit, "-o", out),
     )
     return out
 
@@ -581,7 +578,7 @@ def test_c_and_cxx_code_link_prefab_modules(tmp_path: Path) -> None:
         (project / name).write_text(text)
     for part in cmake_steps(project, tmp_path):
         done = subprocess.run(
-            part, env=toy_environment(), capture_output=True, text=True, check=False
+            part, env=zig_environment(), capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
     assert subprocess.run([tmp_path / "build/c_api"], check=False).returncode == 0
@@ -601,7 +598,3 @@ def cmake_steps(project: Path, folder: Path) -> Iterator[list[str]]:
         f"-DPREFAB={folder / 'aar/prefab'}",
     ]
     yield [cmake, "--build", str(folder / "build")]
-
-
-def toy_environment() -> dict[str, str]:
-    return compiler_environment(load_workspace(toy.ROOT, os.environ).cache, os.environ)

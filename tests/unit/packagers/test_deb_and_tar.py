@@ -13,6 +13,7 @@ from pathlib import Path
 import package_toy as toy
 import pytest
 import zstandard
+from zig_tool import zig
 
 from orchestrator.binary.elf_symbols import needed_libraries, needed_versions
 from orchestrator.deliver.delivered import ChangedDeliveryError
@@ -206,8 +207,8 @@ def test_a_library_of_libstdcxx_depends_on_what_its_symbols_need(
         script.write_text("".join(f"{version} {{ global: {n}; }};\n" for version, n in pairs))
         code.write_text("".join(f"int {name}(void) {{ return 1; }}\n" for name in names))
         library = tmp_path / soname
-        toy.zig(["cc", "-target", toy.TARGET, "-shared", "-nostdlib", "-fPIC", code, "-o", library,
-                 f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"])  # fmt: skip
+        zig("cc", "-target", toy.TARGET, "-shared", "-nostdlib", "-fPIC", code, "-o", library,
+                 f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}")  # fmt: skip
         needed.append((library, names))
     code = tmp_path / "user.c"
     calls = [name for _, names in needed for name in names]
@@ -216,8 +217,8 @@ def test_a_library_of_libstdcxx_depends_on_what_its_symbols_need(
         + f"int lta_use(void) {{ return {' + '.join(f'{name}()' for name in calls)}; }}\n"
     )
     user = tmp_path / "user.so"
-    toy.zig(["cc", "-target", toy.TARGET, "-shared", "-nostdlib", "-fPIC", code, "-o", user,
-             "-Wl,-soname,libtoy_torch.so", *(library for library, _ in needed)])  # fmt: skip
+    zig("cc", "-target", toy.TARGET, "-shared", "-nostdlib", "-fPIC", code, "-o", user,
+             "-Wl,-soname,libtoy_torch.so", *(library for library, _ in needed))  # fmt: skip
     assert needed_libraries(user) == ("libstdc++.so.6", "libc.so.6")
     assert needed_versions(user) == {"GLIBC": "2.17", "GLIBCXX": "3.4.30"}
 

@@ -18,6 +18,7 @@ import pytest
 from core_toy import session
 from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
+from zig_tool import zig
 
 from orchestrator.build.licences import held_parts, licences, of_linked, source_of
 from orchestrator.build.session import RuntimeSession
@@ -341,9 +342,9 @@ def test_zigs_runtime_is_found_by_the_functions_of_libc_that_it_brings(
         "void lta_copy(void *to, const void *from, size_t n) { memcpy(to, from, n); }\n"
     )
     unit = library.with_suffix(".o")
-    toy.zig(["cc", "-target", target, "-g0", "-O2", "-fPIC", "-c", source, "-o", unit])
+    zig("cc", "-target", target, "-g0", "-O2", "-fPIC", "-c", source, "-o", unit)
     link = ("-shared", *LINK_FLAGS, "-Wl,--gc-sections")
-    toy.zig(["cc", "-target", target, *link, unit, "-o", library])
+    zig("cc", "-target", target, *link, unit, "-o", library)
     found = {part.component: part for part in of_linked(parts(target).values(), library)}
     assert found.keys() == {"zig-compiler-rt"}
     assert found["zig-compiler-rt"].version == metadata.version("ziglang")

@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_toy import session, zig
+from core_toy import session
 from real_units import OPEN, RealUnits
 from variants import plans
 from variants import rule as rule_of
+from zig_tool import zig
 
 from orchestrator.build.fetch import FetchedRuntime
 from orchestrator.build.prepare import NATIVE, header_texts, own_flags_of

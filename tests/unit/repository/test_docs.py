@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from package_toy import TARGET, zig
+from zig_tool import HOST_TARGET, zig
 
 from orchestrator import cli
 from orchestrator.commands import COMMANDS
@@ -211,9 +211,9 @@ def test_the_c_program_compiles(tmp_path: Path) -> None:
     )
     source = tmp_path / "classify.c"
     source.write_text(program)
-    flags = ["-target", TARGET, "-std=c11", "-Wall", "-Wextra", "-Werror"]
+    flags = ["-target", HOST_TARGET, "-std=c11", "-Wall", "-Wextra", "-Werror"]
     include = ROOT / "orchestrator/native/capi"
-    zig(["cc", *flags, "-I", include, "-c", source, "-o", tmp_path / "classify.o"])
+    zig("cc", *flags, "-I", include, "-c", source, "-o", tmp_path / "classify.o")
 
 
 def test_messages_that_are_explained_exist() -> None:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from package_toy import zig
+from zig_tool import zig
 
 NATIVE = Path(__file__).parents[3] / "orchestrator" / "native"
 STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
@@ -69,7 +69,7 @@ def test_a_header_compiles_alone(
 ) -> None:
     source = tmp_path / "use.txt"
     source.write_text(f'#include "{NATIVE / header}"\n', encoding="utf-8")
-    zig([compiler, *STRICT, *language, "-c", source, "-o", tmp_path / "use.o"])
+    zig(compiler, *STRICT, *language, "-c", source, "-o", tmp_path / "use.o")
 
 
 def test_every_declared_function_is_defined_and_exported() -> None:
@@ -92,7 +92,7 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = folder / "echo"
     include = f"-I{NATIVE / 'driver'}"
     # as the other tests link, with which it shares zig's C++ library
-    zig(["c++", "-std=c++17", *STRICT, "-g0", "-O2", include, source, "-o", program])
+    zig("c++", "-std=c++17", *STRICT, "-g0", "-O2", include, source, "-o", program)
     return program
 
 
