@@ -165,14 +165,16 @@ def _copy_package(target: Path) -> None:
         shutil.copyfile(file, copy)
 
 
+# What Python made of a source here: it holds the time of its installation, and every action's key
+# would be this machine's own.
 _compiled = shutil.ignore_patterns("__pycache__")
 
 
 def _unused_zig(folder: str, names: list[str]) -> set[str]:
-    """What `_FOREIGN` names below `libc/`: what zig compiles by itself needs all of the rest."""
-    if Path(folder).name not in ("libc", "include"):
-        return set()
-    return shutil.ignore_patterns(*_FOREIGN)(folder, names)
+    """What `_FOREIGN` names below `libc/`, and what Python compiled: what zig compiles by itself
+    needs all of the rest."""
+    foreign = _FOREIGN if Path(folder).name in ("libc", "include") else ()
+    return _compiled(folder, names) | shutil.ignore_patterns(*foreign)(folder, names)
 
 
 def _copy(source: Path, target: Path) -> None:

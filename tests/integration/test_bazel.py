@@ -79,6 +79,8 @@ def test_bazel_makes_the_library_that_is_delivered_once_for_all_machines(
             exported = tmp_path / machine
             ran = orchestrator("export", "bazel", str(exported), label, cwd=root)
             assert (ran.code, ran.out) == (0, f"{exported}: 1 variant\n"), ran.err
+            # else no two machines would have a key in common
+            assert list(exported.rglob("*.pyc")) == []
             said = Bazel(program, tmp_path / f"{machine}.bazel", cache).build(exported, label)
             same_bytes(exported / "bazel-bin/apps" / APP / ABI, delivered)
             ran_nothing = re.search(r"INFO: (\d+) processes: \1 remote cache hit\.", said)

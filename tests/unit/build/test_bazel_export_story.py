@@ -1,4 +1,4 @@
-"""`orchestrator export bazel`: what it refuses before it writes."""
+"""`orchestrator export bazel`: what it refuses before it writes, and what it copies."""
 
 from __future__ import annotations
 
@@ -33,3 +33,25 @@ def test_an_extensible_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
         "  do:       build it with ./orchestrate build"
     )
     assert not (tmp_path / "exported").exists()
+
+
+def test_nothing_of_an_installation_is_copied(tmp_path: Path) -> None:
+    """Python compiles what it installs, and writes down when: keys of actions would be a machine's
+    own. zig's sources for other systems are as many as all others."""
+    files = {
+        "zig/libc/musl/abs.c": True,
+        "zig/libc/include/generic-musl/stdio.h": True,
+        "zig/libc/include/x86_64-netbsd-none/stdio.h": False,
+        "zig/libc/mingw/abs.c": False,
+        "zig/lldb/printers.py": True,
+        "zig/lldb/__pycache__/printers.cpython-311.pyc": False,
+        "tree/tools/gen.py": True,
+        "tree/tools/__pycache__/gen.cpython-311.pyc": False,
+    }
+    for name in files:
+        (tmp_path / "here" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "here" / name).write_text(name)
+    for folder in ("zig", "tree"):
+        export._copy(tmp_path / "here" / folder, tmp_path / "there" / folder)
+    there = {p.relative_to(tmp_path / "there").as_posix() for p in tmp_path.glob("there/**/*.*")}
+    assert there == {name for name, wanted in files.items() if wanted}
