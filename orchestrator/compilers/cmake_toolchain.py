@@ -35,9 +35,6 @@ def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path
             seen=f"system: {config.system}",
             hint=platform.cmake_advice,
         )
-    # without -O zig makes UBSan's library, and another compiler-rt, before it links: 15 seconds
-    optimised = () if toolchain.driver.zig is None else ("-O2",)
-    link_flags = (*optimised, *(f for f in config.link_flags if not names_folder(f)))
     text = render(
         "toolchain.cmake.j2",
         abi=config.abi,
@@ -50,6 +47,6 @@ def write_toolchain_file(toolchain: ResolvedToolchain, running: Running) -> Path
         # By the shell's rules, as CMake takes them. Folders of ours hold what PyTorch needs; a
         # delivered library brings it along.
         compile_flags=shlex.join(f for f in config.compile_flags if not names_folder(f)),
-        link_flags=shlex.join(link_flags),
+        link_flags=shlex.join(f for f in config.link_flags if not names_folder(f)),
     )
     return write_text(toolchain.cc.with_name("toolchain.cmake"), text, mode=0o644)

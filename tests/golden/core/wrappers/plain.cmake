@@ -17,6 +17,3 @@ set(CMAKE_AR "${CMAKE_CURRENT_LIST_DIR}/ar" CACHE FILEPATH "The archiver" FORCE)
 # The archiver writes the index itself; the machine's ranlib may know no foreign object files.
 set(CMAKE_C_ARCHIVE_FINISH "")
 set(CMAKE_CXX_ARCHIVE_FINISH "")
-set(CMAKE_EXE_LINKER_FLAGS_INIT [=[-O2]=])
-set(CMAKE_SHARED_LINKER_FLAGS_INIT [=[-O2]=])
-set(CMAKE_MODULE_LINKER_FLAGS_INIT [=[-O2]=])

@@ -34,10 +34,6 @@ set(CMAKE_CXX_COMPILER "${LIBTORCH_ZIG}" c++ -target aarch64-linux-gnu.2.28)
 # writes debug information unless told otherwise (CMake's Debug tells it: -g comes later).
 set(CMAKE_C_FLAGS_INIT "-fno-sanitize=all -g0")
 set(CMAKE_CXX_FLAGS_INIT "-fno-sanitize=all -g0")
-# Without -O a link makes the sanitizer's library and another compiler-rt first: 15 seconds.
-foreach(_lta_kind IN ITEMS EXE SHARED MODULE)
-  set(CMAKE_${_lta_kind}_LINKER_FLAGS_INIT "-O2")
-endforeach()
 
 # CMake wants one path for each of these, and the machine's own know no foreign object files.
 foreach(_lta_tool IN ITEMS ar ranlib)
@@ -49,7 +45,6 @@ foreach(_lta_tool IN ITEMS ar ranlib)
 endforeach()
 unset(_lta_python)
 unset(_lta_folder)
-unset(_lta_kind)
 unset(_lta_tool)
 unset(_lta_script)
 unset(_lta_variable)
