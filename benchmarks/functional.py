@@ -6,8 +6,9 @@
 `corpus`: the small models of tests/integration/canonical/corpus.py, converted and compared on
 inputs that the conversion did not have. `apps`: the example apps' models, exported with their
 TorchScript into a scratch workspace; apps with sources of their own are left out, as torch lacks
-their operators. `fits`: one model against 100 packages, links to those in dist/ (`build //...`
-first).
+their operators. `built`: the same apps, built for this machine with their models as they are and
+with `canonical: static`, and each model timed in both libraries, in turn. `fits`: one model against
+100 packages, links to those in dist/ (`build //...` first).
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.latency import Timing, in_turn
 from benchmarks.machine import machine_facts
+from benchmarks.scratch import edit_app
 from benchmarks.written import write_results
 from orchestrator.canonical.process import WORKER
 from orchestrator.models.info import read_model
@@ -32,8 +36,10 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 CORPUS: Final = ROOT / "tests/integration/canonical/corpus.py"
-STEPS: Final = ("corpus", "apps", "fits")
+STEPS: Final = ("corpus", "apps", "built", "fits")
 KINDS: Final = ("static", "traced")
+ABI: Final = "linux-x86_64"
+ROUNDS, REPEAT = 6, 60
 PACKAGES: Final = 100
 ENDINGS: Final = (".tar.zst", ".deb", ".aar", ".zip")
 # Packages without a library.
@@ -130,6 +136,77 @@ def _named(report: Mapping[str, Any], key: str) -> list[str]:
     return sorted({operator for model in report["models"] for operator in model[key]})
 
 
+@dataclass(frozen=True)
+class Workspace:
+    """A scratch workspace with an app in one form, canonical or not."""
+
+    root: Path
+    app: str
+
+    def orchestrate(self, *words: str) -> str:
+        """What a command of ours prints. Raises RuntimeError where it fails."""
+        done = run(sys.executable, "-P", "-m", "orchestrator", "--quiet", *words, cwd=self.root)
+        if done.returncode:
+            raise RuntimeError(f"{words}: {done.stderr[-2000:]}")
+        return done.stdout
+
+    def build(self) -> int:
+        """Trace and build the app for this machine; its stripped library's bytes."""
+        self.orchestrate("trace", f"//apps/{self.app}")
+        report = json.loads(self.orchestrate("build", f"//apps/{self.app}:{ABI}", "--json"))
+        (variant,) = report["variants"]
+        return int(variant["stripped_bytes"])
+
+    def times(self, repeat: int) -> dict[str, Timing]:
+        """Model -> the time of all its recorded calls, in the library that the build made."""
+        words = ("run", f"//apps/{self.app}", "--repeat", str(repeat), "--json")
+        models = json.loads(self.orchestrate(*words))["models"]
+        return {
+            model["name"]: Timing(
+                sum(one["microseconds"] for one in model["runs"]),
+                sum(one["microseconds_min"] for one in model["runs"]),
+            )
+            for model in models
+        }
+
+
+@dataclass(frozen=True)
+class ModelTimer:
+    """One model of an app."""
+
+    workspace: Workspace
+    model: str
+
+    def measure(self, env: Mapping[str, str], output: Path, repeat: int) -> Timing:
+        """Time it once. Raises RuntimeError."""
+        return self.workspace.times(repeat)[self.model]
+
+
+def built(python: str, folder: Path, times: bool) -> dict[str, Any]:
+    """By app: bytes of its library before and after; by model the least microseconds of both, and
+    their ratio. Raises RuntimeError."""
+    folder.mkdir()
+    names = scratch_apps(python, folder / "before")
+    shutil.copytree(folder / "before", folder / "after")
+    found = {}
+    for app in names:
+        before, after = (Workspace(folder / side, app) for side in ("before", "after"))
+        after.orchestrate("canonical", f"//apps/{app}", "--write", "--python", python)
+        edit_app(after.root / "apps" / app / "app.yaml", {"canonical": "static"})
+        sizes = [one.build() for one in (before, after)]
+        models = {}
+        for model in before.times(1) if times else ():
+            sides = (ModelTimer(after, model), ModelTimer(before, model))
+            timed = in_turn(*sides, {}, folder, ROUNDS, REPEAT, name="before")
+            models[model] = {
+                "before": timed["least"]["before"],
+                "after": timed["least"]["default"],
+                "ratio": round(timed["ratio_of_least"], 3),
+            }
+        found[app] = {"library_before": sizes[0], "library_after": sizes[1], "models": models}
+    return found
+
+
 def fits(dist: Path, folder: Path, times: bool) -> dict[str, Any]:
     """One model against 100 packages. Raises RuntimeError if there are none."""
     files = [
@@ -167,6 +244,8 @@ def render(results: Mapping[str, Any]) -> str:
     lines += [f"| {' | '.join(row)} |" for row in _rows(results)]
     if "apps" in results:
         lines += ["", "## Apps", "", *_app_table(results["apps"])]
+    if "built" in results:
+        lines += ["", "## Built for this machine", "", *_built_table(results["built"])]
     lines += ["", *(f"- {name}: {value}" for name, value in results["machine"].items())]
     return "\n".join(lines) + "\n"
 
@@ -183,7 +262,7 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [
         *_corpus_rows(results.get("corpus")),
         *_app_rows(results.get("apps")),
-        _open("CPU time of each model", "at most 2 % more"),
+        *_built_rows(results.get("built")),
         _fits_row(results.get("fits")),
     ]
 
@@ -233,6 +312,27 @@ def _app_rows(found: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
     return [*rows, _row(*size, told, less >= 5)]
 
 
+def _built_rows(found: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    size = ("`static`: sum of the libraries, as built", "at least 5 % less")
+    slower = ("`static`: CPU time of each model", "at most 2 % more")
+    if found is None:
+        return [_open(*size), _open(*slower)]
+    before, after = (sum(v[f"library_{n}"] for v in found.values()) for n in ("before", "after"))
+    less = 100 * (before - after) / before
+    told = f"{before / 1e6:.2f} MB to {after / 1e6:.2f} MB, {less:.1f} % less"
+    rows = [_row(*size, told, less >= 5)]
+    ratios = {
+        f"{app}'s {name}": model["ratio"]
+        for app, one in found.items()
+        for name, model in one["models"].items()
+    }
+    if not ratios:
+        return [*rows, _open(*slower)]
+    best, worst = (choose(ratios, key=ratios.__getitem__) for choose in (min, max))
+    told = f"{ratios[best]:.2f} ({best}) to {ratios[worst]:.2f} ({worst})"
+    return [*rows, _row(*slower, told, ratios[worst] <= 1.02)]
+
+
 def _fits_row(found: Mapping[str, Any] | None) -> tuple[str, ...]:
     what = ("`fits`, 100 packages", "5 s")
     if found is None or found["wall_seconds"] is None:
@@ -253,6 +353,16 @@ def _app_table(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"| {app} | {kind} | {counts[0]} to {counts[1]} | {sizes[0]} to {sizes[1]} MB |"
         )
+    return lines
+
+
+def _built_table(found: Mapping[str, Any]) -> list[str]:
+    lines = ["| app | library | model | least CPU time | ratio |", "|---|---:|---|---:|---:|"]
+    for app, one in found.items():
+        sizes = " to ".join(f"{one[f'library_{n}'] / 1e6:.3f}" for n in ("before", "after"))
+        for name, model in one["models"].items():
+            times = f"{model['before']:,.1f} to {model['after']:,.1f} µs"
+            lines.append(f"| {app} | {sizes} MB | {name} | {times} | {model['ratio']:.3f} |")
     return lines
 
 
@@ -281,6 +391,8 @@ def main(arguments: Sequence[str]) -> int:
             }
         if "apps" in steps:
             results["apps"] = apps(chosen.python, scratch / "workspace")
+        if "built" in steps:
+            results["built"] = built(chosen.python, scratch / "built", times)
         if "fits" in steps:
             results["fits"] = fits(chosen.dist, scratch / "packages", times)
     write_results(chosen.output, "functional", results, render(results))

@@ -49,7 +49,8 @@ class _Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class _Table:
-    """An object's symbol table: where its rows are, and the header of its names' section."""
+    """An object's symbols but the local ones, which come first: where their rows are, and the
+    header of their names' section."""
 
     wide: bool
     at: int
@@ -153,16 +154,20 @@ def _read(data: bytes, wide: bool) -> _Table:
         )
     if not count:  # more than 65,279 sections: the number stands in the first one
         count = _SECTION[wide].unpack_from(data, at)[5]
-    headers = [_SECTION[wide].unpack_from(data, at + i * size) for i in range(count)]
+    text = data[at : at + count * size]
+    if size != _SECTION[wide].size or len(text) != count * size:
+        raise ValueError(f"not {count} section headers of {size} bytes")
+    headers = list(_SECTION[wide].iter_unpack(text))
     table = next((one for one in headers if one[1] == _SYMTAB), None)
     if table is None:
         raise ValueError("no symbol table")
     strings = headers[table[6]]
-    rows = _rows(data[table[4] : table[4] + table[5]], wide)
+    first = table[4] + table[7] * _SYMBOL[wide].size  # sh_info: the first that is not local
+    rows = _rows(data[first : table[4] + table[5]], wide)
     names = data[strings[4] : strings[4] + strings[5]]
     if len(names) != strings[5] or not names.endswith(b"\0"):
         raise ValueError("names that do not end")
-    return _Table(wide, table[4], tuple(rows), names, at + table[6] * size)
+    return _Table(wide, first, tuple(rows), names, at + table[6] * size)
 
 
 def _rows(data: bytes, wide: bool) -> Iterable[_Symbol]:

@@ -27,11 +27,24 @@ GOOD: dict[str, Any] = {
         "traced one": {**APP, "library_after": 1_800_000},
         "traced two": {"refused": "aten::item"},
     },
+    "built": {
+        "one": {
+            "library_before": 1_000_000,
+            "library_after": 940_000,
+            "models": {
+                "x": {"before": 1000.0, "after": 1020.0, "ratio": 1.02},
+                "y": {"before": 10.0, "after": 6.14, "ratio": 0.614},
+            },
+        },
+        "two": {"library_before": 1_000_000, "library_after": 960_000, "models": {}},
+    },
     "fits": {"packages": 100, "different": 3, "wall_seconds": 4.9},
 }
 OPERATORS = "| `static`: distinct root operators of all apps | at most 70 % of before |"
 TRACED = "| `traced`: the same, of the apps that can be traced | at most 55 % of before |"
 SIZE = "| `static`: sum of the libraries, estimated by the index | at least 5 % less |"
+BUILT = "| `static`: sum of the libraries, as built | at least 5 % less |"
+SLOWER = "| `static`: CPU time of each model | at most 2 % more |"
 COST = "| `static`: 40 small models, torch loaded | 4 CPU s |"
 CONVERT = "| `static`: small models that convert and compute the same | all, of at least 40 |"
 FITS = "| `fits`, 100 packages | 5 s |"
@@ -44,6 +57,9 @@ def test_what_is_met() -> None:
     assert f"{OPERATORS} 4 to 2, 50 %, 2 apps | yes |" in lines
     assert f"{TRACED} 4 to 2, 50 %, 1 apps | yes |" in lines
     assert f"{SIZE} 2.00 MB to 1.90 MB, 5.0 % less | yes |" in lines
+    assert f"{BUILT} 2.00 MB to 1.90 MB, 5.0 % less | yes |" in lines
+    assert f"{SLOWER} 0.61 (one's y) to 1.02 (one's x) | yes |" in lines
+    assert "| one | 1.000 to 0.940 MB | y | 10.0 to 6.1 µs | 0.614 |" in lines
     assert f"{FITS} 4.9 s, 100 packages | yes |" in lines
     assert "| two | traced | refused: aten::item | |" in lines
     assert "| one | static | 4 to 2 | 2.00 to 1.90 MB |" in lines
@@ -58,6 +74,8 @@ def test_what_is_met() -> None:
         ("apps", "static one", {"after": ["a", "b", "x"]}, OPERATORS),
         ("apps", "traced one", {"after": ["a", "b", "x"]}, TRACED),
         ("apps", "static one", {"library_after": 1_900_001}, SIZE),
+        ("built", "two", {"library_after": 960_001}, BUILT),
+        ("built", "two", {"models": {"z": {"before": 1.0, "after": 1.03, "ratio": 1.03}}}, SLOWER),
         ("fits", "", {"wall_seconds": 5.1}, FITS),
         ("fits", "", {"packages": 99}, FITS),
     ],
@@ -71,9 +89,11 @@ def test_what_is_not(step: str, one: str, value: dict[str, Any], line: str) -> N
 
 def test_what_was_not_measured_is_not_met() -> None:
     text = render({"machine": {}})
-    assert text.count("| not measured | not known |") == 7
+    assert text.count("| not measured | not known |") == 8
     busy = {**GOOD, "fits": {**GOOD["fits"], "wall_seconds": None}}
     assert f"{FITS} not measured | not known |" in render(busy)
+    only_sizes = {"two": GOOD["built"]["two"]}
+    assert f"{SLOWER} not measured | not known |" in render({**GOOD, "built": only_sizes})
 
 
 def test_nothing_to_look_at(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_link_sees_inline_functions_and_what_must_be_found_elsewhere() -> None
     ("data", "seen"),
     [
         (b"", "a file of 0 bytes (no little-endian ELF file)"),
-        (OBJECT_FILE[:200], "a file of 200 bytes (unpack_from requires"),
+        (OBJECT_FILE[:200], "a file of 200 bytes (not 5 section headers of 64 bytes)"),
         (elf_object([], kind=3), "(a linked file)"),
         (OBJECT_FILE.replace(b"elsewhere\0", b"elsewhere!"), "(names that do not end)"),
     ],
