@@ -6,8 +6,10 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from orchestrator.build.execute import shards_of
+from orchestrator.build.fetch import MARKER
 from orchestrator.build.links import VariantLinks
 from orchestrator.build.plan import Variant, plan_variants
 from orchestrator.build.prepare import NATIVE
@@ -165,21 +167,26 @@ def _copy_package(target: Path) -> None:
         shutil.copyfile(file, copy)
 
 
-# What Python made of a source here: it holds the time of its installation, and every action's key
-# would be this machine's own.
-_compiled = shutil.ignore_patterns("__pycache__")
+# What Python made of a source here, and when, and how a tree came here: every action's key would be
+# this machine's own.
+_of_here = shutil.ignore_patterns("__pycache__", MARKER)
+# Where zig's libc is, which we write down for it (`compilers/stub_sysroot.py`).
+_LIBC: Final = "libc.txt"
 
 
 def _unused_zig(folder: str, names: list[str]) -> set[str]:
-    """What `_FOREIGN` names below `libc/`, and what Python compiled: what zig compiles by itself
+    """What `_FOREIGN` names below `libc/`, and what is of this machine: what zig compiles by itself
     needs all of the rest."""
     foreign = _FOREIGN if Path(folder).name in ("libc", "include") else ()
-    return _compiled(folder, names) | shutil.ignore_patterns(*foreign)(folder, names)
+    return _of_here(folder, names) | shutil.ignore_patterns(*foreign)(folder, names)
 
 
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, target, ignore=_unused_zig if target.name == "zig" else _compiled)
+        shutil.copytree(source, target, ignore=_unused_zig if target.name == "zig" else _of_here)
+        if (described := target / _LIBC).is_file():
+            here = f"{ABSOLUTE_SOURCES}/{target.name}"
+            described.write_text(described.read_text().replace(str(source), here))
     else:
         shutil.copy(source, target)

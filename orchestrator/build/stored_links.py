@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -235,13 +235,18 @@ class StoredLinks:
         found = dict[str, Identity]()
         for link in links:
             for path in link.inputs:
-                if path not in self.digests:
+                # what lies where a link of this graph is not made yet is an earlier build's
+                if path not in self.digests and path not in self._outputs:
                     self.digests[path] = self._digest(path)
             toolchain = self.session.toolchain(link.abi)
             identity = link_identity(link, toolchain, self.environment, self.digests)
             if identity is not None:
                 found[link.output] = identity
         return found
+
+    @cached_property
+    def _outputs(self) -> frozenset[str]:
+        return frozenset(link.output for link in self.links)
 
     def _digest(self, path: str) -> str:
         text = self.texts.get(path)

@@ -27,8 +27,9 @@ SOURCES: Final = "sources"
 # The same as an absolute path, for what is run in the folder where Bazel runs actions.
 ABSOLUTE_SOURCES: Final = f"/proc/self/cwd/{SOURCES}"
 _VARIABLE = re.compile(r"\$(\w+)")
-# A source in the user's cache: registrations include each other, other texts stand alone.
-_CACHED = re.compile(r"\$cache/(registrations/\w+/\w+|[\w./-]+)")
+# A source in the user's cache: registrations include each other, and an app's own sources their
+# headers; other texts stand alone.
+_CACHED = re.compile(r"\$cache/(registrations/\w+/\w+|sources/\w+|[\w./-]+)")
 # Not Starlark's: what an argument stands for in the rule below.
 _OUT, _DEPFILE, _OTHERS, _PCH = "{out}", "{depfile}", "{others}", "{pch}"
 _OBJECTS, _LIST = "{objects}", "{object_list}"
@@ -228,7 +229,13 @@ def bazel_workspace(
     labels_read = {label for target in targets for label in target.srcs}
     below = {label.removeprefix(start) for label in labels_read if label.startswith(start)}
     cached = {name for name in below if name.startswith("cache/")}
-    generated = {name: texts[f"${name}"] for name in cached if f"${name}" in texts}
+    of_apps = tuple(f"${name}/" for name in cached if name.startswith("cache/sources/"))
+    generated = {
+        path.removeprefix("$"): text
+        for path, text in texts.items()
+        if path.removeprefix("$") in cached or path.startswith(of_apps)
+    }
+    copied = {name for name in cached - generated.keys() if f"${name}/" not in of_apps}
     written = {
         ".bazelrc": BAZELRC,
         "WORKSPACE": 'workspace(name = "libtorch_variants")\n',
@@ -258,7 +265,7 @@ def bazel_workspace(
         texts=written,
         programs=frozenset({*programs, "tools/code_archive", "tools/python"}),
         folders=tuple(sorted(below - cached)),
-        cached=tuple(sorted(cached - generated.keys())),
+        cached=tuple(sorted(copied)),
     )
 
 

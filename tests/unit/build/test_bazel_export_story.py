@@ -36,8 +36,8 @@ def test_an_extensible_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_nothing_of_an_installation_is_copied(tmp_path: Path) -> None:
-    """Python compiles what it installs, and writes down when: keys of actions would be a machine's
-    own. zig's sources for other systems are as many as all others."""
+    """Python compiles what it installs, and writes down when, and a tree says how it came: keys of
+    actions would be a machine's own. zig's sources for other systems are as many as all others."""
     files = {
         "zig/libc/musl/abs.c": True,
         "zig/libc/include/generic-musl/stdio.h": True,
@@ -47,6 +47,7 @@ def test_nothing_of_an_installation_is_copied(tmp_path: Path) -> None:
         "zig/lldb/__pycache__/printers.cpython-311.pyc": False,
         "tree/tools/gen.py": True,
         "tree/tools/__pycache__/gen.cpython-311.pyc": False,
+        "tree/.complete": False,
     }
     for name in files:
         (tmp_path / "here" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -55,3 +56,15 @@ def test_nothing_of_an_installation_is_copied(tmp_path: Path) -> None:
         export._copy(tmp_path / "here" / folder, tmp_path / "there" / folder)
     there = {p.relative_to(tmp_path / "there").as_posix() for p in tmp_path.glob("there/**/*.*")}
     assert there == {name for name, wanted in files.items() if wanted}
+
+
+def test_zig_is_told_where_the_stub_sysroot_is_in_the_workspace(tmp_path: Path) -> None:
+    here = tmp_path / "toolchains/android-arm64-v8a-0123"
+    here.mkdir(parents=True)
+    (here / "libc.txt").write_text(f"include_dir={here}\ncrt_dir={here}\nmsvc_lib_dir=\n")
+    export._copy(here, tmp_path / "there/toolchain_android-arm64-v8a")
+    assert (tmp_path / "there/toolchain_android-arm64-v8a/libc.txt").read_text() == (
+        "include_dir=/proc/self/cwd/sources/toolchain_android-arm64-v8a\n"
+        "crt_dir=/proc/self/cwd/sources/toolchain_android-arm64-v8a\n"
+        "msvc_lib_dir=\n"
+    )

@@ -398,3 +398,31 @@ def test_a_cache_that_cannot_be_written_links_in_the_workspace_once(
     )
     assert second.build() == EVERYTHING
     assert second.build() == []
+
+
+def test_what_a_link_reads_of_another_one_is_what_that_makes_now(first: Checkout) -> None:
+    """Not the file of an earlier build, which still lies there when the store is asked."""
+
+    class Joined(Checkout):
+        @property
+        def graph(self) -> ActionGraph:
+            graph = super().graph
+            joined = Link(
+                "$state/v/joined.o",
+                "relocatable",
+                ABI,
+                ("$state/objects/aa/" + "a" * 64 + ".o",),
+                (),
+                (),
+                ("$state/v/libb.a",),
+            )
+            (archive,) = (one for one in graph.links if one.kind == "archive")
+            return ActionGraph(graph.compiles, (joined, archive))
+
+    checkout = Joined(first.root, "joined")
+    assert checkout.build() == ["joined.o"]
+    (first.root / "tree/b.cpp").write_text("another b.cpp\n")
+    checkout.names["b"] = "c" * 64
+    assert checkout.build() == ["c" * 64 + ".o", "joined.o", "libb.a"]
+    # now it is known of what it is made
+    assert Joined(first.root, "other").build() == []
