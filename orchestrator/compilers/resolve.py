@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from orchestrator.compilers.capabilities import Capabilities, capabilities
 from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
@@ -30,8 +31,14 @@ __all__ = [
     "CompilerMissingError",
     "ResolvedToolchain",
     "compiler_environment",
+    "own_environment",
     "resolve_toolchain",
 ]
+
+# Beginnings of variables that lead clang, gcc and zig to other headers, libraries of zig's, or
+# arguments (CCC_OVERRIDE_OPTIONS, ZIG_LIB_DIR, ZIG_LIBC). An object's key has no environment: what
+# it is compiled with is said by `compile_flags`.
+_ELSEWHERE: Final = ("CCC_", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "OBJC", "ZIG_LIB")
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,7 @@ def resolve_toolchain(
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
+    env = own_environment(env)
     driver = COMPILERS[config.compiler.kind].find(config, place, cache_folder, env, runner)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
@@ -149,6 +157,11 @@ def resolve_toolchain(
     )
 
 
+def own_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would have a compiler read other files than it was told."""
+    return {name: value for name, value in env.items() if not name.startswith(_ELSEWHERE)}
+
+
 def compiler_environment(
     cache_folder: Path, env: Mapping[str, str], scratch: Path | None = None
 ) -> dict[str, str]:
@@ -161,7 +174,8 @@ def compiler_environment(
     if scratch is not None:
         local = scratch / "zig"
         zig = seen_through(zig, local)
-    return {**env, "ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(zig), "ZIG_LOCAL_CACHE_DIR": str(local)}
+    return {**own_environment(env), **caches}
 
 
 def checked_environment(

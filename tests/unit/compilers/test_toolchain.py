@@ -440,6 +440,20 @@ def test_each_installation_of_zig_has_a_cache_of_its_own(
     }
 
 
+def test_no_variable_leads_a_compiler_to_other_headers(tmp_path: Path) -> None:
+    """The key of an object, which all workspaces share, would not tell."""
+    elsewhere = (
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH"),
+        *("CCC_OVERRIDE_OPTIONS", "ZIG_LIB_DIR", "ZIG_LIBC"),
+    )
+    env = {**dict.fromkeys(elsewhere, "/opt/include"), "PATH": "/bin", "NIX_CFLAGS_COMPILE": "-x"}
+    found = compiler_environment(tmp_path, env)
+    assert found.keys() - {"ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"} == {
+        "PATH",
+        "NIX_CFLAGS_COMPILE",
+    }
+
+
 def test_zigs_cache_may_be_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zig.claim_zig_cache(tmp_path)
 
