@@ -71,6 +71,13 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
     }
 
 
+def test_a_kernel_that_is_larger_than_the_image_is_an_error(workspace: Path) -> None:
+    """`grouped` does not pad. XNNPACK would take zeros for what is missing."""
+    x = tensor(*(24 * [1.0]), shape=[1, 6, 2, 2])
+    ran = call(workspace, "layers", "forward", x, model="layers")
+    assert (ran["error"]["code"], ran["output"]) == ("RUN_FAILED", None)
+
+
 def _features(workspace: Path, app: str, rows: int) -> list[float]:
     rng = random.Random(rows)
     x = tensor(*(rng.uniform(-1, 1) for _ in range(rows * 40)), shape=[rows, 4, 10])

@@ -71,7 +71,19 @@ inline bool is_bounded(const Convolution& of, int64_t height, int64_t width) {
   return table < double(std::numeric_limits<ptrdiff_t>::max() / 64);
 }
 
-// Shapes the operator for images of such a size, unless it is. False where it cannot be.
+// Whether the kernel is no larger than the padded image: XNNPACK would take zeros for what is missing.
+inline bool has_kernels_size(const Convolution& of, int64_t height, int64_t width) {
+  const int64_t images[2] = {height, width}, kernels[2] = {of.height(), of.width()};
+  for (int i = 0; i < 2; ++i) {
+    if (images[i] + 2 * int64_t(of.padding[i]) < (kernels[i] - 1) * int64_t(of.dilation[i]) + 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Shapes the operator for images of such a size, unless it is. False where it cannot be: PyTorch's own
+// operator then says why.
 inline bool shape(decltype(ConvolutionEngine::reshape) reshape, PackedConvolution& packed,
                   int64_t batch, int64_t height, int64_t width, pthreadpool_t pool) {
   const size_t threads = pthreadpool_get_threads_count(pool);
@@ -80,7 +92,8 @@ inline bool shape(decltype(ConvolutionEngine::reshape) reshape, PackedConvolutio
     return true;
   }
   packed.batch = -1;
-  if (!is_bounded(packed.of, height, width)) {
+  if (!is_bounded(packed.of, height, width) ||
+      !(packed.of.transposed || has_kernels_size(packed.of, height, width))) {
     return false;
   }
   packed.batch = batch;

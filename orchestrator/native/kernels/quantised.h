@@ -181,10 +181,12 @@ inline at::Tensor empty_quantised(at::IntArrayRef sizes, const QuantisedLayer& o
 
 // The activation as the model's own operators take it.
 inline at::Tensor usual(const at::Tensor& input) {
-  if (!is_activation(input) || !is_shifted(input)) {
+  // another Site's result: its numbers lie side by side. Where they do not, it is a model's own, which
+  // its operators refuse.
+  if (!is_activation(input) || !is_shifted(input) ||
+      !input.unsafeGetTensorImpl()->is_non_overlapping_and_dense()) {
     return input;
   }
-  // another Site's result: its numbers lie side by side
   at::Tensor found = at::native::empty_affine_quantized(
       input.sizes(), at::kQUInt8, c10::nullopt, at::kCPU, c10::nullopt, scale_of(input),
       zero_of(input), c10::nullopt);

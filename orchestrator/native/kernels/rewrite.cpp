@@ -1,9 +1,11 @@
 // Finds the places in a module's bytecode where a Site may take over: see module_sites.h.
 //
 // Way: for every method, a forward data flow over its instructions says of each value on the stack
-// and in each register whether it may be the model's own (an attribute, a constant, a view of one)
-// and which Site's result it may be. From it follow
+// and in each register whether it may be the model's own (an attribute, a constant, a view of one),
+// whether it is that for certain, and which Site's result it may be. From it follow
 //   - whether an operator writes to what is the model's own: then no weight is packed;
+//   - of which places all that a Site would keep, weights and biases, is the model's own: only those
+//     become Sites, for what is not is compared by its address, and others may write to it;
 //   - which Sites must give their results in the usual order in memory (contiguous): those whose
 //     result reaches an operator, or a caller, that might look at it;
 //   - which weights nothing but Sites reads: their memory is given back once they are packed
@@ -19,7 +21,9 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -294,6 +298,8 @@ namespace mobile = torch::jit::mobile;
 struct Effect {
   size_t taken = 0, given = 0;
   std::vector<bool> writes; // to each value that is taken: a tensor, not a list's items
+  std::vector<bool> fills;  // each that is taken: a list or dict that gets other items
+  std::vector<bool> tensors; // of each that is taken whether it may be, or hold, one
   bool may_alias = false;   // a result may be a view of what is taken
 };
 
@@ -312,20 +318,63 @@ const c10::FunctionSchema* schema_of(const c10::OperatorName& name) {
   return op && op->hasSchema() ? &op->schema() : nullptr;
 }
 
+bool is_container(const c10::Type& type) {
+  return kind_of(type) == c10::TypeKind::ListType || kind_of(type) == c10::TypeKind::DictType;
+}
+
+// Whether a value of a type may be a tensor, or hold one. Numbers and lists of them are compared.
+bool holds_tensors(const c10::Type& type) {
+  switch (kind_of(type)) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::NoneType:
+    case c10::TypeKind::StringType:
+    case c10::TypeKind::DeviceObjType:
+      return false;
+    case c10::TypeKind::ListType:
+    case c10::TypeKind::OptionalType:
+      for (size_t i = 0; i < type.containedTypeSize(); ++i) {
+        if (holds_tensors(*type.containedType(i))) {
+          return true;
+        }
+      }
+      return type.containedTypeSize() == 0;
+    default:
+      return true;
+  }
+}
+
+// Operators that write to running statistics without saying so in their schemas, unless their sixth
+// argument is False (ATen/native/Normalization.cpp). The statistics are the fourth and the fifth.
+constexpr size_t kStatistics = 3, kTraining = 5;
+const char kNorms[] = " batch_norm native_batch_norm _batch_norm_impl_index instance_norm ";
+
+// Operators that may give back their first argument, or views of it, which their schemas do not say
+// (PyTorch 2 has a tag for most of them: maybe_aliasing_or_mutating).
+const char kPassing[] =
+    " dropout feature_dropout alpha_dropout feature_alpha_dropout type_as to_dense atleast_1d"
+    " atleast_2d atleast_3d meshgrid broadcast_tensors cartesian_prod chain_matmul conj_physical"
+    " unsafe_chunk unsafe_split unsafe_split_with_sizes _reshape_from_tensor ";
+
+bool is_among(const std::string& name, const char* names) {
+  return name.compare(0, 6, "aten::") == 0 &&
+      std::strstr(names, (" " + name.substr(6) + " ").c_str()) != nullptr;
+}
+
 bool writes_tensor(const std::string& name, const c10::Argument& argument) {
   const auto* alias = argument.alias_info();
   return alias != nullptr && alias->isWrite() &&
-      (name.compare(0, 14, "aten::_foreach") == 0 ||
-       (kind_of(*argument.type()) != c10::TypeKind::ListType &&
-        kind_of(*argument.type()) != c10::TypeKind::DictType));
+      (name.compare(0, 14, "aten::_foreach") == 0 || !is_container(*argument.type()));
 }
 
 // Whether an operator may write to a tensor. Those of the interpreter without a schema do not.
 bool writes(const c10::OperatorName& name) {
   const c10::FunctionSchema* schema = schema_of(name);
-  return schema != nullptr &&
+  return is_among(name.name, kNorms) || (schema != nullptr &&
       std::any_of(schema->arguments().begin(), schema->arguments().end(),
-                  [&](const c10::Argument& argument) { return writes_tensor(name.name, argument); });
+                  [&](const c10::Argument& argument) { return writes_tensor(name.name, argument); }));
 }
 
 // False where it is not known.
@@ -343,7 +392,11 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
   for (size_t i = 0; i < effect->taken; ++i) {
     // A model that gives fewer arguments gives those with `out` last: which is which is not known.
     const bool out = effect->taken < arguments.size() && arguments.back().is_out();
-    effect->writes.push_back(out || writes_tensor(code.op_names_[index].name, arguments[i]));
+    const bool written = writes_tensor(code.op_names_[index].name, arguments[i]);
+    const auto* alias = arguments[i].alias_info();
+    effect->writes.push_back(out || written);
+    effect->fills.push_back(!written && alias != nullptr && alias->isWrite());
+    effect->tensors.push_back(holds_tensors(*arguments[i].type()));
   }
   effect->given = schema->returns().size();
   for (const auto& result : schema->returns()) {
@@ -360,11 +413,6 @@ const char kElementwise[] =
 // Operators that ask a tensor for its sizes or its kind only.
 const char kAsking[] = " size dim numel len is_floating_point __is__ __isnot__ ";
 
-bool is_among(const std::string& name, const char* names) {
-  return name.compare(0, 6, "aten::") == 0 &&
-      std::strstr(names, (" " + name.substr(6) + " ").c_str()) != nullptr;
-}
-
 // ---- The data flow ----
 
 struct Value {
@@ -372,6 +420,13 @@ struct Value {
   int site = -1;    // a group of Sites one of whose results it may be
   // Where it is certain which of the model's it is: that attribute or constant.
   const c10::IValue* held = nullptr;
+  bool certain = false; // nothing but the model's own, or views or lists of it
+
+  // Whether it may be a tensor, or hold one.
+  bool may_hold_tensor() const {
+    return held == nullptr || held->isTensor() || held->isList() || held->isGenericDict() ||
+        held->isTuple() || held->isObject();
+  }
 };
 
 // Which of a model's weights only Sites read.
@@ -411,11 +466,26 @@ class Readers {
     }
   }
 
+  // A method gives an attribute what is not certainly the model's own. object: null where it is not
+  // known which.
+  void set(const c10::IValue* object, size_t slot) {
+    set_.emplace(object != nullptr ? &object->toObjectRef() : nullptr, slot);
+  }
+
+  bool sets_any() const { return !set_.empty(); }
+
+  bool may_be_set(const c10::IValue* object, size_t slot) const {
+    return set_.count({nullptr, slot}) != 0 ||
+        (object != nullptr && object->isObject() ? set_.count({&object->toObjectRef(), slot}) != 0
+                                                 : sets_any());
+  }
+
   bool unknown = false; // anything may be read elsewhere
 
  private:
   static constexpr int kDeepest = 8;
   std::vector<Block*> weights_;
+  std::set<std::pair<const c10::ivalue::Object*, size_t>> set_;
 };
 
 struct State {
@@ -431,10 +501,11 @@ struct Place {
   const SiteKind* kind = nullptr;
   std::vector<size_t> followers; // where they are
   std::vector<Step> steps;
-  bool weights_are_own = false;
   // What each argument of each step is in every run: null where that is not certain, kUnseen before
   // the first.
   std::vector<const c10::IValue*> taken;
+  std::vector<bool> foreign; // of each whether it may be, or hold, a tensor of somebody else
+  std::shared_ptr<Site> site;
   size_t last() const { return followers.empty() ? at : followers.back(); }
 };
 
@@ -473,10 +544,35 @@ class Method {
 
   bool found() const { return !places_.empty(); }
 
+  // Makes the Sites, and says of each place's weight who reads it.
+  void make_sites() {
+    for (Place& place : places_) {
+      std::shared_ptr<Site> site = place.kind->make(std::move(place.steps));
+      const c10::IValue* const weight = place.taken[place.kind->weights];
+      bool own = true;
+      for (size_t i = 0; i < place.taken.size(); ++i) {
+        // what was never seen is never run
+        own = own && place.taken[i] != &kUnseen && (site->is_input(i) || !place.foreign[i]);
+      }
+      if (own) {
+        place.site = std::move(site);
+      }
+      if (weight == nullptr || weight == &kUnseen) {
+        continue;
+      }
+      if (own && !place.kind->quantises) {
+        readers_->add_weight(*weight, place.kind->weight_of);
+      } else {
+        readers_->add(*weight);
+      }
+    }
+  }
+
   // Says to Blocks how many layers read them.
   void count_layers() const {
     for (const Place& place : places_) {
-      if (Block* const block = weight_of(place)) {
+      Block* const block = place.site ? weight_of(place) : nullptr;
+      if (block != nullptr) {
         ++block->layers;
       }
     }
@@ -488,11 +584,11 @@ class Method {
   void rewrite() {
     Site* together = nullptr;
     for (Place& place : places_) {
-      if (!place.weights_are_own) {
+      if (!place.site) {
         continue;
       }
       const int group = root(int(&place - places_.data()));
-      std::shared_ptr<Site> site = place.kind->make(std::move(place.steps));
+      const std::shared_ptr<Site> site = place.site;
       site->weight_of = place.kind->weight_of;
       site->channels_last = !usual_[size_t(group)];
       site->pack_with(together, arguments_of(place, *site));
@@ -547,7 +643,9 @@ class Method {
   }
 
   // The arguments of a place's step at an instruction, as they are this time.
-  static void remember(Place* place, size_t at, const std::vector<Value>& stack, size_t first) {
+  static void remember(Place* place, size_t at, const std::vector<Value>& stack, size_t first,
+                       const Effect& effect) {
+    const size_t bottom = first;
     size_t to = 0;
     if (at != place->at) {
       ++first; // what a follower takes first is no argument of the Site
@@ -559,6 +657,7 @@ class Method {
     for (size_t i = first; i < stack.size(); ++i, ++to) {
       const c10::IValue*& known = place->taken[to];
       known = known == &kUnseen || known == stack[i].held ? stack[i].held : nullptr;
+      place->foreign[to] = place->foreign[to] || (effect.tensors[i - bottom] && !stack[i].certain);
     }
   }
 
@@ -626,6 +725,7 @@ class Method {
         taken += step.taken - 1;
       }
       place.taken.assign(taken, &kUnseen);
+      place.foreign.assign(taken, false);
       place_at_[at] = int(places_.size());
       at = place.last();
       places_.push_back(std::move(place));
@@ -743,12 +843,13 @@ class Method {
   }
 
   Value merge(const Value& one, const Value& other) {
-    if (one.held == other.held) {
-      return {one.own || other.own, unite(one.site, other.site), one.held};
+    const bool same = one.held == other.held;
+    if (!same) {
+      read_by_others(one);
+      read_by_others(other);
     }
-    read_by_others(one);
-    read_by_others(other);
-    return {one.own || other.own, unite(one.site, other.site)};
+    return {one.own || other.own, unite(one.site, other.site), same ? one.held : nullptr,
+            one.certain && other.certain};
   }
 
   // ---- One instruction after another ----
@@ -774,7 +875,7 @@ class Method {
       return false;
     }
     entry.stack.assign(inputs, Value{inputs_are_own_, -1});
-    entry.stack[0] = {true, -1, self_};
+    entry.stack[0] = {true, -1, self_, true};
     if (!reach(0, entry)) {
       return false;
     }
@@ -813,7 +914,7 @@ class Method {
         const Value merged = merge(to[i], from[i]);
         // which of a group's members stands for it is no change
         changed = changed || merged.own != to[i].own || merged.held != to[i].held ||
-            (to[i].site < 0) != (merged.site < 0);
+            merged.certain != to[i].certain || (to[i].site < 0) != (merged.site < 0);
         to[i] = merged;
       }
     };
@@ -839,10 +940,12 @@ class Method {
       return false;
     }
     Value all;
+    all.certain = taken > 0;
     for (size_t i = state->stack.size() - taken; i < state->stack.size(); ++i) {
       look_at(state->stack[i]);
       read_by_others(state->stack[i]);
       all.own = all.own || state->stack[i].own;
+      all.certain = all.certain && state->stack[i].certain;
     }
     pop(state, taken);
     state->stack.resize(state->stack.size() + given, all);
@@ -894,21 +997,27 @@ class Method {
       case jit::DROPR:
         break;
       case jit::LOADC:
-        stack.push_back(Value{true, -1});
+        stack.push_back(Value{true, -1, nullptr, true});
         if (size_t(inst.X) < code_.constants_.size()) {
           stack.back().held = &code_.constants_[size_t(inst.X)];
         }
         break;
       case jit::GET_ATTR: {
         const c10::IValue* const attribute = attribute_of(stack, size_t(inst.X));
+        const Value object = stack.empty() ? Value{} : stack.back();
         if (!pop(state, 1)) {
           return false;
         }
-        stack.push_back(Value{true, -1, attribute});
+        const bool certain = object.certain && !readers_->may_be_set(object.held, size_t(inst.X));
+        stack.push_back(Value{true, -1, attribute, certain});
         break;
       }
       case jit::SET_ATTR:
         readers_->unknown = true;
+        if (stack.size() >= 2 && stack.back().may_hold_tensor() && !stack.back().certain) {
+          const c10::IValue* const object = stack[stack.size() - 2].held;
+          readers_->set(object != nullptr && object->isObject() ? object : nullptr, size_t(inst.X));
+        }
         if (!look(state, 2, 0)) {
           return false;
         }
@@ -1022,6 +1131,29 @@ class Method {
     return nullptr;
   }
 
+  // Whether an operator may write to the tensor at `i` of those that it takes, from `first` on.
+  static bool writes_to(const Effect& effect, const std::string& name,
+                        const std::vector<Value>& stack, size_t first, size_t i) {
+    const bool statistic = i - first == kStatistics || i - first == kStatistics + 1;
+    if (!statistic || effect.taken <= kTraining || !is_among(name, kNorms)) {
+      return effect.writes[i - first];
+    }
+    const c10::IValue *const held = stack[i].held, *const training = stack[first + kTraining].held;
+    return !(held != nullptr && held->isNone()) &&
+        !(training != nullptr && training->isBool() && !training->toBool());
+  }
+
+  // An operator puts something of what it takes into the list or dict at `i`. What is the model's own
+  // may then be written to by its name there; and a list of the model's may hold what is not.
+  void fill(const std::vector<Value>& stack, size_t first, size_t i, const Effect& effect) {
+    for (size_t j = first; j < stack.size(); ++j) {
+      if (j != i && effect.tensors[j - first] && stack[j].may_hold_tensor()) {
+        const bool hidden = stack[j].own && !stack[i].own && may_write_;
+        writes_to_own_ = writes_to_own_ || hidden || (stack[i].certain && !stack[j].certain);
+      }
+    }
+  }
+
   bool run_operator(size_t at, size_t index, State* state) {
     if (index >= code_.op_names_.size()) {
       return false;
@@ -1044,6 +1176,8 @@ class Method {
         return false;
       }
       unknown.writes.assign(unknown.taken, false);
+      unknown.fills = unknown.writes;
+      unknown.tensors.assign(unknown.taken, true);
       unknown.may_alias = true;
       effect = &unknown;
     }
@@ -1056,28 +1190,28 @@ class Method {
     const size_t weight = place >= 0 ? places_[size_t(place)].kind->weights : SIZE_MAX;
     const int part_of = place >= 0 ? place : follower_of_[at];
     if (part_of >= 0) {
-      remember(&places_[size_t(part_of)], at, stack, first);
+      remember(&places_[size_t(part_of)], at, stack, first, *effect);
     }
     Value all;
+    all.certain = effect->taken > 0;
     for (size_t i = first; i < stack.size(); ++i) {
-      writes_to_own_ = writes_to_own_ || (effect->writes[i - first] && stack[i].own);
-      if (i - first == weight && stack[i].held != nullptr) {
-        readers_->add_weight(*stack[i].held, places_[size_t(place)].kind->weight_of);
-      } else {
+      writes_to_own_ = writes_to_own_ || (writes_to(*effect, name, stack, first, i) && stack[i].own);
+      if (effect->fills[i - first]) {
+        fill(stack, first, i, *effect);
+      }
+      if (i - first != weight) { // of a place's weight `make_sites` says it
         read_by_others(stack[i]);
       }
       all.own = all.own || stack[i].own;
+      all.certain = all.certain && (stack[i].certain || !effect->tensors[i - first]);
       all.site = unite(all.site, stack[i].site);
     }
     Value result;
-    result.own = effect->may_alias && all.own;
+    result.own = effect->may_alias ? all.own
+                                   : effect->taken > 0 && stack[first].own && is_among(name, kPassing);
+    result.certain = effect->may_alias && all.certain;
     if (place >= 0) {
-      Place& found = places_[size_t(place)];
-      found.weights_are_own = stack[first + found.kind->weights].own;
-      if (found.kind->quantises) { // scale and zero point: as numbers they are compared in each run
-        found.weights_are_own = std::strchr(found.kind->name, '.') == nullptr ||
-            (found.weights_are_own && stack[first + 2].own);
-      }
+      const Place& found = places_[size_t(place)];
       for (size_t i = first + 1; i < stack.size(); ++i) {
         look_at(stack[i]); // an input may have its channels last, nothing else
       }
@@ -1118,43 +1252,74 @@ class Method {
   bool may_write_ = false, writes_to_own_ = false;
 };
 
-void prepare(mobile::Module& module) {
-  const c10::IValue self(module._ivalue());
-  const auto name = self.toObjectRef().type()->name();
-  const auto is_own = [&](const mobile::Function& function) {
+// A module, with what its class is called where it has a name.
+struct Subject {
+  mobile::Module& module;
+  c10::IValue self;
+  c10::optional<c10::QualifiedName> name;
+
+  bool has(const mobile::Function& function) const {
     return name && function.qualname().prefix() == name->qualifiedName();
-  };
-  bool calls = false;
-  for (const auto& function : module.compilation_unit().methods()) {
-    if (name && !is_own(*function)) {
+  }
+};
+
+bool calls_methods(const Subject& of) {
+  for (const auto& function : of.module.compilation_unit().methods()) {
+    if (of.name && !of.has(*function)) {
       continue;
     }
     for (const Instruction& inst : function->get_code().instructions_) {
-      calls = calls || inst.op == jit::CALL || inst.op == jit::INTERFACE_CALL;
+      if (inst.op == jit::CALL || inst.op == jit::INTERFACE_CALL) {
+        return true;
+      }
     }
   }
-  Readers readers;
-  readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
-  std::vector<Method> understood;
-  for (const auto& function : module.compilation_unit().methods()) {
-    const bool own = is_own(*function);
-    if (name && !own && !calls) {
+  return false;
+}
+
+// The methods in which places were found, all read. False where a weight may be written to.
+bool read_methods(const Subject& of, bool calls, Readers* readers, std::vector<Method>* understood) {
+  for (const auto& function : of.module.compilation_unit().methods()) {
+    const bool own = of.has(*function);
+    if (of.name && !own && !calls) {
       continue; // one of a layer's class, such as __setstate__: loading was all that it is for
     }
     mobile::Code& code = function->get_code();
     if (!code.initialized || code.instructions_.empty()) {
-      readers.unknown = true;
+      readers->unknown = true;
       continue;
     }
-    Method method(code, calls, own ? &self : nullptr, &readers);
+    Method method(code, calls, own ? &of.self : nullptr, readers);
     const bool read = method.read();
-    readers.unknown = readers.unknown || !read;
+    readers->unknown = readers->unknown || !read;
     if (method.writes_to_own() || (!read && method.may_write())) {
-      return; // a weight may be written by it
+      return false;
     }
     if (read && method.found()) {
-      understood.push_back(std::move(method));
+      understood->push_back(std::move(method));
     }
+  }
+  return true;
+}
+
+void prepare(mobile::Module& module) {
+  const c10::IValue self(module._ivalue());
+  const Subject subject{module, self, self.toObjectRef().type()->name()};
+  const bool calls = calls_methods(subject);
+  Readers readers;
+  readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
+  std::vector<Method> understood;
+  if (!read_methods(subject, calls, &readers, &understood)) {
+    return;
+  }
+  if (readers.sets_any()) { // again: which attributes are set is known only now
+    understood.clear();
+    if (!read_methods(subject, calls, &readers, &understood)) {
+      return;
+    }
+  }
+  for (Method& method : understood) {
+    method.make_sites();
   }
   readers.let_leave();
   for (const Method& method : understood) {
