@@ -55,7 +55,7 @@ _ELSEWHERE: Final = {
     "--fix": "`doctor` names what to install, and nothing here installs it",
     "--dry-run": "`plan` shows what a build would do",
     "--format": "`--json` prints values",
-    "--offline": "name a local copy of the sources, as PYTORCH_SOURCE=FOLDER",
+    "--offline": "name local copies of the sources: see the `path` entries in WORKSPACE",
     "--version": "write it without a verb",
     "-V": "`--version` prints it",
 }

@@ -59,7 +59,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "addon": Command("addon", "make an add-on for a shipped library, for a new model"),
     "select": Command("select", "show, merge and compare files of selected operators"),
     "explain": Command("explain", "explain why a unit is compiled again"),
-    "export": Command("export", "write the plan as a Bazel workspace"),
+    "export": Command("export", "export a PyTorch module as an app's model, or the plan for Bazel"),
     "canonical": Command("canonical", "rewrite models to fewer operators, and compare them"),
     "run": Command("run", "run a model without an app, compiling what it needs"),
     "watch": Command("watch", "run a model whenever it is saved, and compare"),

@@ -36,9 +36,9 @@ from orchestrator.values.config import parse_size
 NAME = "cache"
 HELP = """\
 Shows what the user's cache folder holds, how old it is, and which workspaces have used it. With
---prune it removes objects, linked files and precompiled headers that no workspace links, least
-recently used first. That is safe during builds, which make what is missing again. Sources and the
-files generated from them stay; `clean --cache` removes everything."""
+--prune it removes objects, linked files, precompiled headers and shards that no workspace links,
+least recently used first. That is safe during builds, which make what is missing again. Sources and
+the files generated from them stay; `clean --cache` removes everything."""
 EXAMPLE = """\
 ./orchestrate cache
 ./orchestrate cache --prune --max 5GB --unused 30d
@@ -169,8 +169,8 @@ def _print(
     total = sum(part.bytes for part in found)
     if pruned:
         print(
-            f"{'would remove' if arguments.dry_run else 'removed'} {pruned.entries:,} objects and"
-            f" precompiled headers, {human_bytes(pruned.bytes)}"
+            f"{'would remove' if arguments.dry_run else 'removed'} {pruned.entries:,} objects, linked"
+            f" files, precompiled headers and shards, {human_bytes(pruned.bytes)}"
         )
     if arguments.quiet:
         return ExitCode.OK

@@ -33,7 +33,7 @@ cache folder. Existing trees are not fetched again. An interrupted fetch leaves 
 EXAMPLE = """\
 ./orchestrate fetch
 ./orchestrate fetch --verify
-PYTORCH_SOURCE=~/src/pytorch ./orchestrate fetch --json"""
+PYTORCH_2_6_SOURCE=~/src/pytorch-2.6.0 ./orchestrate fetch --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -204,6 +204,8 @@ def _available(source: Source, root: Path, machine: Machine) -> str | None:
         return "git" if machine.which("git") else None
     if source.debian:
         return "apt-get" if machine.which("apt-get") else None
+    if source.archive:
+        return source.archive.url
     assert source.path
     path = expand(source.path, root, machine.env)
     return f"path {path}" if path and machine.is_folder(str(path)) else None

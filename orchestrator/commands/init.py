@@ -16,8 +16,8 @@ from orchestrator.system.staging import write_bytes
 
 NAME = "init"
 HELP = """\
-Turns the current folder into a workspace. Writes WORKSPACE, which pins the PyTorch version that
-this orchestrator supports and lists its sources; a script `orchestrate`, which runs the installed
+Turns the current folder into a workspace. Writes WORKSPACE, which pins the PyTorch versions that
+this orchestrator supports and lists their sources; a script `orchestrate`, which runs the installed
 orchestrator; and a .gitignore if there is none. Commit all of them."""
 EXAMPLE = """\
 ./orchestrate init

@@ -152,9 +152,9 @@ def test_pruning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _names(root) == ["free", "held"]
     out = capsys.readouterr().out.splitlines()
     assert out[:3] == [
-        "removed 0 objects and precompiled headers, 0 B",
-        "would remove 1 objects and precompiled headers, 1 kB",
-        "removed 1 objects and precompiled headers, 1 kB",
+        "removed 0 objects, linked files, precompiled headers and shards, 0 B",
+        "would remove 1 objects, linked files, precompiled headers and shards, 1 kB",
+        "removed 1 objects, linked files, precompiled headers and shards, 1 kB",
     ]
     assert "gone" not in "".join(out)
     assert out[-1].endswith("`clean` in those, or `clean --cache`, frees more")

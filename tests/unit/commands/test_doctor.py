@@ -13,9 +13,10 @@ import pytest
 
 from orchestrator import cli
 from orchestrator.commands import doctor
-from orchestrator.commands.findings import Finding, Machine, findings
+from orchestrator.commands.findings import Finding, Machine, _available, findings
 from orchestrator.compilers.capabilities import LinkerBrokenError
 from orchestrator.load.workspace import Toolchain, load_workspace
+from orchestrator.values.config import Source
 
 ZEROS = "0" * 64
 WORKSPACE = f"""\
@@ -147,6 +148,13 @@ def test_a_local_source_goes_first(tmp_path: Path) -> None:
     machine = replace(FULL, env={"PYTORCH_SOURCE": "/pytorch"})
     found = _found(tmp_path, ["linux-x86_64"], machine)
     assert found["source of pytorch"].found == "not fetched yet; available from path /pytorch"
+
+
+def test_an_archive_is_available_by_its_address() -> None:
+    source = Source.model_validate(
+        {"archive": {"url": "https://example.org/pytorch.tar.gz", "sha256": ZEROS}}
+    )
+    assert _available(source, Path("/"), FULL) == "https://example.org/pytorch.tar.gz"
 
 
 def test_each_tree_of_several_runtimes_is_told_once(
