@@ -168,9 +168,10 @@ def _print(
         return ExitCode.OK
     total = sum(part.bytes for part in found)
     if pruned:
+        done = "would remove" if arguments.dry_run else "removed"
         print(
-            f"{'would remove' if arguments.dry_run else 'removed'} {pruned.entries:,} objects, linked"
-            f" files, precompiled headers and shards, {human_bytes(pruned.bytes)}"
+            f"{done} {pruned.entries:,} objects, linked files, precompiled headers and shards,"
+            f" {human_bytes(pruned.bytes)}"
         )
     if arguments.quiet:
         return ExitCode.OK
