@@ -33,6 +33,7 @@ from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
 from orchestrator.build.shard_files import forget_old
 from orchestrator.build.shard_parts import BaseHas, known_groups, parts_of, remember_groups
+from orchestrator.build.stored_links import own_steps
 from orchestrator.build.variants import (
     VariantRequest,
     plan_objects,
@@ -343,6 +344,8 @@ class Development:
                 "objects": [c.fingerprint for c in (*objects.compiles, *objects.library)],
                 "flags": link_flags(toolchain, "", as_tracer=True),
                 "toolchain": toolchain.identity,
+                "link": toolchain.link_flags,
+                "steps": own_steps("addon"),
             }
         )
         path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"

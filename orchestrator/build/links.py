@@ -7,6 +7,7 @@ from typing import Literal
 
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession
+from orchestrator.build.stored_links import own_steps
 from orchestrator.compilers.driver import SELF_RELOCATED
 from orchestrator.compilers.resolve import ResolvedToolchain
 from orchestrator.plan.extension import exports_file, respelled, version_script
@@ -225,6 +226,8 @@ def development_links(
             "flags": bare.flags,
             "exports": exports,
             "toolchain": toolchain.identity,
+            "link": toolchain.link_flags,
+            "steps": own_steps("extensible"),
         }
     )[:40]
     folder = f"$state/{name}/{build_id}"

@@ -31,11 +31,13 @@ from orchestrator.values.fingerprint import Identity, fingerprint, text_digest
 
 _FORMAT: Final = "1"
 _PACKAGE: Final = Path(__file__).parents[1]
-# What runs of ours in links: the wrapper's second link, and the steps of some kinds.
+# What runs of ours in links: the wrapper's second link, and the steps of some kinds. `addon` is no
+# kind of ninja's links (`build/addon_link.py`).
 _RELINK: Final = ("compilers/relink.py",)
 OWN_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "code_archive": ("binary/bitcode.py", "errors.py"),
     "left_out": ("binary/dead_stubs.py", "binary/macho.py", "errors.py"),
+    "addon": ("binary/elf_addon.py", "binary/elf_imports.py", *_RELINK, "errors.py"),
     **dict.fromkeys(("shared", "extensible", "executable", "relocatable"), _RELINK),
 }
 # Variables that zig, clang and lld read: beginnings of names of those that lead them to other files
