@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
 from orchestrator.build.prepare import NATIVE
@@ -122,8 +123,9 @@ def _copy(folder: Path, pattern: str) -> Path:
 
 
 def _zig_link(cache: Path, library: Path) -> Path:
-    """A name in the cache folder for zig's library folder."""
-    link = cache / "toolchains" / "zig-lib"
+    """A name in the cache folder for zig's library folder: one for each release, since another
+    installation may build with its own at this moment."""
+    link = cache / "toolchains" / f"zig-lib-{metadata.version('ziglang')}"
     if not link.is_symlink() or link.readlink() != library:
         link.parent.mkdir(parents=True, exist_ok=True)
         staged = part_of(link)

@@ -68,8 +68,9 @@ def capabilities(
     runner: CommandRunner,
 ) -> Capabilities:
     """The remembered capabilities; probed where there are none. Raises what `probe` raises."""
-    kept = tools.cc.with_name("abilities.json")
     key = _key(config, driver, links_shared)
+    # workspaces with other flags for this compiler have answers of their own
+    kept = tools.cc.with_name(f"abilities-{key[:12]}.json")
     found = _read(kept, key)
     if found is None:
         found = probe(config, driver, tools, links_shared, place, runner)

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +65,7 @@ def find_running(
                 continue
             reason = _try(prefix, Path(folder), tools.env, runner)
             if not reason:
-                _keep(_kept(tools), config, prefix)
+                _keep(config, tools, prefix)
                 return Running(prefix)
             reasons.append(f"{name}: {reason}")
     return Running(None, "; ".join(reasons))
@@ -153,7 +154,7 @@ def _try(
 def remembered(config: ToolchainConfig, tools: Tools) -> tuple[str, ...] | None:
     """The prefix that worked before, if its emulator is still there; nothing is tried."""
     try:
-        value = read_json(_kept(tools))
+        value = read_json(_kept(config, tools))
         prefix = tuple(value["prefix"])
         same = value["declared"] == _declared(config)
     except (OSError, ValueError, KeyError, TypeError):
@@ -162,12 +163,15 @@ def remembered(config: ToolchainConfig, tools: Tools) -> tuple[str, ...] | None:
     return prefix if same and there else None
 
 
-def _kept(tools: Tools) -> Path:
-    return tools.cc.with_name("running.json")
+def _kept(config: ToolchainConfig, tools: Tools) -> Path:
+    """Workspaces that declare something else of this compiler have files of their own."""
+    declared = json.dumps(_declared(config), sort_keys=True)
+    return tools.cc.with_name(f"running-{sha256(declared.encode()).hexdigest()[:12]}.json")
 
 
-def _keep(kept: Path, config: ToolchainConfig, prefix: tuple[str, ...]) -> None:
-    write_text(kept, json.dumps({"declared": _declared(config), "prefix": prefix}) + "\n")
+def _keep(config: ToolchainConfig, tools: Tools, prefix: tuple[str, ...]) -> None:
+    text = json.dumps({"declared": _declared(config), "prefix": prefix}) + "\n"
+    write_text(_kept(config, tools), text)
 
 
 def _declared(config: ToolchainConfig) -> object:

@@ -126,7 +126,9 @@ def find_shim(
     }
     made_of = [identity, _NOT_BIONIC, _DYNAMIC, _LOG]
     digest = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-    folder = cache_folder / "toolchains" / f"android-sysroot-{digest[:12]}"
+    # its libc.txt says where it is: a cache that was moved needs another
+    name = hashlib.sha256(f"{digest} {cache_folder}".encode()).hexdigest()[:12]
+    folder = cache_folder / "toolchains" / f"android-sysroot-{name}"
     run = partial(_run_zig, zig, env, place, runner)
     _make_sysroot(folder, library, machine, target, run)
     compiler = _Compiler(zig, folder, library, machine, flags)

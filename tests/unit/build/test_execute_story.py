@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,9 @@ from orchestrator.system.process import LOCAL
 from orchestrator.system.staging import write_if_changed
 from orchestrator.values.action import ActionGraph, Compile, Precompile
 from orchestrator.values.config import ToolchainConfig
+
+# What a launcher's zig has its library under, in the cache: by its release.
+ZIG_LINK = f"zig-lib-{metadata.version('ziglang')}"
 
 
 def written(path: Path) -> tuple[int, int]:
@@ -347,9 +351,9 @@ def test_a_launcher_sees_no_folder_of_this_installation(tmp_path: Path) -> None:
     assert words[:3] == [cache, "string:toolchain", "mine"]
     selection, zig = [word for word in words if word.startswith("-I")]
     assert selection.startswith(f"-I{cache}/native-headers/")
-    assert zig == f"-I{cache}/toolchains/zig-lib/include"
+    assert zig == f"-I{cache}/toolchains/{ZIG_LINK}/include"
     assert (Path(selection[2:]) / "ATen/selected_mobile_ops.h").is_file()
-    assert (tmp_path / "cache/toolchains/zig-lib").readlink() == tmp_path / "zig/lib"
+    assert (tmp_path / "cache/toolchains" / ZIG_LINK).readlink() == tmp_path / "zig/lib"
     # a copy that was damaged is made again
     header = Path(selection[2:]) / "ATen/selected_mobile_ops.h"
     text = header.read_text()

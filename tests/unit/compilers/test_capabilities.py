@@ -72,7 +72,7 @@ def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
     compiler: dict[str, object] = {"zig": {"target": "x86_64-linux-gnu.2.28"}}
     first = resolved(tmp_path, compiler)
     assert first.capabilities == ZIG
-    kept = first.cc.with_name("abilities.json")
+    (kept,) = first.cc.parent.glob("abilities-*.json")
     assert json.loads(kept.read_text())["abilities"] == asdict(ZIG)
     first.cc.write_text("#!/bin/sh\nexit 9\n")
     for tool in (first.cc, first.cxx, first.ar):
@@ -84,6 +84,10 @@ def test_abilities_are_remembered_beside_the_wrappers(tmp_path: Path) -> None:
     other = resolved(tmp_path, compiler, link_flags=["-Wl,--no-such-flag"])
     with pytest.raises(OrchestratorError, match="compiles but cannot link"):
         _ = other.capabilities
+    # and one that has an answer leaves the first one's
+    assert resolved(tmp_path, compiler, compile_flags=["-DX"]).capabilities == ZIG
+    assert len([*first.cc.parent.glob("abilities-*.json")]) == 2
+    assert json.loads(kept.read_text())["abilities"] == asdict(ZIG)
     # what is damaged is asked again
     kept.write_text("{")
     assert resolved(tmp_path, compiler).capabilities == ZIG
@@ -117,4 +121,4 @@ def test_a_broken_toolchain(case: str, tmp_path: Path, golden: Golden) -> None:
     with pytest.raises(OrchestratorError) as caught:
         _ = toolchain.capabilities
     golden(CASES / case / "expected.txt", caught.value.render() + "\n")
-    assert not toolchain.cc.with_name("abilities.json").exists()
+    assert [*toolchain.cc.parent.glob("abilities-*.json")] == []
