@@ -21,9 +21,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <set>
 #include <string>
-#include <utility>
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -297,11 +295,13 @@ namespace mobile = torch::jit::mobile;
 
 struct Effect {
   size_t taken = 0, given = 0;
-  std::vector<bool> writes; // to each value that is taken: a tensor, not a list's items
-  std::vector<bool> fills;  // each that is taken: a list or dict that gets other items
-  std::vector<bool> tensors; // of each that is taken whether it may be, or hold, one
-  bool may_alias = false;   // a result may be a view of what is taken
+  std::vector<char> uses; // of each value that is taken
+  bool may_alias = false; // a result may be a view of what is taken
 };
+
+// What an operator does to a value: writes to a tensor; gives a list or dict other items; and whether
+// the value may be a tensor, or hold one.
+enum Use : char { kWrites = 1, kFills = 2, kTensor = 4 };
 
 // In mobile builds schemas have dynamic types (ATen/core/type_factory.h).
 c10::TypeKind kind_of(const c10::Type& type) {
@@ -335,12 +335,7 @@ bool holds_tensors(const c10::Type& type) {
       return false;
     case c10::TypeKind::ListType:
     case c10::TypeKind::OptionalType:
-      for (size_t i = 0; i < type.containedTypeSize(); ++i) {
-        if (holds_tensors(*type.containedType(i))) {
-          return true;
-        }
-      }
-      return type.containedTypeSize() == 0;
+      return type.containedTypeSize() == 0 || holds_tensors(*type.containedType(0));
     default:
       return true;
   }
@@ -394,9 +389,9 @@ bool read_effect(const mobile::Code& code, size_t index, Effect* effect) {
     const bool out = effect->taken < arguments.size() && arguments.back().is_out();
     const bool written = writes_tensor(code.op_names_[index].name, arguments[i]);
     const auto* alias = arguments[i].alias_info();
-    effect->writes.push_back(out || written);
-    effect->fills.push_back(!written && alias != nullptr && alias->isWrite());
-    effect->tensors.push_back(holds_tensors(*arguments[i].type()));
+    const bool filled = !written && alias != nullptr && alias->isWrite();
+    effect->uses.push_back(char((out || written ? kWrites : 0) | (filled ? kFills : 0) |
+                                (holds_tensors(*arguments[i].type()) ? kTensor : 0)));
   }
   effect->given = schema->returns().size();
   for (const auto& result : schema->returns()) {
@@ -423,10 +418,7 @@ struct Value {
   bool certain = false; // nothing but the model's own, or views or lists of it
 
   // Whether it may be a tensor, or hold one.
-  bool may_hold_tensor() const {
-    return held == nullptr || held->isTensor() || held->isList() || held->isGenericDict() ||
-        held->isTuple() || held->isObject();
-  }
+  bool may_hold_tensor() const { return held == nullptr || held->isPtrType(); }
 };
 
 // Which of a model's weights only Sites read.
@@ -469,23 +461,33 @@ class Readers {
   // A method gives an attribute what is not certainly the model's own. object: null where it is not
   // known which.
   void set(const c10::IValue* object, size_t slot) {
-    set_.emplace(object != nullptr ? &object->toObjectRef() : nullptr, slot);
+    set_.push_back(address_of(object));
+    set_.push_back(slot);
   }
 
   bool sets_any() const { return !set_.empty(); }
 
   bool may_be_set(const c10::IValue* object, size_t slot) const {
-    return set_.count({nullptr, slot}) != 0 ||
-        (object != nullptr && object->isObject() ? set_.count({&object->toObjectRef(), slot}) != 0
-                                                 : sets_any());
+    const size_t here = address_of(object);
+    for (size_t i = 0; i < set_.size(); i += 2) {
+      if (here == 0 || (set_[i + 1] == slot && (set_[i] == 0 || set_[i] == here))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   bool unknown = false; // anything may be read elsewhere
 
  private:
+  // 0 where it is not known which object it is.
+  static size_t address_of(const c10::IValue* object) {
+    return object != nullptr && object->isObject() ? reinterpret_cast<size_t>(&object->toObjectRef()) : 0;
+  }
+
   static constexpr int kDeepest = 8;
   std::vector<Block*> weights_;
-  std::set<std::pair<const c10::ivalue::Object*, size_t>> set_;
+  std::vector<size_t> set_; // an object's address and a slot, in turn
 };
 
 struct State {
@@ -504,7 +506,7 @@ struct Place {
   // What each argument of each step is in every run: null where that is not certain, kUnseen before
   // the first.
   std::vector<const c10::IValue*> taken;
-  std::vector<bool> foreign; // of each whether it may be, or hold, a tensor of somebody else
+  std::vector<char> foreign; // of each whether it may be, or hold, a tensor of somebody else
   std::shared_ptr<Site> site;
   size_t last() const { return followers.empty() ? at : followers.back(); }
 };
@@ -657,7 +659,9 @@ class Method {
     for (size_t i = first; i < stack.size(); ++i, ++to) {
       const c10::IValue*& known = place->taken[to];
       known = known == &kUnseen || known == stack[i].held ? stack[i].held : nullptr;
-      place->foreign[to] = place->foreign[to] || (effect.tensors[i - bottom] && !stack[i].certain);
+      if (!stack[i].certain && (effect.uses[i - bottom] & kTensor) != 0) {
+        place->foreign[to] = 1;
+      }
     }
   }
 
@@ -725,7 +729,7 @@ class Method {
         taken += step.taken - 1;
       }
       place.taken.assign(taken, &kUnseen);
-      place.foreign.assign(taken, false);
+      place.foreign.assign(taken, 0);
       place_at_[at] = int(places_.size());
       at = place.last();
       places_.push_back(std::move(place));
@@ -1015,8 +1019,7 @@ class Method {
       case jit::SET_ATTR:
         readers_->unknown = true;
         if (stack.size() >= 2 && stack.back().may_hold_tensor() && !stack.back().certain) {
-          const c10::IValue* const object = stack[stack.size() - 2].held;
-          readers_->set(object != nullptr && object->isObject() ? object : nullptr, size_t(inst.X));
+          readers_->set(stack[stack.size() - 2].held, size_t(inst.X));
         }
         if (!look(state, 2, 0)) {
           return false;
@@ -1136,7 +1139,7 @@ class Method {
                         const std::vector<Value>& stack, size_t first, size_t i) {
     const bool statistic = i - first == kStatistics || i - first == kStatistics + 1;
     if (!statistic || effect.taken <= kTraining || !is_among(name, kNorms)) {
-      return effect.writes[i - first];
+      return (effect.uses[i - first] & kWrites) != 0;
     }
     const c10::IValue *const held = stack[i].held, *const training = stack[first + kTraining].held;
     return !(held != nullptr && held->isNone()) &&
@@ -1147,7 +1150,7 @@ class Method {
   // may then be written to by its name there; and a list of the model's may hold what is not.
   void fill(const std::vector<Value>& stack, size_t first, size_t i, const Effect& effect) {
     for (size_t j = first; j < stack.size(); ++j) {
-      if (j != i && effect.tensors[j - first] && stack[j].may_hold_tensor()) {
+      if (j != i && (effect.uses[j - first] & kTensor) != 0 && stack[j].may_hold_tensor()) {
         const bool hidden = stack[j].own && !stack[i].own && may_write_;
         writes_to_own_ = writes_to_own_ || hidden || (stack[i].certain && !stack[j].certain);
       }
@@ -1175,9 +1178,7 @@ class Method {
       } else {
         return false;
       }
-      unknown.writes.assign(unknown.taken, false);
-      unknown.fills = unknown.writes;
-      unknown.tensors.assign(unknown.taken, true);
+      unknown.uses.assign(unknown.taken, kTensor);
       unknown.may_alias = true;
       effect = &unknown;
     }
@@ -1196,14 +1197,14 @@ class Method {
     all.certain = effect->taken > 0;
     for (size_t i = first; i < stack.size(); ++i) {
       writes_to_own_ = writes_to_own_ || (writes_to(*effect, name, stack, first, i) && stack[i].own);
-      if (effect->fills[i - first]) {
+      if ((effect->uses[i - first] & kFills) != 0) {
         fill(stack, first, i, *effect);
       }
       if (i - first != weight) { // of a place's weight `make_sites` says it
         read_by_others(stack[i]);
       }
       all.own = all.own || stack[i].own;
-      all.certain = all.certain && (stack[i].certain || !effect->tensors[i - first]);
+      all.certain = all.certain && (stack[i].certain || (effect->uses[i - first] & kTensor) == 0);
       all.site = unite(all.site, stack[i].site);
     }
     Value result;
@@ -1309,10 +1310,8 @@ void prepare(mobile::Module& module) {
   Readers readers;
   readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
   std::vector<Method> understood;
-  if (!read_methods(subject, calls, &readers, &understood)) {
-    return;
-  }
-  if (readers.sets_any()) { // again: which attributes are set is known only now
+  // again where methods set attributes: which is known only then
+  for (int pass = 0; pass == 0 || (pass == 1 && readers.sets_any()); ++pass) {
     understood.clear();
     if (!read_methods(subject, calls, &readers, &understood)) {
       return;
