@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from orchestrator.build.execute import shards_of
 from orchestrator.build.fetch import MARKER
@@ -16,7 +15,7 @@ from orchestrator.build.prepare import NATIVE
 from orchestrator.build.session import Session
 from orchestrator.compilers.driver import Driver
 from orchestrator.compilers.resolve import ResolvedToolchain
-from orchestrator.compilers.stub_sysroot import HEADERS
+from orchestrator.compilers.stub_sysroot import HEADERS, LIBC
 from orchestrator.compilers.wrappers import wrapper_texts
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.bazel import (
@@ -170,8 +169,6 @@ def _copy_package(target: Path) -> None:
 # What Python made of a source here, and when, and how a tree came here: every action's key would be
 # this machine's own.
 _of_here = shutil.ignore_patterns("__pycache__", MARKER)
-# Where zig's libc is, which we write down for it (`compilers/stub_sysroot.py`).
-_LIBC: Final = "libc.txt"
 
 
 def _unused_zig(folder: str, names: list[str]) -> set[str]:
@@ -185,7 +182,7 @@ def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source, target, ignore=_unused_zig if target.name == "zig" else _of_here)
-        if (described := target / _LIBC).is_file():
+        if (described := target / LIBC).is_file():
             here = f"{ABSOLUTE_SOURCES}/{target.name}"
             described.write_text(described.read_text().replace(str(source), here))
     else:

@@ -134,8 +134,8 @@ def resolve_toolchain(
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
-    env = own_environment(env)
-    driver = COMPILERS[config.compiler.kind].find(config, place, cache_folder, env, runner)
+    find = COMPILERS[config.compiler.kind].find
+    driver = find(config, place, cache_folder, own_environment(env), runner)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     wrappers = write_wrappers(cache_folder, state, config.abi, identity, driver)

@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from orchestrator.system.process import Command, CommandRunner
 from orchestrator.system.reading import read_json
 from orchestrator.system.staging import write_text
 from orchestrator.values.config import Emulator, ToolchainConfig
+from orchestrator.values.fingerprint import fingerprint
 
 _SECONDS: Final = 60
 _SOURCES: Final = {
@@ -165,8 +165,7 @@ def remembered(config: ToolchainConfig, tools: Tools) -> tuple[str, ...] | None:
 
 def _kept(config: ToolchainConfig, tools: Tools) -> Path:
     """Workspaces that declare something else of this compiler have files of their own."""
-    declared = json.dumps(_declared(config), sort_keys=True)
-    return tools.cc.with_name(f"running-{sha256(declared.encode()).hexdigest()[:12]}.json")
+    return tools.cc.with_name(f"running-{fingerprint(_declared(config))[:12]}.json")
 
 
 def _keep(config: ToolchainConfig, tools: Tools, prefix: tuple[str, ...]) -> None:
@@ -174,6 +173,6 @@ def _keep(config: ToolchainConfig, tools: Tools, prefix: tuple[str, ...]) -> Non
     write_text(_kept(config, tools), text)
 
 
-def _declared(config: ToolchainConfig) -> object:
+def _declared(config: ToolchainConfig) -> dict[str, object]:
     run = config.run if isinstance(config.run, str) else config.run.model_dump(mode="json")
     return {"run": run, "link_flags": list(config.link_flags)}

@@ -28,6 +28,8 @@ from orchestrator.system.sums import is_whole, publish
 from orchestrator.values.config import NdkCompiler, Processor
 
 HEADERS: Final = Path(__file__).parent / "android"
+# What zig reads where its libc is from; it names the folder that it is in.
+LIBC: Final = "libc.txt"
 # musl's NULL is not a number in C++, bionic's is.
 _NULL: Final = Path(__file__).parents[1] / "native/libc/null.h"
 
@@ -175,7 +177,7 @@ class _Compiler:
         linux = (include / f"{self.machine.linux}-linux-any", include / "any-linux-any")
         behind = (*musl, HEADERS, *linux)
         return (
-            *("env", f"ZIG_LIBC={self.sysroot / 'libc.txt'}", self.zig, verb, *self.flags),
+            *("env", f"ZIG_LIBC={self.sysroot / LIBC}", self.zig, verb, *self.flags),
             *(word for folder in behind for word in ("-idirafter", str(folder))),
             *("-include", str(_NULL)),
             f"-L{self.sysroot}",
@@ -224,7 +226,7 @@ def _make_sysroot(
             **dict.fromkeys(("msvc_lib_dir", "kernel32_lib_dir", "darwin_sdk_dir"), ""),
         }
         text = "".join(f"{key}={value}\n" for key, value in described.items())
-        (staged / "libc.txt").write_text(text)
+        (staged / LIBC).write_text(text)
         publish(staged, folder)
 
 

@@ -29,6 +29,14 @@ def traced_alone(app: Path, folder: Path, runtime: str = V1_13) -> tuple[Path, s
     return root, traced.out
 
 
+def build_verified(root: Path) -> None:
+    """Build a workspace's only variant, in which all models give what was recorded."""
+    ran = orchestrator("build", "--json", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    (variant,) = json.loads(ran.out)["variants"]
+    assert variant["verified"] == "ok"
+
+
 def levels_told(*levels: str) -> str:
     """At which of a library's CPU levels models are verified here, and which this processor lacks:
     as `verify` says it."""

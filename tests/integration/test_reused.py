@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 import pytest
-from driving import call, numbers, tensor, traced_alone
-from real import V1_13, V2_6, orchestrator
+from driving import build_verified, call, numbers, tensor, traced_alone
+from real import V1_13, V2_6
 
 pytestmark = pytest.mark.real
 
@@ -22,10 +22,7 @@ REUSED = Path(__file__).parent / "apps" / "reused"
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `reused`, traced, built, and verified in every run."""
     root, _ = traced_alone(REUSED, tmp_path_factory.mktemp("reused"), request.param)
-    ran = orchestrator("build", "--json", "--quiet", cwd=root)
-    assert ran.code == 0, ran.err
-    (variant,) = json.loads(ran.out)["variants"]
-    assert variant["verified"] == "ok"
+    build_verified(root)
     return root
 
 

@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from driving import call, numbers, tensor, traced_alone
-from real import orchestrator
+from driving import build_verified, call, numbers, tensor, traced_alone
 
 pytestmark = pytest.mark.real
 
@@ -19,10 +18,7 @@ SPECTRA = Path(__file__).parent / "apps" / "spectra"
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `spectra`, traced, built and proven."""
     root, _ = traced_alone(SPECTRA, tmp_path_factory.mktemp("spectra"))
-    ran = orchestrator("build", "--json", "--quiet", cwd=root)
-    assert ran.code == 0, ran.err
-    (variant,) = json.loads(ran.out)["variants"]
-    assert variant["verified"] == "ok"
+    build_verified(root)
     return root
 
 

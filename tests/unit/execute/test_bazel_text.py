@@ -96,6 +96,32 @@ def test_what_lies_beside_the_texts() -> None:
     assert projections == [f"sources/cache/projections/{'d' * 64}.h"]
 
 
+def test_an_apps_own_sources_have_all_their_headers() -> None:
+    """One that lies beside a source is named by no argument; a name may have any character of
+    those that `app.yaml` takes."""
+    folder = f"$cache/sources/{'5' * 64}"
+    source = replace(
+        REGISTRATIONS,
+        source=f"{folder}/src/ink+1.cpp",
+        flags=(f"-I{folder}/include",),
+        fingerprint="e" * 64,
+    )
+    texts = {
+        f"{folder}/src/ink+1.cpp": '#include "ink.h"\n',
+        f"{folder}/src/ink.h": "// beside it\n",
+        f"$cache/sources/{'6' * 64}/ink.h": "// another app's\n",
+    }
+    graph = ActionGraph(
+        {**GRAPH.compiles, source.object: source}, (replace(SHARED, whole=(source.object,)), CORE)
+    )
+    made = workspace(graph=graph, texts=texts)
+    there = {path: text for path, text in made.texts.items() if "cache/sources/" in path}
+    assert there == {f"sources/{path[1:]}": text for path, text in texts.items() if folder in path}
+    assert not any("cache/sources" in path for path in made.cached)
+    assert f'"{folder[1:]}",' in made.texts["sources/BUILD.bazel"]
+    assert f'"//sources:{folder[1:]}",' in made.texts[f"objects/{ABI}/BUILD.bazel"]
+
+
 def test_programs_that_run_models_are_not_exported() -> None:
     assert not any("driver" in text for text in workspace().texts.values())
 
