@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <list>
 #include <mutex>
 #include <string>
 
@@ -354,8 +355,17 @@ const char kPassing[] =
     " unsafe_chunk unsafe_split unsafe_split_with_sizes _reshape_from_tensor ";
 
 bool is_among(const std::string& name, const char* names) {
-  return name.compare(0, 6, "aten::") == 0 &&
-      std::strstr(names, (" " + name.substr(6) + " ").c_str()) != nullptr;
+  if (name.compare(0, 6, "aten::") != 0 || name.c_str()[6] == '\0') {
+    return false;
+  }
+  const char* const own = name.c_str() + 6;
+  const size_t length = std::strlen(own);
+  for (const char* at = names + 1; (at = std::strstr(at, own)) != nullptr; ++at) {
+    if (at[-1] == ' ' && at[length] == ' ') {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool writes_tensor(const std::string& name, const c10::Argument& argument) {
@@ -461,7 +471,8 @@ class Readers {
   // A method gives an attribute what is not certainly the model's own. object: null where it is not
   // known which.
   void set(const c10::IValue* object, size_t slot) {
-    set_.push_back(address_of(object));
+    const size_t address = address_of(object);
+    set_.push_back(address);
     set_.push_back(slot);
   }
 
@@ -734,7 +745,7 @@ class Method {
       at = place.last();
       places_.push_back(std::move(place));
     }
-    groups_.resize(places_.size());
+    groups_.assign(places_.size(), 0);
     usual_.assign(places_.size(), false);
     for (size_t i = 0; i < places_.size(); ++i) {
       groups_[i] = int(i);
@@ -870,7 +881,7 @@ class Method {
     if (code_.register_size_ > kMost) {
       return false;
     }
-    entry.registers.resize(code_.register_size_ + 2); // one past the last, which STOREN ends at
+    entry.registers.assign(code_.register_size_ + 2, Value{}); // one past the last, which STOREN ends at
     // How many values a method finds on the stack is its first instruction's to say: it stores them.
     // The module itself is one of them.
     const Instruction& first = code_.instructions_[0];
@@ -934,7 +945,7 @@ class Method {
     if (count > state->stack.size()) {
       return false;
     }
-    state->stack.resize(state->stack.size() - count);
+    state->stack.resize(state->stack.size() - count, Value{});
     return true;
   }
 
@@ -1240,13 +1251,13 @@ class Method {
   Readers* const readers_;
   std::vector<Effect> effects_;
   std::vector<char> known_; // of effects_: 0 not asked yet, 1 known, 2 not to be known
-  std::vector<bool> targets_;
+  std::vector<char> targets_; // of each instruction whether a jump may end there
   std::vector<Place> places_;
   std::vector<int> place_at_;
   std::vector<int> follower_of_; // which place an instruction is a follower in, or -1
   Stack lists_; // that instructions make of constants
   std::vector<int> groups_;
-  std::vector<bool> usual_;
+  std::vector<char> usual_; // of each group whether its results must be in the usual order
   std::vector<State> states_;
   std::vector<size_t> waiting_;
   size_t remembered_ = 0;
@@ -1279,7 +1290,7 @@ bool calls_methods(const Subject& of) {
 }
 
 // The methods in which places were found, all read. False where a weight may be written to.
-bool read_methods(const Subject& of, bool calls, Readers* readers, std::vector<Method>* understood) {
+bool read_methods(const Subject& of, bool calls, Readers* readers, std::list<Method>* understood) {
   for (const auto& function : of.module.compilation_unit().methods()) {
     const bool own = of.has(*function);
     if (of.name && !own && !calls) {
@@ -1290,14 +1301,15 @@ bool read_methods(const Subject& of, bool calls, Readers* readers, std::vector<M
       readers->unknown = true;
       continue;
     }
-    Method method(code, calls, own ? &of.self : nullptr, readers);
+    understood->emplace_back(code, calls, own ? &of.self : nullptr, readers);
+    Method& method = understood->back();
     const bool read = method.read();
     readers->unknown = readers->unknown || !read;
     if (method.writes_to_own() || (!read && method.may_write())) {
       return false;
     }
-    if (read && method.found()) {
-      understood->push_back(std::move(method));
+    if (!read || !method.found()) {
+      understood->pop_back();
     }
   }
   return true;
@@ -1309,7 +1321,7 @@ void prepare(mobile::Module& module) {
   const bool calls = calls_methods(subject);
   Readers readers;
   readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
-  std::vector<Method> understood;
+  std::list<Method> understood;
   // again where methods set attributes: which is known only then
   for (int pass = 0; pass == 0 || (pass == 1 && readers.sets_any()); ++pass) {
     understood.clear();
