@@ -32,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDER",
         help="leave out the modules that another run with this folder has begun",
     )
+    parser.addoption(
+        "--brief",
+        action="store_true",
+        help="leave out what is marked `ci_only`",
+    )
     group = parser.getgroup("campaigns")
     group.addoption("--campaigns", action="store_true", help="campaigns in full, not in short")
     group.addoption("--seed", type=int, default=1, help="of all random numbers (1)")
@@ -40,11 +45,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Campaigns without a short form are part of full runs."""
-    if not config.getoption("--campaigns"):
-        deselected = [item for item in items if item.get_closest_marker("full_only")]
+    """Campaigns without a short form are part of full runs; what only CI runs, of no brief one."""
+    left_out = {
+        "full_only": not config.getoption("--campaigns"),
+        "ci_only": config.getoption("--brief"),
+    }
+    markers = [name for name, is_left_out in left_out.items() if is_left_out]
+    deselected = {item for item in items if any(map(item.get_closest_marker, markers))}
+    if deselected:
         items[:] = [item for item in items if item not in deselected]
-        config.hook.pytest_deselected(items=deselected)
+        config.hook.pytest_deselected(items=list(deselected))
 
 
 class _Share:

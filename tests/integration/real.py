@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import yaml
 from zig_tool import zig_environment
 
@@ -17,6 +18,8 @@ TOOLS = Path(sys.executable).parent
 CMAKE = str(TOOLS / "cmake")
 # The runtimes that WORKSPACE pins; the second is its default.
 V1_13, V2_6 = "pytorch_1_13", "pytorch_2_6"
+# For tests of what is the same on each: `./check` runs them on the default, CI on both.
+EACH_RUNTIME = (pytest.param(V1_13, marks=pytest.mark.ci_only), V2_6)
 CONSUMERS = Path(__file__).parent / "consumers"
 
 

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from driving import call, levels_told, numbers, tensor, traced_alone
 from memory_program import CHANNELS
-from real import V1_13, V2_6, orchestrator, workspace_copy
+from real import EACH_RUNTIME, orchestrator, workspace_copy
 
 from tests import ptl
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real
 LAYERS = Path(__file__).parent / "apps" / "layers"
 
 
-@pytest.fixture(scope="module", params=[V1_13, V2_6])
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `layers`, traced and built."""
     root, _ = traced_alone(LAYERS, tmp_path_factory.mktemp("layers"), request.param)

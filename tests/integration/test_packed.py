@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from driving import numbers, tensor, traced_alone
-from real import V1_13, V2_6, orchestrator
+from real import EACH_RUNTIME, orchestrator
 
 from tests import ptl
 
@@ -25,7 +25,7 @@ PACKED = Path(__file__).parent / "apps" / "packed"
 CLASSES = "__torch__.torch.classes.xnnpack"
 
 
-@pytest.fixture(scope="module", params=[V1_13, V2_6])
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `packed`, traced and built."""
     root, _ = traced_alone(PACKED, tmp_path_factory.mktemp("packed"), request.param)

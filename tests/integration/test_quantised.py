@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from driving import levels_told, numbers, traced_alone
-from real import V1_13, V2_6, orchestrator
+from real import EACH_RUNTIME, orchestrator
 
 pytestmark = pytest.mark.real
 
@@ -26,7 +26,7 @@ APP = Path(__file__).parent / "apps" / "quantised"
 EXPECTED = json.loads((APP / "models/expected.json").read_text())
 
 
-@pytest.fixture(scope="module", params=[V1_13, V2_6])
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `quantised`, traced and built."""
     root, _ = traced_alone(APP, tmp_path_factory.mktemp("quantised"), request.param)

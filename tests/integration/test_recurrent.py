@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from driving import call, numbers, tensor, traced_alone
-from real import V1_13, V2_6, orchestrator
+from real import EACH_RUNTIME, orchestrator
 
 pytestmark = pytest.mark.real
 
@@ -68,7 +68,7 @@ def refused(root: Path) -> list[dict[str, Any]]:
     return [call(root, "recurrent", "states", *one, model="layers")["error"] for one in given]
 
 
-@pytest.fixture(scope="module", params=[V1_13, V2_6])
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `recurrent`, traced."""
     root, _ = traced_alone(RECURRENT, tmp_path_factory.mktemp("recurrent"), request.param)

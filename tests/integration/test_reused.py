@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from driving import build_verified, call, numbers, tensor, traced_alone
-from real import V1_13, V2_6
+from real import EACH_RUNTIME
 
 pytestmark = pytest.mark.real
 
 REUSED = Path(__file__).parent / "apps" / "reused"
 
 
-@pytest.fixture(scope="module", params=[V1_13, V2_6])
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
 def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `reused`, traced, built, and verified in every run."""
     root, _ = traced_alone(REUSED, tmp_path_factory.mktemp("reused"), request.param)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from driving import call, numbers, tensor, traced_alone
-from real import CONSUMERS, ROOT, V1_13, V2_6, orchestrator, workspace_copy
+from real import CONSUMERS, EACH_RUNTIME, ROOT, orchestrator, workspace_copy
 from zig_tool import zig
 
 pytestmark = pytest.mark.real
@@ -50,7 +50,7 @@ def test_threads_come_and_go(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
-@pytest.mark.parametrize("runtime", [V1_13, V2_6])
+@pytest.mark.parametrize("runtime", EACH_RUNTIME)
 def test_every_layer_gives_the_same_with_several_threads(runtime: str, tmp_path: Path) -> None:
     root, _ = traced_alone(LAYERS, tmp_path, runtime)
     declared = root / "apps/layers/app.yaml"

@@ -26,6 +26,7 @@ def traced(root: Path, app: str, *options: str) -> tuple[dict[str, bytes], Ran]:
     return {one.name: one.read_bytes() for one in (root / f"apps/{app}/traces").iterdir()}, ran
 
 
+@pytest.mark.ci_only
 def test_the_lock_is_that_of_the_apps_tracer(tmp_path: Path) -> None:
     """Of other models, and on the other runtime, it is a campaign: test_traces.py."""
     root = workspace_copy(tmp_path, "camera")

@@ -253,14 +253,14 @@ def test_check_runs_all_tools_and_passes_arguments_on(project: Project) -> None:
     assert project.calls() == [RUN], "what check installed includes what a run needs"
 
 
-@pytest.mark.parametrize(("words", "folders"), [((), ()), (("--all",), ("tests/campaigns",))])
-def test_check_leaves_campaigns_to_who_asks_for_all(
-    project: Project, words: tuple[str, ...], folders: tuple[str, ...]
+@pytest.mark.parametrize(("words", "more"), [((), "--brief"), (("--all",), "tests/campaigns")])
+def test_check_leaves_much_to_who_asks_for_all(
+    project: Project, words: tuple[str, ...], more: str
 ) -> None:
     assert project.run("./check", *words).returncode == 0
     runs = [call.split() for call in project.calls() if call.startswith("python -m pytest")]
     usual = ("tests/integration", "tests/first_hour", "tests/unit")
-    assert [(*run[3:4], *run[5:]) for run in runs] == 2 * [("--share", *folders, *usual)]
+    assert [(*run[3:4], *run[5:]) for run in runs] == 2 * [("--share", more, *usual)]
 
 
 @pytest.mark.parametrize("tool", ["ruff", "mypy"])

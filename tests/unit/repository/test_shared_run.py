@@ -1,4 +1,4 @@
-"""`--share`: runs at once divide the modules between them."""
+"""`--share`: runs at once divide the modules between them. `--brief`: CI's own are left out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 CONFTEST = Path(__file__).parents[2] / "conftest.py"
 MEET = """\
@@ -98,3 +100,23 @@ def test_the_module_before_one_of_another_folder_may_be_another_runs(tmp_path: P
         *["tests/one/test_a.py"] * 3,
         *[f"tests/two/test_{name}.py" for name in "ccddee"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "ran"),
+    [((), "one other"), (("--brief",), "other"), (("--campaigns",), "one other full")],
+)
+def test_what_is_marked_is_left_out(options: tuple[str, ...], ran: str, tmp_path: Path) -> None:
+    (tmp_path / "test_marked.py").write_text(
+        "import pytest\n\n"
+        "EACH = [pytest.param('one', marks=pytest.mark.ci_only), 'other']\n\n"
+        "@pytest.mark.parametrize('name', EACH)\ndef test_it(name):\n    pass\n\n"
+        "@pytest.mark.full_only\ndef test_full():\n    pass\n"
+    )
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  ci_only\n  full_only\n")
+    argv = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    names = re.findall(r"::test_(?:it\[)?(\w+)\]? PASSED", done.stdout)
+    assert " ".join(names) == ran
