@@ -14,7 +14,7 @@ from real import ROOT, orchestrator, workspace_copy
 
 from orchestrator.load.workspace import load_workspace
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 APP = "camera"
 ABI = "linux-x86_64"

@@ -7,10 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from fanout import Workspace, free_port, server
 from storage import http_storage
 
 from tests.debian import CCACHE, SCCACHE, environment_with
+
+pytestmark = pytest.mark.ci_only
 
 UNITS = {
     "linux-x86_64": ("c10/util/SmallVector.cpp", "third_party/miniz-2.1.0/miniz.c"),

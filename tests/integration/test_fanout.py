@@ -11,6 +11,8 @@ from real import orchestrator, workspace_copy
 
 from tests.debian import CCACHE, DISTCC, REDIS, environment_with
 
+pytestmark = pytest.mark.ci_only
+
 # Light units of PyTorch; for iOS and arm64 the version in zig's target must reach the server.
 UNITS = {
     "linux-x86_64": (

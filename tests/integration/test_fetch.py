@@ -51,6 +51,7 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> FetchedRuntime:
     return fetch_runtime(PIN, context(cache), lambda text: pytest.fail(text))
 
 
+@pytest.mark.ci_only
 def test_the_trees_are_the_pinned_ones(fetched: FetchedRuntime) -> None:
     assert fetched.digest == tree_digest(fetched.tree, VERSION.tree.rules) == PIN.tree
     fmt = PIN.third_party["fmt"]
@@ -119,6 +120,7 @@ def test_the_command_for_machines(fetched: FetchedRuntime) -> None:
     ]
 
 
+@pytest.mark.ci_only
 def test_a_release_that_is_not_the_machines_own(fetched: FetchedRuntime, tmp_path: Path) -> None:
     """A machine of another release of the distribution finds the version on the same mirror."""
     config = ["apt-config", "shell", "MAIN", "Dir::Etc::sourcelist/f", "PARTS"]
@@ -139,6 +141,7 @@ def test_a_release_that_is_not_the_machines_own(fetched: FetchedRuntime, tmp_pat
     assert "apt: downloading pytorch_1.13.1+dfsg.orig.tar.xz" in said
 
 
+@pytest.mark.ci_only
 def test_a_checkout_gives_the_same_tree(fetched: FetchedRuntime, tmp_path: Path) -> None:
     """A source folder with more in it, as a checkout after a build in place has."""
     checkout = tmp_path / "checkout"

@@ -13,7 +13,7 @@ from torch_python import torch_python
 from orchestrator.build.elementwise import all_sources
 from orchestrator.load.workspace import load_workspace
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 CHECK = Path(__file__).parent / "elementwise_check.py"
 KERNELS = ROOT / "tests/golden/elementwise"

@@ -86,6 +86,7 @@ def _features(workspace: Path, app: str, rows: int) -> list[float]:
     return numbers(found)
 
 
+@pytest.mark.ci_only
 def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
     """Sizes that no trace had; and `kernels: native` leaves the library out."""
     with_library = [_features(workspace, "layers", rows) for rows in (2, 33)]
@@ -101,6 +102,7 @@ def test_native_kernels_alone_give_the_same(workspace: Path) -> None:
         assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.ci_only
 def test_declared_avx512_gives_the_same(workspace: Path) -> None:
     """Each model runs at it where the processor has it; elsewhere `verify` says that none did."""
     declared = workspace / "apps/layers/app.yaml"
@@ -320,6 +322,7 @@ def _microseconds(root: Path) -> float:
     return float(next(run["microseconds_min"] for run in runs if run["microseconds_min"]))
 
 
+@pytest.mark.ci_only
 def test_a_classifier_takes_a_fifth_of_the_time(tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
     declared = root / "apps/camera/app.yaml"

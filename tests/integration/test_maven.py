@@ -18,6 +18,8 @@ from test_aar import inputs, members, packed
 from orchestrator.packagers.aar_java import find_java_compiler
 from tests.debian import MAVEN, java_libraries
 
+pytestmark = pytest.mark.ci_only
+
 PROGRAM = Path(__file__).parent / "consumers/maven/Resolve.java"
 ABI = "android-arm64-v8a"
 

@@ -22,7 +22,7 @@ from orchestrator.verify import model_runner as driver
 from orchestrator.verify.model_runner import run_model
 from tests import ptl
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 ODD = Path(__file__).parent / "apps" / "odd"
 FRESH = (

@@ -77,6 +77,7 @@ def schemas(tree: Path) -> set[str]:
     return found
 
 
+@pytest.mark.ci_only
 @pytest.mark.parametrize(
     ("runtime", "app", "least"),
     [("pytorch_1_13", "camera", 2_900), ("pytorch_2_6", "translator", 3_000)],

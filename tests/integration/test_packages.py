@@ -175,6 +175,7 @@ def test_the_tarballs_are_the_delivered_folder(
     assert consume(tmp_path / STEM, tmp_path / "build")
 
 
+@pytest.mark.ci_only
 def test_the_debian_packages_install_serve_and_go(packages: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     database = root / "var/lib/dpkg"

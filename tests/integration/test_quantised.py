@@ -99,6 +99,7 @@ def test_static_layers_are_within_a_quantum_of_stock_pytorch(workspace: Path, mo
             assert numbers(mine) == pytest.approx(values, abs=1.001 * quantum(values)), number
 
 
+@pytest.mark.ci_only
 @pytest.mark.parametrize("model", STATIC)
 @pytest.mark.parametrize("level", ["", "avxvnni", "avx2", "baseline"])
 def test_xnnpack_gives_what_qnnpack_gives(

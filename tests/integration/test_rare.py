@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from driving import build_verified, call, numbers, tensor, traced_alone
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 RARE = Path(__file__).parent / "apps" / "rare"
 

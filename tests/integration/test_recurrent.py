@@ -15,7 +15,7 @@ import pytest
 from driving import call, numbers, tensor, traced_alone
 from real import EACH_RUNTIME, orchestrator
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 RECURRENT = Path(__file__).parent / "apps" / "recurrent"
 SHAPES = [(1, 1), (1, 5), (2, 3), (5, 2), (9, 1), (33, 4)]

@@ -16,7 +16,7 @@ from real import ROOT, consume, orchestrator, workspace_copy
 from orchestrator.build.session import Session
 from orchestrator.cli import make_context
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 MEMBERS = 50
 

@@ -12,7 +12,7 @@ import pytest
 from driving import call, numbers, tensor
 from real import V1_13, orchestrator, workspace_copy
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 SPARSE = Path(__file__).parent / "apps" / "sparse"
 

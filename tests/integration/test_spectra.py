@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driving import build_verified, call, numbers, tensor, traced_alone
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 SPECTRA = Path(__file__).parent / "apps" / "spectra"
 

@@ -50,6 +50,7 @@ def test_threads_come_and_go(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
+@pytest.mark.ci_only
 @pytest.mark.parametrize("runtime", EACH_RUNTIME)
 def test_every_layer_gives_the_same_with_several_threads(runtime: str, tmp_path: Path) -> None:
     root, _ = traced_alone(LAYERS, tmp_path, runtime)

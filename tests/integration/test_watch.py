@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from real import ROOT, workspace_copy
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 WAITING = "waiting for //apps/inker to be saved; Ctrl-C ends this\n"
 

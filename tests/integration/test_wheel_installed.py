@@ -23,7 +23,7 @@ from real import ROOT, models_of, orchestrator, workspace_copy
 from orchestrator.models.stripped import without_debug
 from orchestrator.trace.runs import runs_in
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 LABEL = "//apps/camera:linux-x86_64"
 NUMPY = "numpy==2.4.6"

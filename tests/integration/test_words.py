@@ -13,7 +13,7 @@ import pytest
 from driving import call, tensor, traced_alone
 from real import orchestrator
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 WORDS = Path(__file__).parent / "apps" / "words"
 RANDOM = "dream[0] output[1]"

@@ -66,6 +66,7 @@ def test_what_zig_made_of_its_own_and_of_a_source_is_noted(linker: Linker) -> No
     assert noted[1] == {"c.o"}
 
 
+@pytest.mark.ci_only
 @pytest.mark.parametrize("damage", ["one bit", "cut short", "gone"])
 def test_a_damaged_library_is_made_again(linker: Linker, damage: str) -> None:
     common, _ = zig_caches(linker.env)
@@ -94,6 +95,7 @@ def test_a_damaged_library_is_made_again(linker: Linker, damage: str) -> None:
     assert damaged_results(another) == ()
 
 
+@pytest.mark.ci_only
 def test_a_build_goes_on_while_another_finds_damage(linker: Linker, tmp_path: Path) -> None:
     """zig was told of the cache before, and links when it is left."""
     expected, env, state = linker.program(1), linker.env, tmp_path / "other"
