@@ -1,14 +1,16 @@
-"""zig as tests run it: for the host's own ABI, with the workspace's own cache of zig's."""
+"""zig as tests run it: for the host's own ABI, with one cache of zig's for all checkouts."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from orchestrator.compilers.resolve import compiler_environment
+from orchestrator.compilers.resolve import own_environment
+from orchestrator.compilers.zig import zig_library
 from orchestrator.load.workspace import load_workspace
 
 ROOT: Final = Path(__file__).parents[2]
@@ -27,5 +29,20 @@ def zig(*arguments: str | Path) -> None:
 
 
 def zig_environment() -> dict[str, str]:
-    """The environment with the cache in which zig makes what it links, for all tests once."""
-    return compiler_environment(load_workspace(ROOT, os.environ).cache, os.environ)
+    """The environment with the cache in which zig makes what it links, for all tests once.
+
+    zig's key of what it made has the path of its library, not that folder's times: under one name
+    for all checkouts, it makes the C++ library once for all of them.
+    """
+    library = zig_library()
+    assert library is not None, "the Python package ziglang is not installed"
+    folder = load_workspace(ROOT, os.environ).cache.with_name("libtorch-orchestrator-tests") / "zig"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"lib-{metadata.version('ziglang')}"
+    link = folder / name
+    if not link.is_symlink() or link.readlink() != library:
+        staged = folder / f"{name}.{os.getpid()}"
+        staged.symlink_to(library)
+        staged.replace(link)
+    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder))
+    return {**own_environment(os.environ), **caches, "ZIG_LIB_DIR": str(link)}
