@@ -158,13 +158,13 @@ class Workspace:
         return int(variant["stripped_bytes"])
 
     def times(self, repeat: int) -> dict[str, Timing]:
-        """Model -> the time of all its recorded calls, in the library that the build made."""
+        """Model -> the time of its timed calls, in the library that the build made."""
         words = ("run", f"//apps/{self.app}", "--repeat", str(repeat), "--json")
         models = json.loads(self.orchestrate(*words))["models"]
         return {
             model["name"]: Timing(
-                sum(one["microseconds"] for one in model["runs"]),
-                sum(one["microseconds_min"] for one in model["runs"]),
+                sum(one["microseconds"] or 0 for one in model["runs"]),
+                sum(one["microseconds_min"] or 0 for one in model["runs"]),
             )
             for model in models
         }
