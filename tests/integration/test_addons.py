@@ -88,6 +88,9 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = workspace_copy(tmp_path_factory.mktemp("addon"), "camera", "scanner")
     with (root / "apps/camera/app.yaml").open("a") as file:
         file.write("extensible: true\n")
+    # else nobody has fetched what it is traced with, of which `trace` tells a size
+    ran = orchestrator("plan", "//apps/scanner", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
     # an add-on is of the library's runtime, and so is the trace of its model
     with (root / "apps/scanner/app.yaml").open("a") as file:
         file.write(f"runtime: {V1_13}\n")
