@@ -73,7 +73,7 @@ def launching(session: Session, abis: Iterable[str]) -> Launching:
     }
     env = folder_variables(launcher.command, str(cache))
     if "zig" in session.folders:
-        library = _zig_link(cache, Path(session.folders["zig"]))
+        library = zig_link(cache, Path(session.folders["zig"]))
         folders["zig"] = env["ZIG_LIB_DIR"] = str(library)
     return Launching(
         texts={abi: _text(launcher, toolchain) for abi, toolchain in toolchains.items()},
@@ -122,7 +122,7 @@ def _copy(folder: Path, pattern: str) -> Path:
     return copy
 
 
-def _zig_link(cache: Path, library: Path) -> Path:
+def zig_link(cache: Path, library: Path) -> Path:
     """A name in the cache folder for zig's library folder: one for each release, since another
     installation may build with its own at this moment."""
     link = cache / "toolchains" / f"zig-lib-{metadata.version('ziglang')}"

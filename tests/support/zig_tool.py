@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from orchestrator.build.launch import zig_link
 from orchestrator.compilers.resolve import own_environment
 from orchestrator.compilers.zig import zig_library
 from orchestrator.load.workspace import load_workspace
@@ -36,13 +36,7 @@ def zig_environment() -> dict[str, str]:
     """
     library = zig_library()
     assert library is not None, "the Python package ziglang is not installed"
-    folder = load_workspace(ROOT, os.environ).cache.with_name("libtorch-orchestrator-tests") / "zig"
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"lib-{metadata.version('ziglang')}"
-    link = folder / name
-    if not link.is_symlink() or link.readlink() != library:
-        staged = folder / f"{name}.{os.getpid()}"
-        staged.symlink_to(library)
-        staged.replace(link)
-    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder))
-    return {**own_environment(os.environ), **caches, "ZIG_LIB_DIR": str(link)}
+    folder = load_workspace(ROOT, os.environ).cache.with_name("libtorch-orchestrator-tests")
+    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(folder / "zig"))
+    library_at = str(zig_link(folder, library))
+    return {**own_environment(os.environ), **caches, "ZIG_LIB_DIR": library_at}
