@@ -191,8 +191,8 @@ def built(python: str, folder: Path, times: bool) -> dict[str, Any]:
     found = {}
     for app in names:
         before, after = (Workspace(folder / side, app) for side in ("before", "after"))
-        after.orchestrate("canonical", f"//apps/{app}", "--write", "--python", python)
         edit_app(after.root / "apps" / app / "app.yaml", {"canonical": "static"})
+        after.orchestrate("canonical", f"//apps/{app}", "--write", "--python", python)
         sizes = [one.build() for one in (before, after)]
         models = {}
         for model in before.times(1) if times else ():
@@ -378,8 +378,7 @@ def main(arguments: Sequence[str]) -> int:
     steps, times = chosen.only.split(","), not chosen.no_times
     if unknown := set(steps) - {*STEPS}:
         parser.error(f"no such step: {', '.join(sorted(unknown))}")
-    facts = machine_facts("")
-    del facts["compiler, for both sides"]
+    facts = machine_facts(None)
     facts["torch"] = output(chosen.python, "-c", "import torch; print(torch.__version__)").strip()
     results: dict[str, Any] = {"format": 1, "machine": facts}
     (ROOT / "build").mkdir(exist_ok=True)

@@ -18,8 +18,8 @@ def compiler_name(toolchain: ResolvedToolchain) -> str:
     return f"zig {toolchain.version}, target {zig.target}"
 
 
-def machine_facts(compiler: str, proc: Path = Path("/proc")) -> dict[str, str]:
-    """Facts by name, in the order in which they are shown."""
+def machine_facts(compiler: str | None, proc: Path = Path("/proc")) -> dict[str, str]:
+    """Facts by name, in the order in which they are shown; compiler: where one is compared."""
     cpu = re.search(r"^model name\s*:\s*(.*)$", (proc / "cpuinfo").read_text(), re.MULTILINE)
     memory = re.search(r"^MemTotal:\s*(\d+) kB$", (proc / "meminfo").read_text(), re.MULTILINE)
     return {
@@ -27,7 +27,7 @@ def machine_facts(compiler: str, proc: Path = Path("/proc")) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{int(memory[1]) / 2**20:.1f} GiB" if memory else "unknown",
         "system": f"{platform.system()} {platform.release()}",
-        "compiler, for both sides": compiler,
+        **({"compiler, for both sides": compiler} if compiler else {}),
         "Python": platform.python_version(),
         "load when it began": f"{os.getloadavg()[0]:.2f}",
     }
