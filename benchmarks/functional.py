@@ -162,9 +162,9 @@ class Workspace:
         words = ("run", f"//apps/{self.app}", "--repeat", str(repeat), "--json")
         models = json.loads(self.orchestrate(*words))["models"]
         return {
-            model["name"]: Timing(
-                sum(one["microseconds"] or 0 for one in model["runs"]),
-                sum(one["microseconds_min"] or 0 for one in model["runs"]),
+            model["model"]: Timing(
+                sum(one.get("microseconds") or 0 for one in model["runs"]),
+                sum(one.get("microseconds_min") or 0 for one in model["runs"]),
             )
             for model in models
         }

@@ -1,7 +1,8 @@
-"""Makes apps' models canonical: converts, compares, checks and prices each model, and writes it.
+"""Makes apps' models canonical: converts, compares, checks and prices each model, and writes them.
 
 The models of an app are priced together: a rewrite is applied only if, by the index, a library for
-all of them does not grow.
+all of them does not grow. A model that is refused does not stop the others: it stays as it is, and
+its operators count for its app. Nothing is written before all models are converted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,18 +27,24 @@ from orchestrator.canonical.lock import (
     is_written,
     write_canonical,
 )
-from orchestrator.canonical.pricing import Candidate, affordable
+from orchestrator.canonical.pricing import Candidate, affordable, bringing
 from orchestrator.canonical.python import ExportPython, find_python
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.load.declared import App
-from orchestrator.models.checks import misfits, require_arguments
+from orchestrator.models.checks import (
+    forbidden_operators,
+    misfits,
+    require_allowed,
+    require_arguments,
+)
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import (
     CanonicalReport,
     CanonicalRow,
     OmittedRewrite,
     PricedApp,
+    RefusedModel,
     RewriteLine,
     Shared,
     State,
@@ -54,7 +61,11 @@ class CanonicalPlaceError(OrchestratorError):
 
 @dataclass(frozen=True)
 class _Made:
-    """A model and what was made of it."""
+    """A model and what was made of it.
+
+    left       names of rewrites that were left out -> bytes that each would have cost
+    forbidden  names of rewrites that were left out -> the operator that the app forbids
+    """
 
     model: ModelConfig
     kind: Kind
@@ -62,6 +73,7 @@ class _Made:
     after: ModelInfo
     done: Converted
     left: Mapping[str, int]
+    forbidden: Mapping[str, str]
 
     @property
     def candidate(self) -> Candidate:
@@ -78,10 +90,11 @@ def canonical_apps(
     kind: Kind = "static",
 ) -> CanonicalReport:
     """Convert every model of the apps that app.yaml has a canonical one of, and where nothing is
-    written the others too.
+    written those of which it says nothing, too.
 
     kind  how models are made canonical of which app.yaml does not say it
-    Raises what finding a Python, converting, reading models and writing raise.
+    Raises what finding a Python, pricing and writing raise. What is wrong with a model is in the
+    report: the errors of converting, reading and checking it.
     """
     context = session.context
     for app in apps:
@@ -89,30 +102,38 @@ def canonical_apps(
             _require_free(app, model, context.root)
     chosen = [app for app in apps if _chosen(app, write)]
     found = find_python(python, context.env, context.runner) if chosen else None
-    rows, priced = list[CanonicalRow](), list[_Priced]()
+    priced = list[_Priced]()
     for app in chosen:
         assert found is not None
-        one = _Pricing(session, app, found, write, kind).priced()
-        rows += one.rows()
-        priced.append(one)
-    return CanonicalReport(tuple(rows), tuple(_shared(priced)))
+        priced.append(_Pricing(session, app, found, write, kind).priced())
+    return CanonicalReport(
+        rows=tuple(row for one in priced for row in one.rows()),
+        apps=tuple(_shared(priced)),
+        refused=tuple(refused for one in priced for refused in one.refused),
+    )
 
 
 def _chosen(app: App, write: bool) -> list[ModelConfig]:
-    return [model for model in app.config.models if app.is_canonical(model) or not write]
+    return [
+        model
+        for model in app.config.models
+        if app.is_canonical(model) or not (write or app.declines_canonical(model))
+    ]
 
 
 @dataclass(frozen=True)
 class _Priced:
     """An app whose models were converted.
 
-    others  root operators of what was not converted, and of `extra`
+    others   root operators of what was not converted, and of `extra`
+    refused  models that stay as they are
     """
 
     session: RuntimeSession
     app: App
     made: tuple[_Made, ...]
     others: frozenset[str]
+    refused: tuple[RefusedModel, ...]
     write: bool
 
     def roots(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -121,6 +142,7 @@ class _Priced:
         return before, self.others.union(*(_names(one.after) for one in self.made))
 
     def rows(self) -> Iterator[CanonicalRow]:
+        """Of each converted model, which is written where it is to be."""
         for one in self.made:
             yield _row(self.session, self.app, one, self.write)
 
@@ -133,43 +155,92 @@ class _Pricing:
     ) -> None:
         self.all, self.session, self.app = session, session.of(app.name), app
         self.python, self.write, self.kind = python, write, kind
-        self.models = {model.name: model for model in _chosen(app, write)}
+        self.models = {model.name: model for model in app.config.models}
         self.made: dict[tuple[str, frozenset[str]], _Made] = {}
+        self.refused: list[RefusedModel] = []
 
     def priced(self) -> _Priced:
+        chosen = _chosen(self.app, self.write)
+        first = [one for model in chosen if (one := self._first(model)) is not None]
+        converted = {one.model for one in first}
         others = frozenset(self.session.extra_operators(self.app)).union(
-            *(
-                _names(self.session.model(self.app, model))
-                for model in self.app.config.models
-                if model.name not in self.models
-            )
+            *(_names(self._read(m)) for m in self.models.values() if m.name not in converted)
         )
-        first = [self._candidate(name, {}) for name in self.models]
-        chosen = affordable(
-            first, others, lambda roots: estimated(self.session, roots), self._candidate
+        # What --write writes depends on what app.yaml declares alone; what it might declare as
+        # well is priced beside that.
+        declared = [one for one in first if self.app.is_canonical(self.models[one.model])]
+        rest = [one for one in first if one not in declared]
+        kept = self._affordable(declared, others.union(*(one.roots[0] for one in rest)))
+        kept += self._affordable(rest, others.union(*(one.roots[1] for one in kept)))
+        made = {one.model: self._left(one) for one in kept}
+        return _Priced(
+            session=self.session,
+            app=self.app,
+            made=tuple(made[model.name] for model in chosen if model.name in made),
+            others=others,
+            refused=tuple(self.refused),
+            write=self.write,
         )
-        made = tuple(
-            replace(self.made[one.model, frozenset(one.left)], left=one.left) for one in chosen
+
+    def _first(self, model: ModelConfig) -> Candidate | None:
+        """With all rewrites; None where the model is refused."""
+        try:
+            return self._candidate(model.name, {})
+        except OrchestratorError as error:
+            # without its operators its app cannot be priced
+            self._read(model)
+            self.refused.append(RefusedModel(self.app.name, model.name, error))
+            return None
+
+    def _affordable(
+        self, candidates: Sequence[Candidate], others: frozenset[str]
+    ) -> tuple[Candidate, ...]:
+        return affordable(
+            candidates, others, lambda roots: estimated(self.session, roots), self._candidate
         )
-        return _Priced(self.session, self.app, made, others, self.write)
+
+    def _left(self, one: Candidate) -> _Made:
+        return replace(self.made[one.model, frozenset(one.left)], left=one.left)
 
     def _candidate(self, name: str, left: Mapping[str, int]) -> Candidate:
         made = self._converted(self.models[name], left)
         self.made[name, frozenset(left)] = made
         return made.candidate
 
+    def _read(self, model: ModelConfig) -> ModelInfo:
+        declared = self.app.model_path(model)
+        return read_model(declared, self.session.runtime.dialect.models, name=self._shown(declared))
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self.session.context.root).as_posix()
+
     def _converted(self, model: ModelConfig, left: Mapping[str, int]) -> _Made:
-        app, context = self.app, self.session.context
+        """Without the rewrites in `left`, and those that bring an operator which the app forbids.
+
+        Raises what converting, reading and checking raise.
+        """
+        app, forbidden = self.app, dict[str, str]()
         said = app.canonical_kind(model)
         kind = self.kind if said == "off" else said
+        before = self._read(model)
+        while True:
+            done = self._convert(model, kind, {*left, *forbidden})
+            after = _looked_at(self.session, app, model, before, done.made)
+            found = forbidden_operators(after, app.config.forbid)
+            bring = bringing(done.rewrites, {str(name) for name in found})
+            if not bring:
+                require_allowed(after, found, {})
+                return _Made(model, kind, before, after, done, left, forbidden)
+            forbidden |= bring
+
+    def _convert(self, model: ModelConfig, kind: Kind, without: Collection[str]) -> Converted:
+        app, context = self.app, self.session.context
         declared = app.model_path(model)
-        shown = declared.relative_to(context.root).as_posix()
-        again = f" without {', '.join(sorted(left))}" if left else ""
+        again = f" without {', '.join(sorted(without))}" if without else ""
         self.all.log(f"converting //apps/{app.name}: {model.name}{again}")
-        before = read_model(declared, self.session.runtime.dialect.models, name=shown)
-        done = convert(
+        return convert(
             declared,
-            shown,
+            self._shown(declared),
             model.name,
             None if model.inputs == "bundled" else inputs_json(model.inputs),
             self.session.runtime.version.version,
@@ -178,10 +249,9 @@ class _Pricing:
             context.env,
             context.runner,
             kind,
-            left,
+            without,
+            timed=True,
         )
-        after = _looked_at(self.session, app, model, before, done.made)
-        return _Made(model, kind, before, after, done, left)
 
 
 def _names(info: ModelInfo) -> frozenset[str]:
@@ -240,13 +310,23 @@ def _row(session: RuntimeSession, app: App, made: _Made, write: bool) -> Canonic
         compared=sum(call.result == "same" for call in done.comparison),
         not_taken=sum(call.result == "not taken" for call in done.comparison),
         unsteady=sum(call.result == "differs by itself" for call in done.comparison),
-        rewrites=tuple(map(_line, done.rewrites)),
-        left=tuple(OmittedRewrite(name, size) for name, size in sorted(made.left.items())),
+        rewrites=tuple(map(rewrite_line, done.rewrites)),
+        left=omitted(made.left, made.forbidden),
+        microseconds=done.microseconds,
     )
 
 
-def _line(row: Rewrite) -> RewriteLine:
+def rewrite_line(row: Rewrite) -> RewriteLine:
+    """A rewrite as reports have it."""
     return RewriteLine(row.name, row.old, row.new, row.calls, row.why)
+
+
+def omitted(left: Mapping[str, int], forbidden: Mapping[str, str]) -> tuple[OmittedRewrite, ...]:
+    """Rewrites that were left out, for their bytes or for an operator; by name."""
+    return tuple(
+        OmittedRewrite(name, left.get(name, 0), forbidden.get(name))
+        for name in sorted({*left, *forbidden})
+    )
 
 
 def _looked_at(
@@ -291,7 +371,7 @@ def _lock(app: App, made: _Made) -> CanonicalLock:
             after=tuple(map(str, made.after.root_operators)),
         ),
         rewrites=done.rewrites,
-        left=tuple(sorted(made.left)) or None,
+        left=tuple(sorted({*made.left, *made.forbidden})) or None,
         comparison=tuple(
             call.model_copy(
                 update={"largest": None if call.largest is None else rounded_up(call.largest)}

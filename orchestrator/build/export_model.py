@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from orchestrator.build.add_app import AppRequest, add_app
-from orchestrator.build.session import Session, require_loadable
+from orchestrator.build.canonical import omitted, rewrite_line
+from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.build.trace import estimated
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, export_module
-from orchestrator.canonical.python import find_python
+from orchestrator.canonical.pricing import Candidate, affordable, bringing
+from orchestrator.canonical.python import ExportPython, find_python
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.load.declared import App
 from orchestrator.load.validate import raise_all
+from orchestrator.models.checks import forbidden_operators, require_allowed
 from orchestrator.models.info import ModelInfo, read_model
+from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import NAME, PATTERN_WORDS, InputRun
 from orchestrator.values.labels import Label
@@ -62,7 +68,8 @@ class ModelExport:
 @dataclass(frozen=True)
 class ExportedModel:
     """What was written. `file` is relative to the workspace; `declared`: whether the app's app.yaml
-    has the model; `created`: whether the app is new."""
+    has the model; `created`: whether the app is new; `rewrites`, `left`: those that were applied,
+    and those that were not."""
 
     app: str
     file: str
@@ -70,12 +77,28 @@ class ExportedModel:
     result: ExportResult
     created: bool
     declared: bool
+    rewrites: tuple[RewriteLine, ...]
+    left: tuple[OmittedRewrite, ...]
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """left, forbidden: rewrites that were left out -> bytes that each would cost, or the operator
+    that the app forbids."""
+
+    data: bytes
+    info: ModelInfo
+    result: ExportResult
+    left: Mapping[str, int]
+    forbidden: Mapping[str, str]
 
 
 def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> ExportedModel:
     """Export a module to `apps/<app>/models/<name>.ptl`, where the app has its models.
 
-    The model is what the runtime of the app loads, or nothing is written.
+    The model is what the runtime of the app loads, or nothing is written. It is made canonical as
+    `canonical_apps` does it: without the rewrites that make the app's library larger, and without
+    those that bring an operator which the app forbids.
     Raises the errors of this module, of orchestrator.canonical, of reading models and `add_app`.
     """
     name = _name(asked)
@@ -101,21 +124,97 @@ def export_model(session: Session, app: str, asked: ModelExport, cwd: Path) -> E
         pytorch=config.pins[runtime].pytorch,
         paths=[*(cwd / path for path in asked.paths), cwd, context.root],
     )
+    on = session.on(runtime) if there is None else session.of(app)
     with _places_below(context.root):
-        data, result = export_module(request, TOLERANCES, python, context.env, context.runner)
-    with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
-        staged = Path(folder, f"{name}.ptl")
-        staged.write_bytes(data)
-        if there is None:
+        made = _Exporting(session, on, there, request, python).priced()
+    its = (made.result, there is None)
+    rows = (tuple(map(rewrite_line, made.result.rewrites)), omitted(made.left, made.forbidden))
+    if there is None:
+        with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
+            staged = Path(folder, f"{name}.ptl")
+            staged.write_bytes(made.data)
             added = add_app(session, AppRequest(app, [staged], exported=True), Path(folder))
-            file = f"apps/{app}/{added.models[0].file}"
-            return ExportedModel(app, file, added.models[0].info, result, True, True)
-        path, declared = _destination(there, name)
-        shown = path.relative_to(context.root).as_posix()
-        info = _checked(session, there, staged, shown)
+        file = f"apps/{app}/{added.models[0].file}"
+        return ExportedModel(app, file, added.models[0].info, *its, True, *rows)
+    path, declared = _destination(there, name)
     path.parent.mkdir(exist_ok=True)
-    write_bytes(path, data)
-    return ExportedModel(app, shown, info, result, False, declared)
+    write_bytes(path, made.data)
+    shown = path.relative_to(context.root).as_posix()
+    return ExportedModel(app, shown, made.info, *its, declared, *rows)
+
+
+@dataclass
+class _Exporting:
+    """Exports a module, and again without the rewrites that its app does not want."""
+
+    session: Session
+    on: RuntimeSession
+    app: App | None
+    request: ModuleRequest
+    python: ExportPython
+    made: dict[frozenset[str], _Exported] = field(default_factory=dict)
+
+    def priced(self) -> _Exported:
+        first = self._candidate(self.request.name, {})
+        size = partial(estimated, self.on)
+        (kept,) = affordable([first], self._others(), size, self._candidate)
+        return replace(self.made[frozenset(kept.left)], left=kept.left)
+
+    def _others(self) -> frozenset[str]:
+        """What the app's library has besides this model."""
+        if self.app is None:
+            return frozenset()
+        models = (one for one in self.app.config.models if one.name != self.request.name)
+        infos = (self.on.model(self.app, one) for one in models)
+        return frozenset(self.on.extra_operators(self.app)).union(
+            *({*map(str, info.root_operators)} for info in infos)
+        )
+
+    def _candidate(self, name: str, left: Mapping[str, int]) -> Candidate:
+        made = self._exported(left)
+        self.made[frozenset(left)] = made
+        after = frozenset(map(str, made.info.root_operators))
+        # what the module named before its rewrites decides nothing
+        return Candidate(name, (after, after), made.result.rewrites, left)
+
+    def _exported(self, left: Mapping[str, int]) -> _Exported:
+        context, forbidden = self.session.context, dict[str, str]()
+        forbid = {} if self.app is None else self.app.config.forbid
+        while True:
+            without = sorted({*left, *forbidden})
+            if without:
+                self.session.log(f"exporting again without {', '.join(without)}")
+            data, result = export_module(
+                replace(self.request, without=without),
+                TOLERANCES,
+                self.python,
+                context.env,
+                context.runner,
+            )
+            info = self._checked(data)
+            found = forbidden_operators(info, forbid)
+            bring = bringing(result.rewrites, {str(name) for name in found})
+            if not bring:
+                require_allowed(info, found, {})
+                return _Exported(data, info, result, left, forbidden)
+            forbidden |= bring
+
+    def _checked(self, data: bytes) -> ModelInfo:
+        """The facts of a new model; of an app that is there, its runtime loads it."""
+        name = self.request.name
+        with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
+            staged = Path(folder, f"{name}.ptl")
+            staged.write_bytes(data)
+            if self.app is None:
+                # `add_app` looks at it
+                return read_model(staged, self.on.runtime.dialect.models, name=staged.name)
+            path, _ = _destination(self.app, name)
+            shown = path.relative_to(self.session.context.root).as_posix()
+            info = read_model(staged, self.on.runtime.dialect.models, name=shown)
+        version, declared = self.on.runtime.version, self.app.place.file
+        others = self.session.other_offers(version.version)
+        require_loadable(info, self.on.kernels, version, others, declared, self.on.own_classes)
+        return info
 
 
 def app_of(text: str) -> str:
@@ -156,16 +255,6 @@ def _destination(app: App, name: str) -> tuple[Path, bool]:
             return app.model_path(model), True
     folder = app.model_path(app.config.models[0]).parent
     return folder / f"{name}.ptl", False
-
-
-def _checked(session: Session, app: App, staged: Path, shown: str) -> ModelInfo:
-    """The facts of a new model, which the app's runtime loads."""
-    its = session.of(app.name)
-    info = read_model(staged, its.runtime.dialect.models, name=shown)
-    version = its.runtime.version
-    others = session.other_offers(version.version)
-    require_loadable(info, its.kernels, version, others, app.place.file, its.own_classes)
-    return info
 
 
 def _name(asked: ModelExport) -> str:

@@ -19,6 +19,7 @@ from orchestrator.build.fetch import tree_folder
 from orchestrator.build.prepare import whole_index
 from orchestrator.build.selected import OtherSelectionError, require_selection
 from orchestrator.build.session import Session
+from orchestrator.canonical.lock import canonical_path
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.index.entry import load_entry, loader_symbols
 from orchestrator.index.model import IndexUnreadableError
@@ -41,7 +42,7 @@ from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.report.fits import FitRow, FitsReport
 from orchestrator.select.fits import KnownRuntime, ModelFacts, Offer, added, judge
 from orchestrator.system.limits import usable_cores
-from orchestrator.system.reading import read_text
+from orchestrator.system.reading import file_sha256, read_text
 from orchestrator.trace.lock import changes, lock_path, parse_lock, read_runs
 from orchestrator.trace.reading import LONGEST, named_text
 from orchestrator.values.config import ModelConfig
@@ -75,6 +76,7 @@ class _Known:
     """What is known about a model in addition to its file, if an app of the workspace has it.
 
     trace   its lock, read; `current` says whether it still holds, `why_not` if not
+    inputs  those recorded beside a canonical model, which holds none
     """
 
     app: App | None = None
@@ -82,6 +84,7 @@ class _Known:
     trace: Trace | None = None
     lock: Path | None = None
     why_not: str = "it has no trace"
+    inputs: bytes | None = None
 
 
 def fits(
@@ -203,15 +206,40 @@ def _known(session: Session, model: Path, info: ModelInfo, lock: Path | None) ->
             except OrchestratorError as error:
                 return _Known(why_not=f"its trace cannot be read: {error.what}")
             if trace.identity.model == info.sha256:
-                return _current(session, _Known(app, config, lock=path), trace)
-    return _Known()
+                found = _Known(app, config, lock=path, inputs=_recorded(session, app, config))
+                return _current(session, found, trace)
+    return _Known(why_not=_why_no_trace(session, info))
+
+
+def _recorded(session: Session, app: App, config: ModelConfig) -> bytes | None:
+    """The inputs that belong to an app's canonical model, while its lock holds."""
+    try:
+        return session.shipped(app, config).inputs
+    except OrchestratorError:
+        return None
+
+
+def _why_no_trace(session: Session, info: ModelInfo) -> str:
+    """Of the file that a canonical model was made of: an app traces and ships that one instead."""
+    root = session.context.root
+    for app in session.workspace.apps.values():
+        for config in filter(app.is_canonical, app.config.models):
+            declared = app.model_path(config)
+            if declared.is_file() and file_sha256(declared) == info.sha256:
+                ships = canonical_path(app, config).relative_to(root).as_posix()
+                return f"it has no trace: //apps/{app.name} ships {ships} instead"
+    return _Known().why_not
 
 
 def _current(session: Session, found: _Known, trace: Trace) -> _Known:
     """A trace counts where it would be made again: of these inputs, by this tracer."""
     wanted = replace(trace.identity, tracer=session.tracer)
     if found.app is not None and found.config is not None:
-        wanted = session.of(found.app.name).trace_identity(found.app, found.config)
+        try:
+            wanted = session.of(found.app.name).trace_identity(found.app, found.config)
+        except OrchestratorError as error:
+            # a canonical model that is stale, for one
+            return replace(found, why_not=f"its trace may be stale: {error.what}")
         wanted = replace(wanted, model=trace.identity.model, runtime=trace.identity.runtime)
         # backends are compared with each library's
         wanted = replace(wanted, backends=trace.identity.backends)
@@ -407,9 +435,8 @@ class _Fitting:
             return "a package is a program of its author's: with --run it runs here"
         if one.manifest.abi not in self.session.workspace.toolchains:
             return f"no toolchain for {one.manifest.abi} here"
-        if not self.info.has_bundled_inputs and (
-            self.known.config is None or self.known.config.inputs == "bundled"
-        ):
+        declared = self.known.config is not None and self.known.config.inputs != "bundled"
+        if not (self.info.has_bundled_inputs or declared or self.known.inputs is not None):
             return "the model holds no inputs, and no app declares any"
         return ""
 
@@ -434,7 +461,14 @@ class _Fitting:
         config = config or ModelConfig(file=self.path.name)
         env, runner = session.context.env, session.context.runner
         seen = run_model(
-            argv, self.path, config, env, libraries=libraries, threads=1, runner=runner
+            argv,
+            self.path,
+            config,
+            env,
+            libraries=libraries,
+            recorded=self.known.inputs,
+            threads=1,
+            runner=runner,
         )
         require_selection(one.manifest.selection_digest, seen, Place(str(one.path)))
         return verify(self.path.stem, self._expected or seen.result or {"runs": []}, seen)

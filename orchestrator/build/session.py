@@ -465,7 +465,8 @@ class RuntimeSession(Session):
                 others,
                 app.place.file,
                 self.own_classes,
-                shipped.is_canonical,
+                # torch knows no operators of an app's own
+                shipped.is_canonical or app.config.sources is not None,
             )
             found = forbidden_operators(info, app.config.forbid)
             # a canonical file has no debug information: what it was made of may have some
@@ -626,7 +627,7 @@ def require_loadable(
 
     others, declared, command: as in `check_operators`
     own_classes: as in `check_own_classes`
-    canonical: whether it is the canonical model, of which there is none again
+    canonical: whether no canonical model can be made of it, which it may be itself
     to_be_canonical: whether its canonical model is what the runtime will load
     """
     require_no_enums(info)

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from orchestrator.canonical.lock import LARGEST_INPUTS, ComparedCall, Rewrite
 from orchestrator.canonical.process import (
@@ -23,6 +23,7 @@ from orchestrator.canonical.process import (
 from orchestrator.canonical.python import ExportPython
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.models.archive import open_archive
+from orchestrator.models.info import has_torchscript
 from orchestrator.system.process import CommandRunner, Finished
 from orchestrator.values.config import Declared, Line, Tuple
 
@@ -60,7 +61,12 @@ class CanonicalDiffersError(OrchestratorError):
 
 @dataclass(frozen=True)
 class Converted:
-    """What came out. inputs: of the calls that are bundled in the original, as JSON."""
+    """What came out.
+
+    inputs        of the calls that are bundled in the original, as JSON
+    microseconds  the least CPU times of its calls, summed, in torch's lite interpreter: of the
+                  original and of what was made of it; None where they were not asked for
+    """
 
     made: bytes
     inputs: bytes
@@ -68,6 +74,7 @@ class Converted:
     folded: bool
     rewrites: tuple[Rewrite, ...]
     comparison: tuple[ComparedCall, ...]
+    microseconds: tuple[float, float] | None = None
 
     @property
     def largest(self) -> float:
@@ -75,18 +82,22 @@ class Converted:
         return max((call.largest or 0.0 for call in self.comparison), default=0.0)
 
 
+_Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class _Result(Declared):
     torch: Line
     folded: bool
     rewrites: Tuple[Rewrite]
     comparison: Tuple[ComparedCall]
+    microseconds: Tuple[_Microseconds] | None = Field(None, min_length=2, max_length=2)
 
 
 def require_torchscript(model: Path, shown: str) -> None:
     """Raises NoTorchScriptError, and what reading an archive raises."""
     place = Place(shown)
     with model.open("rb") as file, open_archive(file, place) as archive:
-        found = any(name.startswith("code/") for name in archive.names)
+        found = has_torchscript(archive)
     if not found:
         raise NoTorchScriptError(
             "this model was saved without its TorchScript, which a canonical model is made of",
@@ -110,6 +121,7 @@ def convert(
     runner: CommandRunner,
     kind: Literal["static", "traced"] = "static",
     without: Iterable[str] = (),
+    timed: bool = False,
 ) -> Converted:
     """Convert a model, and compare what came out with it.
 
@@ -118,6 +130,7 @@ def convert(
     declared  the model runner's inputs; None for those that are bundled
     pytorch   the version of the app's runtime: operators that it does not have are lowered
     without   names of rewrites that are not to be applied
+    timed     whether both models are timed, for a fifth of a second
     Raises the errors of this module.
     """
     require_torchscript(model, shown)
@@ -132,6 +145,7 @@ def convert(
         "pytorch": pytorch,
         "kind": kind,
         "without": sorted(without),
+        "timed": timed,
         "tolerances": tolerances,
     }
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as place:
@@ -244,4 +258,13 @@ def _converted(folder: Path, result: dict[str, Any], shown: str, done: Finished)
             hint=_OFF.removeprefix("or "),
             details=done.err[-2000:],
         ) from None
-    return Converted(made, inputs, answer.torch, answer.folded, answer.rewrites, answer.comparison)
+    times = answer.microseconds
+    return Converted(
+        made,
+        inputs,
+        answer.torch,
+        answer.folded,
+        answer.rewrites,
+        answer.comparison,
+        None if times is None else (times[0], times[1]),
+    )

@@ -69,6 +69,7 @@ class ModuleRequest:
     sizes: Literal["any", "fixed"]
     pytorch: str
     paths: Sequence[Path]
+    without: Sequence[str] = ()
 
 
 class ExportResult(Declared):
@@ -110,6 +111,7 @@ def export_module(
         "sizes": asked.sizes,
         "pytorch": asked.pytorch,
         "paths": list(map(str, asked.paths)),
+        "without": list(asked.without),
         "tolerances": tolerances,
     }
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as temporary:

@@ -6,14 +6,15 @@ anyway, and one that all of them lose is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Final
 
 from orchestrator.canonical.lock import Rewrite
 
 # What every conversion does, which is not to be left out.
-_ALWAYS = frozenset({"freeze", "lowering", "trace"})
+ALWAYS: Final = frozenset({"freeze", "lowering", "trace"})
 Roots = frozenset[str]
 Names = frozenset[str]
 
@@ -83,6 +84,16 @@ def affordable(
             chosen = tuple(_with_cost(one, names, cost) for one in without)
 
 
+def bringing(rewrites: Iterable[Rewrite], operators: Collection[str]) -> dict[str, str]:
+    """Rewrites that bring one of these operators and can be left out: name -> operator."""
+    return {
+        row.name: name
+        for row in rewrites
+        for name in row.new
+        if name in operators and row.name not in ALWAYS
+    }
+
+
 def _with_cost(one: Candidate, names: Names, cost: int) -> Candidate:
     return replace(one, left={name: cost if name in names else n for name, n in one.left.items()})
 
@@ -90,7 +101,7 @@ def _with_cost(one: Candidate, names: Names, cost: int) -> Candidate:
 def _options(made: Sequence[Candidate]) -> list[Names]:
     """What could be left out: each rewrite, and all that bring the same operator."""
     bring: dict[str, set[str]] = {}
-    for row in (row for one in made for row in one.rewrites if row.name not in _ALWAYS):
+    for row in (row for one in made for row in one.rewrites if row.name not in ALWAYS):
         for operator in row.new:
             bring.setdefault(operator, set()).add(row.name)
     each = {frozenset({name}) for names in bring.values() for name in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rich.console import Console
 
@@ -14,6 +15,7 @@ from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.report.canonical import show, to_json
+from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "canonical"
@@ -21,10 +23,11 @@ HELP = """\
 Rewrites models with torch's own passes: freezes them, makes in-place calls functional where nothing
 else sees the tensor, and replaces operators, so that fewer remain, as far as the app's library does
 not grow. `traced` also runs each method once, with symbolic sizes, and keeps the operators that
-ran. Compares the result with the model on its inputs, on other sizes and on random values. Without
---write it prints what it would do, for every model. With --write it writes <name>.canonical.ptl and
-its lock next to each model that has `canonical: static` or `traced` in app.yaml: commit them, and
-trace the app again. Builds need no torch."""
+ran. Compares the result with the model on its inputs, on other sizes and on random values. A
+model that is refused stays as it is, and does not stop the others. Without --write it prints what
+it would do, also for models of which app.yaml says nothing. With --write it writes
+<name>.canonical.ptl and its lock next to each model that has `canonical: static` or `traced` in
+app.yaml: commit them, and trace the app again. Builds need no torch."""
 EXAMPLE = """\
 ./orchestrate canonical //apps/camera --python ~/torch/bin/python
 ./orchestrate canonical //... --write"""
@@ -70,4 +73,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         print(to_json(report), end="")
     else:
         show(report, Console())
-    return ExitCode.OK
+    sys.stdout.flush()
+    for one in report.refused:
+        print(shown(one.error.render(), sys.stderr, context.env), file=sys.stderr)
+    return ExitCode.USER_ERROR if report.refused else ExitCode.OK

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.load.inputs import parse_run
+from orchestrator.report.canonical import rewrite_value
 from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
 
 NAME = "export"
@@ -196,6 +198,7 @@ def _text(made: ExportedModel) -> Sequence[str]:
         lines.append(
             f"  {counts['unsteady']} more were not: the module gives other values each time"
         )
+    lines += [f"  {one}" for one in (*made.rewrites, *made.left)]
     return [*lines, "next:", *(f"  {step}" for step in _steps(made))]
 
 
@@ -229,5 +232,7 @@ def _to_json(made: ExportedModel) -> dict[str, Any]:
         "bytes": made.info.size,
         "compared": _compared(made),
         "largest": made.result.largest,
+        "rewrites": [rewrite_value(line) for line in made.rewrites],
+        "left_out": [asdict(one) for one in made.left],
         "next": _steps(made),
     }

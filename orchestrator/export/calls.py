@@ -4,6 +4,7 @@ are called alike compare."""
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ _GETTER = "get_all_bundled_inputs_for_"
 # Calls of a method that further inputs are made of, and how many random ones of each.
 _VARIED = 4
 _RANDOM = 3
+# How long models are timed, in seconds, and how often at least and at most.
+_TIMED_SECONDS = 0.2
+_ROUNDS = (3, 200)
 # What calls a method of a model.
 Invoke = Callable[..., Any]
 
@@ -267,3 +271,20 @@ def compared(
             wrong = {"call": call.name, "inputs": row["inputs"], "difference": bad}
         rows.append(row | {"result": "wrong" if bad else "same", "largest": largest})
     return rows, wrong
+
+
+def least_times(models: Sequence[Invoke], calls: Sequence[Call]) -> list[float]:
+    """Of each model the sum of its calls' least CPU times, in microseconds; models take turns."""
+    least = [[float("inf")] * len(calls) for _ in models]
+    end, (fewest, most) = time.monotonic() + _TIMED_SECONDS, _ROUNDS
+    for number in range(most):
+        if number >= fewest and time.monotonic() > end:
+            break
+        for row, invoke in zip(least, models, strict=True):
+            for index, call in enumerate(calls):
+                args = copied(call.args)
+                started = time.process_time_ns()
+                with torch.no_grad():
+                    invoke(call.method, *args)
+                row[index] = min(row[index], (time.process_time_ns() - started) / 1000)
+    return [round(sum(row), 1) for row in least]

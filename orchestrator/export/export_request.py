@@ -9,6 +9,7 @@ declared    calls as the model runner's `--inputs`
 name, compiled, canonical, sizes   as `saving.Export` has them
 pytorch     the version of the runtime that the model is for
 paths       folders to import from
+without     names of rewrites that are not to be applied
 tolerances  dtype -> [relative, absolute]
 
 The result is {"torch", "folded", "rewrites": [...], "comparison": [...]}.
@@ -51,6 +52,7 @@ def exported(request: Mapping[str, Any], stage: Callable[[str], None]) -> dict[s
         model,
         pytorch=request["pytorch"],
         tolerances=request["tolerances"],
+        without=frozenset(request["without"]),
         stage=stage,
     )
     stage("writing")

@@ -85,6 +85,7 @@ def export(
     pytorch: str | None = None,
     with_code: bool = False,
     tolerances: Mapping[str, Sequence[float]] = TOLERANCES,
+    without: frozenset[str] = frozenset(),
     stage: Callable[[str], None] = lambda text: None,
 ) -> Exported:
     """The `.ptl` of a model; `name` becomes the archive's top folder.
@@ -93,6 +94,7 @@ def export(
                does not have are lowered, if the model is made canonical
     with_code  as PyTorch writes it, with the TorchScript that `orchestrate canonical` needs; its
                bytes are then not the same each time, and it is not canonical
+    without    names of rewrites that are not to be applied
     Raises Refused where TorchScript cannot compile it, or where it does not compute what the module
     does.
     """
@@ -124,7 +126,7 @@ def export(
                 applied, again = Applied(), torch.jit.load(io.BytesIO(buffer.getvalue()))
                 return checked(convert(again, pytorch, without, fold, applied), applied)
 
-            made, folded = settled(attempt, frozenset())
+            made, folded = settled(attempt, without)
     return Exported(made.made, folded, made.applied.rows(), made.rows)
 
 

@@ -13,6 +13,7 @@ declared   the calls to run it with, as the model runner's `--inputs` (native/dr
            for the inputs that are bundled in the file
 pytorch    the version of the runtime that the model is for: operators that it lacks are lowered
 without    names of rewrites that are not to be applied
+timed      whether both models are timed
 tolerances dtype -> [relative, absolute]
 
 What the result says of a call's inputs is enough to make them again. The other task is
@@ -54,11 +55,18 @@ class Stage:
 
 
 def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
-    """{"torch", "folded", "rewrites": [...], "comparison": [...]}."""
+    """{"torch", "folded", "rewrites": [...], "comparison": [...], "microseconds": [x, x]|None}."""
     import torch
 
     from orchestrator.export.archive import reproducible
-    from orchestrator.export.calls import Comparison, compared, further, lite, own_calls
+    from orchestrator.export.calls import (
+        Comparison,
+        compared,
+        further,
+        least_times,
+        lite,
+        own_calls,
+    )
     from orchestrator.export.refusal import Refused
     from orchestrator.export.static import Applied, Attempt, convert, settled
     from orchestrator.export.values import to_json
@@ -101,6 +109,10 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         best, folded = settled(attempt, frozenset(request["without"]))
     except Refused as error:
         raise (error if request["kind"] == "static" else specialised(error)) from error
+    times = None
+    if request.get("timed"):
+        stage("timing")
+        times = least_times((lite(original), lite(best.made)), own)
     stage("writing")
     (folder / "inputs.json").write_text(json.dumps(inputs, separators=(",", ":")))
     (folder / "canonical.ptl").write_bytes(best.made)
@@ -109,6 +121,7 @@ def _canonical(request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         "folded": folded,
         "rewrites": best.applied.rows(),
         "comparison": best.rows,
+        "microseconds": times,
     }
 
 

@@ -330,7 +330,7 @@ def _canonical(app: App) -> Iterator[OrchestratorError]:
                 "an app with sources of its own has no canonical models",
                 place=app.places.value(path),
                 expected="`off`",
-                seen="static",
+                seen=app.canonical_kind(model),
                 hint="remove it: torch, which makes them, does not have the app's operators",
             )
 

@@ -56,6 +56,12 @@ class App:
         """Whether its canonical file is what is traced, verified and shipped."""
         return self.canonical_kind(model) != "off"
 
+    def declines_canonical(self, model: ModelConfig) -> bool:
+        """Whether app.yaml says `canonical: off` of it, and does not merely say nothing."""
+        if model.canonical is not None:
+            return model.canonical == "off"
+        return self.config.canonical == "off" and "canonical" in self.config.model_fields_set
+
 
 @dataclass(frozen=True)
 class Toolchain:

@@ -218,7 +218,7 @@ def check_operators(
         what = f"this model names {some} newer than PyTorch {runtime_version}"
     elsewhere = advice(missing, offers, declared, command)
     if all(str(operator) in lowered for operator in missing):
-        otherwise = _lowering(len(missing), declared, command)
+        otherwise = _lowering(info, len(missing), declared, command)
     else:
         otherwise = _advice(missing, namespaces, general=elsewhere is None)
     raise UnknownOperatorError(
@@ -231,12 +231,13 @@ def check_operators(
     )
 
 
-def _lowering(count: int, declared: str, command: str | None) -> str:
+def _lowering(info: ModelInfo, count: int, declared: str, command: str | None) -> str:
+    again = "" if info.has_torchscript else "export it again with its TorchScript, and "
     app = declared.rpartition("/")[0]
     choose = f"`canonical: static` for the model in {declared}"
     return (
-        f"`canonical` replaces {'it' if count == 1 else 'them'} by operators that are there: "
-        f"{choose if command is None else f'{command} --canonical'}, then ./orchestrate canonical "
+        f"{again}`canonical` replaces {'it' if count == 1 else 'them'} by operators that are there:"
+        f" {choose if command is None else f'{command} --canonical'}, then ./orchestrate canonical "
         f"//{app or '...'} --write"
     )
 

@@ -75,6 +75,7 @@ class ModelInfo:
                   objects say it
     own_methods   what an app can call, without the methods that bundling of inputs added
     bundled_call  a call with the first of the inputs inside, where it is known
+    has_torchscript  whether the file holds its TorchScript beside the bytecode (`code/`)
     """
 
     place: Place = field(compare=False)
@@ -91,6 +92,7 @@ class ModelInfo:
     packings: tuple[tuple[str, str], ...]
     own_methods: tuple[Method, ...]
     bundled_call: MethodCall | None
+    has_torchscript: bool
 
     @property
     def root_operators(self) -> tuple[OperatorName, ...]:
@@ -159,6 +161,7 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         steps = Steps(MAX_STEPS)
         code, data = _pickle(archive, _BYTECODE, steps), _pickle(archive, _DATA, steps)
         handles = _pickle(archive, _HANDLES, steps) if _HANDLES in archive.names else None
+        scripted = has_torchscript(archive)
     attributes = max(code.attributes, data.attributes)
     version, functions = parse_bytecode(code.value, versions.bytecode, place, attributes)
     if handles is not None and not handles_fit(handles.value, code.value):
@@ -179,7 +182,13 @@ def _read(file: BufferedReader, place: Place, versions: ModelVersions) -> ModelI
         packings=_packings(code.versions | data.versions),
         own_methods=methods_of(functions, _class_of(data.value)),
         bundled_call=_first_call(bundled, functions, data.value),
+        has_torchscript=scripted,
     )
+
+
+def has_torchscript(archive: Archive) -> bool:
+    """Whether an archive holds TorchScript, as `module._save_for_lite_interpreter` writes it."""
+    return any(name.startswith("code/") for name in archive.names)
 
 
 def _pickle(archive: Archive, record: str, steps: Steps) -> Pickle:
@@ -289,7 +298,7 @@ def _no_bytecode(archive: Archive) -> NoBytecodeError:
             hint="torch.jit.script or trace the nn.Module that was exported, and write it with "
             "module._save_for_lite_interpreter(path)",
         )
-    scripted = any(name.startswith("code/") for name in archive.names)
+    scripted = has_torchscript(archive)
     return NoBytecodeError(
         "this PyTorch file has no bytecode for the lite interpreter",
         place=archive.place,

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from rich.console import Console
 from rich.table import Table
 
-from orchestrator.errors import visible
+from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.table import Column, Row, human_bytes, new_table, plain_text
 
 State = Literal["written", "current", "differs", "unused"]
@@ -35,12 +35,16 @@ class RewriteLine:
 
 @dataclass(frozen=True)
 class OmittedRewrite:
-    """A rewrite that was not applied, since it makes the app's library larger."""
+    """A rewrite that was not applied: it makes the app's library larger, or it brings an operator
+    that the app forbids."""
 
     name: str
     bytes: int
+    forbidden: str | None = None
 
     def __str__(self) -> str:
+        if self.forbidden:
+            return f"{self.name}: left out: it brings {self.forbidden}, which app.yaml forbids"
         larger = human_bytes(self.bytes)
         return f"{self.name}: left out: with it the app's library is {larger} larger"
 
@@ -79,6 +83,8 @@ class CanonicalRow:
     before, after   its root operators
     library_before, library_after  estimates for a library of this model alone, with all dtypes
     largest         difference of all that were compared
+    microseconds    of the model and of what was made of it: the least CPU times of its own calls,
+                    summed, in torch's lite interpreter
     compared, not_taken, unsteady  calls that gave the same, that the model refuses, and that give
                     other values each time
     """
@@ -101,14 +107,25 @@ class CanonicalRow:
     unsteady: int
     rewrites: tuple[RewriteLine, ...]
     left: tuple[OmittedRewrite, ...] = ()
+    microseconds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class RefusedModel:
+    """A model that cannot be made canonical, and why."""
+
+    app: str
+    model: str
+    error: OrchestratorError
 
 
 @dataclass(frozen=True)
 class CanonicalReport:
-    """All that was converted."""
+    """All that was converted, and what was refused."""
 
     rows: tuple[CanonicalRow, ...]
     apps: tuple[PricedApp, ...]
+    refused: tuple[RefusedModel, ...] = ()
 
 
 def in_place(operators: Iterable[str]) -> int:
@@ -123,11 +140,21 @@ def to_json(report: CanonicalReport) -> str:
     "in_place_after": n, "bytes_before": n, "bytes_after": n, "library_saved_estimate": n,
     "largest_difference": x, "calls_compared": n, "calls_not_taken": n, "calls_unsteady": n,
     "rewrites": [{"name": s, "from": s, "to": [s], "calls": n, "why": s}],
-    "left_out": [{"name": s, "bytes": n}]}],
+    "left_out": [{"name": s, "bytes": n, "forbidden": s|null}],
+    "microseconds_before": x|null, "microseconds_after": x|null}],
     "apps": [{"app": s, "operators_before": n, "operators_after": n, "library_before_estimate": n,
-    "library_after_estimate": n, "shares": [{"app": s, "before": x, "after": x}]}]}"""
-    models, apps = [_json(row) for row in report.rows], [_app(one) for one in report.apps]
-    return json.dumps({"format": 1, "models": models, "apps": apps}, indent=2) + "\n"
+    "library_after_estimate": n, "shares": [{"app": s, "before": x, "after": x}]}],
+    "refused": [{"app": s, "model": s, "error": {...}}]}"""
+    answer = {
+        "format": 1,
+        "models": [_json(row) for row in report.rows],
+        "apps": [_app(one) for one in report.apps],
+        "refused": [
+            {"app": one.app, "model": one.model, "error": one.error.to_json()}
+            for one in report.refused
+        ],
+    }
+    return json.dumps(answer, indent=2) + "\n"
 
 
 def _app(one: PricedApp) -> dict[str, Any]:
@@ -159,12 +186,15 @@ def _json(row: CanonicalRow) -> dict[str, Any]:
         "calls_compared": row.compared,
         "calls_not_taken": row.not_taken,
         "calls_unsteady": row.unsteady,
-        "rewrites": [_rewrite(line) for line in row.rewrites],
+        "rewrites": [rewrite_value(line) for line in row.rewrites],
         "left_out": [asdict(one) for one in row.left],
+        "microseconds_before": row.microseconds and row.microseconds[0],
+        "microseconds_after": row.microseconds and row.microseconds[1],
     }
 
 
-def _rewrite(line: RewriteLine) -> dict[str, Any]:
+def rewrite_value(line: RewriteLine) -> dict[str, Any]:
+    """{"name": s, "from": s, "to": [s], "calls": n, "why": s}"""
     value = asdict(line)
     return {"name": value["name"], "from": value["old"], "to": list(value["new"])} | {
         name: value[name] for name in ("calls", "why")
@@ -224,6 +254,12 @@ def _lines(report: CanonicalReport) -> Iterator[str]:
             yield f"  {visible(str(line))}"
         for one in row.left:
             yield f"  {visible(str(one))}"
+        if row.microseconds:
+            before, after = row.microseconds
+            yield (
+                f"  CPU time of its calls, in torch's lite interpreter: {before:,.0f} us ->"
+                f" {after:,.0f} us"
+            )
         if row.not_taken:
             yield f"  {row.not_taken} more calls were not compared: the model takes no such inputs"
         if row.unsteady:
@@ -235,6 +271,8 @@ def _lines(report: CanonicalReport) -> Iterator[str]:
         )
         if app.shares:
             yield f"  has more in common with {', '.join(map(str, app.shares))}"
+    for refused in report.refused:
+        yield f"//apps/{refused.app} {refused.model}: refused: {visible(refused.error.what)}"
 
 
 _STATES: Final[Mapping[State, str]] = {

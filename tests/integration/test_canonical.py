@@ -3,7 +3,7 @@
 The corpus is in `canonical/corpus.py`; it says of each model what came out, on inputs that the
 conversion did not have. Operators are counted here, from the files.
 
-Part of `./check --campaigns`: torch is a download of 200 MB.
+The corpus is part of `./check --campaigns`; one app is converted and built in CI, too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.report.canonical import in_place
 from orchestrator.trace.runs import runs_in
 from orchestrator.verify.compare import compare_results
-
-pytestmark = pytest.mark.full_only
 
 CORPUS = Path(__file__).parent / "canonical" / "corpus.py"
 # torch has no operators of an app's own
@@ -149,6 +147,7 @@ def pairs(folder: Path) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     }
 
 
+@pytest.mark.full_only
 def test_every_model_of_the_corpus_computes_the_same(corpus: Path) -> None:
     said = json.loads((corpus / "said.json").read_text())
     assert len(said) >= 40
@@ -158,6 +157,7 @@ def test_every_model_of_the_corpus_computes_the_same(corpus: Path) -> None:
     assert max(one["largest"] for one in said) < 1e-5
 
 
+@pytest.mark.full_only
 def test_operators_of_the_corpus(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts = pairs(corpus)
     summed = [sum(len(pair[n]) for pair in counts.values()) for n in (0, 1)]
@@ -174,12 +174,14 @@ def test_operators_of_the_corpus(corpus: Path, capsys: pytest.CaptureFixture[str
     assert more == {"encoder_layers"}
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("model", SIZED)
 def test_what_is_known_of_sizes(corpus: Path, model: str) -> None:
     _, after = pairs(corpus)[model]
     assert {one.removeprefix("aten::") for one in after} == set(SIZED[model].split())
 
 
+@pytest.mark.full_only
 def test_what_is_left_in_place(corpus: Path) -> None:
     left = {
         name: {one for one in after if in_place([one])}
@@ -188,6 +190,7 @@ def test_what_is_left_in_place(corpus: Path) -> None:
     assert {name: kept for name, kept in left.items() if kept} == KEPT_IN_PLACE
 
 
+@pytest.mark.full_only
 def test_what_is_traced_computes_the_same(traced: Path) -> None:
     said = json.loads((traced / "said.json").read_text())
     right = [one for one in said if "error" not in one]
@@ -196,6 +199,7 @@ def test_what_is_traced_computes_the_same(traced: Path) -> None:
     assert max(one["largest"] for one in right) < 1e-5
 
 
+@pytest.mark.full_only
 def test_what_is_not_traced_is_refused_with_its_place(traced: Path) -> None:
     said = json.loads((traced / "said.json").read_text())
     errors = {one["name"]: one["error"] for one in said if "error" in one}
@@ -211,6 +215,7 @@ def test_what_is_not_traced_is_refused_with_its_place(traced: Path) -> None:
         assert lines[int(place[1]) - 1].strip() == code
 
 
+@pytest.mark.full_only
 def test_operators_of_what_is_traced(
     corpus: Path, traced: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +266,7 @@ def canonical(root: Path, python: str, *words: str) -> Ran:
     return orchestrator("canonical", "--quiet", "--python", python, *words, cwd=root)
 
 
+@pytest.mark.full_only
 @pytest.mark.real
 def test_the_apps(python: str, exported: Callable[[str], Path], tmp_path: Path) -> None:
     root = canonical_workspace(tmp_path, exported, APPS)
@@ -279,7 +285,9 @@ def test_the_apps(python: str, exported: Callable[[str], Path], tmp_path: Path) 
     files = {path: digest(path) for path in root.glob("apps/*/models/*.canonical.*")}
     assert len(files) == 3 * len(models)
     again = canonical(root, python, "//apps/reader", "--write", "--json")
-    assert {one["state"] for one in json.loads(again.out)["models"]} == {"current"}
+    told = json.loads(again.out)
+    assert {one["state"] for one in told["models"]} == {"current"}
+    assert all(one["microseconds_before"] > 0 < one["microseconds_after"] for one in told["models"])
     assert {path: digest(path) for path in files} == files
 
 
@@ -287,6 +295,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.full_only
 def test_a_committed_model_has_no_torchscript(python: str, tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
     ran = canonical(root, python, "//apps/camera")
@@ -311,6 +320,7 @@ bundle_inputs(model, [(x,)])._save_for_lite_interpreter(sys.argv[1])
 """
 
 
+@pytest.mark.ci_only
 def test_another_result_is_told_and_nothing_is_written(python: str, tmp_path: Path) -> None:
     root = workspace_copy(tmp_path, "camera")
     script = tmp_path / "wrong.py"
@@ -326,6 +336,7 @@ def test_another_result_is_told_and_nothing_is_written(python: str, tmp_path: Pa
     assert list(root.glob("apps/camera/models/*canonical*")) == []
 
 
+@pytest.mark.ci_only
 @pytest.mark.real
 def test_a_build_uses_it(python: str, exported: Callable[[str], Path], tmp_path: Path) -> None:
     """Traced, built and verified in the pinned PyTorch; then each file is spoilt."""
@@ -347,6 +358,18 @@ def test_a_build_uses_it(python: str, exported: Callable[[str], Path], tmp_path:
     operators = trace["selected_operators"]["operators"]
     named = {name for name, one in operators.items() if one["is_root_operator"]}
     assert named == set(lock["operators"]["after"])
+    # it runs in its library on the inputs that are recorded beside it
+    models = root / "apps/listener/models"
+    library = ("--in", str(root / "dist/listener/linux-x86_64"))
+    fits = orchestrator("fits", str(models / "words.canonical.ptl"), *library, cwd=root)
+    assert fits.code == 0, fits.out + fits.err
+    assert re.search(r"proven: it ran there \w+ times?, with the recorded outputs", fits.out), (
+        fits.out
+    )
+    original = orchestrator("fits", str(models / "words.ptl"), *library, "--json", cwd=root)
+    assert json.loads(original.out)["model"]["no_trace"] == (
+        "it has no trace: //apps/listener ships apps/listener/models/words.canonical.ptl instead"
+    )
     for name in ("words.ptl", "words.canonical.ptl"):
         file = root / "apps/listener/models" / name
         data = file.read_bytes()
@@ -358,6 +381,7 @@ def test_a_build_uses_it(python: str, exported: Callable[[str], Path], tmp_path:
     assert orchestrator("build", "//apps/listener", "--quiet", cwd=root).code == 0
 
 
+@pytest.mark.full_only
 @pytest.mark.real
 def test_a_traced_model_runs_in_its_library(
     python: str, exported: Callable[[str], Path], tmp_path: Path

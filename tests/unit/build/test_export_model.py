@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import crafted
 import pytest
 from canonical_toy import workspace
 
@@ -19,6 +20,7 @@ from orchestrator.build.export_model import (
 )
 from orchestrator.build.session import Session
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, NotScriptableError
+from orchestrator.canonical.lock import Rewrite
 from orchestrator.canonical.python import ExportPython
 from orchestrator.context import Context
 from orchestrator.errors import OrchestratorError, Place
@@ -116,6 +118,52 @@ def test_a_model_that_is_made_canonical_by_another_command(
         "  do:       declare `canonical: off` for net"
     )
     assert asked == []
+
+
+def named(*operators: str) -> bytes:
+    """A model that calls these operators."""
+    rows = [crafted.operator(*name.partition(".")[::2]) for name in operators]
+    calls = [("OP", number, 0) for number in range(len(rows))]
+    code = crafted.method([*calls, *crafted.GIVE_ATTRIBUTE], operators=rows)
+    return crafted.model(code=code)
+
+
+@pytest.mark.parametrize(
+    ("more", "left"),
+    [
+        # relu6 stays in the library for the other model, so clamp would come on top of it
+        ("", ("clamp", None)),
+        ("forbid: {aten::clamp: why not}\n", ("clamp", "aten::clamp")),
+    ],
+)
+def test_a_rewrite_that_its_app_does_not_want_is_left_out(
+    tmp_path: Path,
+    asked: list[ModuleRequest],
+    monkeypatch: pytest.MonkeyPatch,
+    more: str,
+    left: tuple[str, str | None],
+) -> None:
+    workspace(tmp_path, canonical="off")
+    (tmp_path / "apps/camera/models/net.ptl").write_bytes(named("aten::relu6"))
+    declared = tmp_path / "apps/camera/app.yaml"
+    text = declared.read_text().replace("net.ptl}", "net.ptl, inputs: [{args: [1]}]}")
+    declared.write_text(text + more)
+    clamp = {"name": "clamp", "from": "aten::relu6", "to": ["aten::clamp"], "calls": 1, "why": "x"}
+
+    def exported(request: ModuleRequest, *_: Any) -> tuple[bytes, ExportResult]:
+        asked.append(request)
+        rewrites = () if request.without else (Rewrite.model_validate(clamp),)
+        result = ExportResult(torch="2.13.0", folded=False, rewrites=rewrites, comparison=())
+        return named("aten::clamp" if rewrites else "aten::relu6"), result
+
+    monkeypatch.setattr(story, "export_module", exported)
+    asked.clear()
+    made = export_model(session(tmp_path), "camera", ModelExport("nets:Other"), tmp_path)
+    assert made.file == "apps/camera/models/other.ptl"
+    assert [list(one.without) for one in asked] == [[], ["clamp"]]
+    assert (made.rewrites, [(one.name, one.forbidden) for one in made.left]) == ((), [left])
+    assert list(map(str, made.info.root_operators)) == ["aten::relu6"]
+    assert (tmp_path / made.file).is_file()
 
 
 def test_nothing_is_written_where_it_is_refused(

@@ -515,7 +515,8 @@ def test_an_operator_that_the_runtime_has_not(answer: Answer, workspace: Path) -
         "new.ptl: error: this model names an operator newer than PyTorch 1.13.1\n"
         "  expected: operators of PyTorch 1.13.1\n"
         f"  seen:     {ATTENTION}\n"
-        f"  do:       pytorch_2_6 has it: {command} --runtime pytorch_2_6; or `canonical` replaces"
+        f"  do:       pytorch_2_6 has it: {command} --runtime pytorch_2_6; or export it again"
+        " with its TorchScript, and `canonical` replaces"
         f" it by operators that are there: {command} --canonical, then ./orchestrate canonical"
         " //apps/vad --write\n",
     )

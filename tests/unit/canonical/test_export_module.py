@@ -92,6 +92,7 @@ def test_what_goes_in(run: Export, tmp_path: Path) -> None:
         "task": "export",
         **ASKED,
         "paths": ["/src"],
+        "without": [],
         "tolerances": {"float32": [1e-4, 1e-5]},
     }
 

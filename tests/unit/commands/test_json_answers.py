@@ -24,6 +24,7 @@ from orchestrator.build.session import Session
 from orchestrator.commands import addon, export, library, runtime
 from orchestrator.models.info import read_model
 from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.folders import ensure_folder
 from orchestrator.verify.verdict import VerifyResult
 
@@ -150,12 +151,17 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     info = read_model(CLASSIFIER, DIALECT.models, name="classifier.ptl")
     calls = [SimpleNamespace(result=one) for one in ("same", "same", "not taken")]
     result: Any = SimpleNamespace(comparison=calls, largest=1e-7)
-    made = ExportedModel("vad", "apps/vad/models/net.ptl", info, result, False, False)
+    rewrites = (RewriteLine("clamp", "aten::hardtanh", ("aten::clamp",), 2, "so"),)
+    left = (OmittedRewrite("stack", 12_000), OmittedRewrite("sizes", 0, "aten::numel"))
+    file = "apps/vad/models/net.ptl"
+    made = ExportedModel("vad", file, info, result, False, False, rewrites, left)
     monkeypatch.setattr(export, "export_model", lambda *_: made)
     words = ["export", "model", "apps/vad", "--module", "a:B", "--inputs", "a:inputs"]
     value = told("export", ask(*words, "--json"))
     assert value["compared"] == {"same": 2, "not_taken": 1, "unsteady": 0}
     assert len(value["operators"]) == 13
+    assert [one["name"] for one in value["rewrites"]] == ["clamp"]
+    assert value["left_out"][0] == {"name": "stack", "bytes": 12_000, "forbidden": None}
     steps = [
         "declare net.ptl under `models:` in apps/vad/app.yaml",
         "./orchestrate trace //apps/vad",
@@ -166,6 +172,9 @@ def test_export_of_a_model(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
         f"apps/vad/models/net.ptl: 13 operators, {info.size:,} bytes\n"
         "  2 calls compared with the module, largest difference 1e-07\n"
         "  1 more were not: the module takes no such inputs\n"
+        "  clamp: aten::hardtanh (2 calls) becomes aten::clamp: so\n"
+        "  stack: left out: with it the app's library is 12 kB larger\n"
+        "  sizes: left out: it brings aten::numel, which app.yaml forbids\n"
         "next:\n" + "".join(f"  {step}\n" for step in steps)
     )
     assert refused(ask("export", "model", "apps/vad", "--json")) == "EXPORT_ARGUMENTS"

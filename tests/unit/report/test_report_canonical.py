@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+from orchestrator.canonical.convert import UntraceableError
 from orchestrator.report.canonical import (
     CanonicalReport,
     CanonicalRow,
     OmittedRewrite,
     PricedApp,
+    RefusedModel,
     RewriteLine,
     Shared,
     in_place,
@@ -37,7 +39,8 @@ CAMERA = CanonicalRow(
         RewriteLine("clamp", "aten::hardtanh", ("aten::clamp",), 17, "so"),
         RewriteLine("dropout", "aten::dropout", (), 1, "does nothing"),
     ),
-    left=(OmittedRewrite("stack", 12_000),),
+    left=(OmittedRewrite("stack", 12_000), OmittedRewrite("sizes", 0, "aten::numel")),
+    microseconds=(1234.5, 987.0),
 )
 LARGER = CanonicalRow(
     app="reader",
@@ -64,6 +67,7 @@ REPORT = CanonicalReport(
         PricedApp("camera", 3, 2, 1_500_000, 1_398_000, (Shared("reader", 1 / 3, 0.5),)),
         PricedApp("reader", 1, 1, 1000, 3000, ()),
     ),
+    (RefusedModel("scanner", "pages", UntraceableError("this model cannot be traced")),),
 )
 
 
@@ -78,12 +82,15 @@ def test_the_text() -> None:
         "  clamp: aten::hardtanh (17 calls) becomes aten::clamp: so\n"
         "  dropout: aten::dropout (1 call) is not needed: does nothing\n"
         "  stack: left out: with it the app's library is 12 kB larger\n"
+        "  sizes: left out: it brings aten::numel, which app.yaml forbids\n"
+        "  CPU time of its calls, in torch's lite interpreter: 1,234 us -> 987 us\n"
         "  2 more calls were not compared: the model takes no such inputs\n"
         "  1 calls were not compared: they give other values each time\n"
         "//apps/reader long_name: declare `canonical: traced` in app.yaml to use it\n"
         "//apps/camera: 3 -> 2 root operators, its library 1.5 MB -> 1.4 MB by the index\n"
         "  has more in common with reader (33% -> 50%)\n"
         "//apps/reader: 1 -> 1 root operators, its library 1 kB -> 3 kB by the index\n"
+        "//apps/scanner pages: refused: this model cannot be traced\n"
     )
 
 
@@ -91,7 +98,14 @@ def test_the_json() -> None:
     told = json.loads(to_json(REPORT))
     camera, larger = told["models"]
     assert [one["kind"] for one in (camera, larger)] == ["static", "traced"]
-    assert camera["left_out"] == [{"name": "stack", "bytes": 12_000}]
+    assert camera["left_out"] == [
+        {"name": "stack", "bytes": 12_000, "forbidden": None},
+        {"name": "sizes", "bytes": 0, "forbidden": "aten::numel"},
+    ]
+    assert (camera["microseconds_before"], camera["microseconds_after"]) == (1234.5, 987.0)
+    assert larger["microseconds_before"] is None
+    (refused,) = told["refused"]
+    assert (refused["model"], refused["error"]["code"]) == ("pages", "UNTRACEABLE")
     assert told["apps"][0] == {
         "app": "camera",
         "operators_before": 3,

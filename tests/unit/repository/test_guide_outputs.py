@@ -263,6 +263,7 @@ def test_a_canonical_model() -> None:
                 "what the model computes with tells it for all inputs",
             ),
         ),
+        microseconds=(2588.0, 2073.0),
     )
     app = PricedApp("camera", 13, 8, 1_732_000, 1_597_000, ())
     report = CanonicalReport((row,), (app,))
