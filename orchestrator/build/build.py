@@ -33,7 +33,7 @@ from orchestrator.report.table import BuildReport, VariantReport
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
 from orchestrator.values.labels import Label
-from orchestrator.verify.verdict import Status, require_verified
+from orchestrator.verify.verdict import Status, levels_of_all, require_verified
 
 
 class OverBudgetError(OrchestratorError):
@@ -66,6 +66,8 @@ class _Proof:
 
     verified: Status
     same_structure_as: str | None
+    levels_run: tuple[str, ...] = ()
+    levels_not_run: tuple[str, ...] = ()
 
 
 def build(
@@ -184,6 +186,8 @@ def _finish(
         verified=proof.verified,
         same_structure_as=proof.same_structure_as,
         for_release=delivered.manifest.for_release,
+        levels_run=proof.levels_run,
+        levels_not_run=proof.levels_not_run,
     )
     return _Finished(report, inputs)
 
@@ -207,6 +211,7 @@ def _prove(
         extensible=variant.objects.plan.spec.extensible,
     )
     _check_budget(variant, delivered)
+    levels = variant.objects.plan.spec.levels
     results = verify_library(
         session,
         variant.app,
@@ -214,17 +219,20 @@ def _prove(
         variant.traces,
         runner_path(session, variant.label),
         delivered.shared_library,
-        variant.objects.plan.spec.levels,
+        levels,
         delivered.models,
         delivered.manifest.selection_digest,
     )
     require_verified(str(variant.label), results)
     statuses = {result.status for result in results}
+    ran, not_run = levels_of_all(levels, results)
     return _Proof(
         verified="ok" if statuses == {"ok"} else next(iter(statuses - {"ok"})),
         same_structure_as=_executed_twin(session, variant, variants, delivered)
         if statuses == {"not run here"}
         else None,
+        levels_run=ran,
+        levels_not_run=not_run,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +15,9 @@ from orchestrator.context import Context
 from orchestrator.deliver.delivered import read_delivery
 from orchestrator.deliver.variant import models_in
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.libraries.levels import processor_has
+from orchestrator.libraries.levels import chosen_level
 from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
-from orchestrator.system.processor import processor_instructions
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
 from orchestrator.values.labels import Label
@@ -110,16 +109,16 @@ def verify_library(
     selection: str | None,
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs: with what
-    this processor has, and at all lower CPU levels; with one thread, and with several where the app
-    has them. Delivered files of its `models`, by name, are run too.
+    the processor has that runs it, and at all lower CPU levels; with one thread, and with several
+    where the app has them. Delivered files of its `models`, by name, are run too.
 
-    program: the model runner, linked against `library`
+    program: the model runner, linked against `library`; it says which levels it could choose from
     levels: those above the ABI's baseline that the library chooses from, lowest first.
     selection: the digest in its manifest, where that has one. Raises OtherSelectionError.
     """
     threads = verified_threads(app)
     running = session.running(abi)
-    here, lacking = _runnable(session, app, abi, levels)
+    levels = tuple(levels)
     results = []
     for model, trace in zip(app.config.models, traces, strict=True):
         if running.prefix is None:
@@ -133,10 +132,10 @@ def verify_library(
         require_selection(selection, ran, Place(str(library)))
         one = verify(model.name, expected, ran)
         others = {
-            level: verify(model.name, expected, runner.run(level=level, threads=1))
-            for level in here
+            level: verify(model.name, expected, again)
+            for level, again in _at_lower_levels(runner, levels, ran)
         }
-        result = at_levels(one, others, lacking)
+        result = at_levels(one, others, _lacking(levels, ran, others))
         if threads > 1:
             several = verify(model.name, expected, runner.run(threads=threads))
             result = with_threads(result, threads, several)
@@ -146,24 +145,6 @@ def verify_library(
             result = as_delivered(result, verify(model.name, expected, delivered))
         results.append(result)
     return tuple(results)
-
-
-def _runnable(
-    session: Session, app: App, abi: str, levels: Iterable[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of a library's CPU levels those to force, as what runs without being told is the highest; and
-    those that nothing here can run."""
-    wanted = (*levels,)
-    if not wanted:
-        return (), ()
-    env, known = session.context.env, session.of(app.name).cpu_levels(abi)
-    if not session.running(abi).prefix:
-        able = processor_has(known, processor_instructions())
-    else:
-        # qemu's own choice of a processor has all that it can do
-        able = frozenset() if env.get("QEMU_CPU") else frozenset(one.name for one in known)
-    here = [level for level in wanted if level in able]
-    return (BASELINE, *here[:-1]), tuple(level for level in wanted if level not in able)
 
 
 @dataclass(frozen=True)
@@ -188,6 +169,29 @@ class _Runner:
             threads=threads,
             runner=self.context.runner,
         )
+
+
+def _at_lower_levels(
+    runner: _Runner, levels: Sequence[str], ran: RunnerResult
+) -> Iterator[tuple[str, RunnerResult]]:
+    """Runs at each of the library's CPU levels below the one of `ran`, to which nothing was told.
+
+    A run is left out that says that it was at another level: what starts the program may drop the
+    variable, or be another processor.
+    """
+    here = [level for level in levels if level in (ran.levels or ())]
+    for level in (BASELINE, *here[:-1]) if levels else ():
+        again = runner.run(level=level, threads=1)
+        if again.levels is None or chosen_level(levels, again.levels) == level:
+            yield level, again
+
+
+def _lacking(levels: Sequence[str], ran: RunnerResult, others: Collection[str]) -> tuple[str, ...]:
+    """Of a library's CPU levels those at which nothing ran."""
+    if not levels:
+        return ()
+    at = {chosen_level(levels, ran.levels or ()), *others}
+    return tuple(level for level in (BASELINE, *levels) if level not in at)
 
 
 def verified_threads(app: App) -> int:

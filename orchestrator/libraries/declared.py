@@ -28,7 +28,7 @@ class _Data(BaseModel):
 
 
 class PinnedTree(_Data):
-    """Globs of the files of one pinned tree that count; whether its archive has no top folder."""
+    """Globs of the files of a tree that count; whether Debian's archive of it has no top folder."""
 
     flat: bool
     include: Strings
@@ -72,7 +72,6 @@ class CpuLevelData(_Data):
     fixed: bool = False
     macros: Mapping[str, Strings] = {}
     without: str | None = None
-    processor: Strings
 
 
 class LibraryLicence(_Data):

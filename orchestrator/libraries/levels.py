@@ -6,7 +6,7 @@ chosen at run time. The table is in the library's data.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.declared import CpuLevelData, LibraryData
@@ -79,6 +79,7 @@ def levels_for(
     )
 
 
-def processor_has(levels: Iterable[CpuLevelData], instructions: Collection[str]) -> frozenset[str]:
-    """The levels at which a processor can run, by the instructions that its kernel tells of."""
-    return frozenset(one.name for one in levels if {*one.processor} <= {*instructions})
+def chosen_level(levels: Sequence[str], usable: Collection[str]) -> str:
+    """The level at which a library with `levels` above its baseline, lowest first, runs on a
+    processor with the `usable` ones: the highest."""
+    return next((level for level in reversed(levels) if level in usable), BASELINE)

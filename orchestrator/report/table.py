@@ -38,6 +38,9 @@ class VariantReport:
     where the build did not get so far; `problem` has a short reason, `error` the full one.
     `same_structure_as` is the executed ABI of the same app to which this one, not executed here, is
     structurally identical.
+    `levels_run` are the CPU levels, lowest first, at which every model ran, of those that the
+    library chooses from, `levels_not_run` the others: none of either where it has no levels, or
+    did not run at all.
     """
 
     app: str
@@ -52,6 +55,8 @@ class VariantReport:
     for_release: bool = True
     same_structure_as: str | None = None
     error: OrchestratorError | None = None
+    levels_run: tuple[str, ...] = ()
+    levels_not_run: tuple[str, ...] = ()
 
     @property
     def saved_percent(self) -> float | None:
@@ -83,7 +88,8 @@ class BuildReport:
         "abi": s, "operators": n, "units_compiled": n, "units_reused": n, "stripped_bytes": n|null,
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
-        "for_release": b, "made_as": s|null, "error": ...|null}],
+        "levels_run": [s], "levels_not_run": [s], "for_release": b, "made_as": s|null,
+        "error": ...|null}],
         "packages": [...], "errors": [...]}, the packages as `PackageReport.to_json` has them, and
         as `OrchestratorError.to_json` each variant's error, and those that are of no single one.
 
@@ -161,6 +167,8 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "saved_percent": None if saved is None else round(saved, 2),
         "verified": variant.verified,
         "problem": variant.problem,
+        "levels_run": list(variant.levels_run),
+        "levels_not_run": list(variant.levels_not_run),
         "for_release": variant.for_release,
         "made_as": variant.same_structure_as,
         "error": variant.error and variant.error.to_json(),
@@ -168,7 +176,8 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
 
 
 def _parts(report: BuildReport, width: int | None = None) -> Iterator[RenderableType]:
-    """The variants' table, the packages' below it, and a line for each that was not made.
+    """The variants' table, the packages' below it, and a line for each variant that did not run at
+    all of its CPU levels, and for each package that was not made.
 
     width: of the terminal; None where there is none.
     """
@@ -177,6 +186,9 @@ def _parts(report: BuildReport, width: int | None = None) -> Iterator[Renderable
     if any(package.files for package in report.packages):
         yield ""
         yield _package_table(report.packages, width)
+    for variant in _sorted(report.variants):
+        if variant.levels_not_run:
+            yield Text(_levels_told(variant))
     for package in report.packages:
         if checksum := package.checksum():
             yield Text(checksum)
@@ -262,6 +274,14 @@ def _kept(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[in
             break
         kept.remove(number)
     return kept
+
+
+def _levels_told(variant: VariantReport) -> str:
+    verified = f"verified at CPU level {', '.join(variant.levels_run)}; "
+    return (
+        f"//apps/{variant.app}:{variant.abi}: {verified if variant.levels_run else ''}"
+        f"not run here at {', '.join(variant.levels_not_run)}"
+    )
 
 
 def _package_table(packages: Sequence[PackageReport], width: int | None) -> Table:

@@ -58,7 +58,7 @@ def run_model(
     libraries: the folder of the shared library that the program is linked against.
     recorded: the inputs as the runner's JSON, where they are neither declared nor in the file.
     fill: a byte that all fresh memory is filled with, where the C library can do that.
-    level: the CPU level to assume (native/libraries/cpuinfo.h); None: that of the processor.
+    level: the highest CPU level that may be used (native/libraries/cpuinfo.h); None: any.
     threads: how many it may use (native/threads/pool.cpp); None: its default.
     addon: what its library is extended with before the model is loaded.
     with_arguments: whether the result has the inputs too.
@@ -94,9 +94,8 @@ def run_model(
             return RunnerResult(-signal.SIGKILL, None, still_running())
         try:
             result = _read(output)
-            said = None if result is None else result.pop("selection", None)
-            selection = said if isinstance(said, str) else None
-            return RunnerResult(done.code, result, done.err, selection)
+            selection, levels = (None, None) if result is None else _said(result)
+            return RunnerResult(done.code, result, done.err, selection, levels)
         except RunsUnreadableError as error:
             return RunnerResult(done.code, None, f"{done.err}\nits result cannot be read: {error}")
 
@@ -140,6 +139,16 @@ def _level(level: str | None) -> dict[str, str]:
 
 def _threads(count: int | None) -> dict[str, str]:
     return {} if count is None else {"LTA_THREADS": str(count)}
+
+
+def _said(result: dict[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
+    """What a result says of the library and the processor, which is taken out of it: its selection,
+    and the CPU levels that it could choose from."""
+    selection, levels = result.pop("selection", None), result.pop("cpu_levels", None)
+    return (
+        selection if isinstance(selection, str) else None,
+        tuple(map(str, levels)) if isinstance(levels, list) else None,
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:

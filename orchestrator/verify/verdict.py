@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.values.config import BASELINE
 from orchestrator.verify.compare import Difference, compare_results, run_name
 from orchestrator.verify.nondeterminism import uncompared
 
@@ -36,12 +37,18 @@ class VerificationFailedError(OrchestratorError):
 @dataclass(frozen=True)
 class RunnerResult:
     """How the model runner ended: exit code as `subprocess` gives it, its JSON if any, its
-    stderr. `selection`: the digest that the library said, where it can."""
+    stderr.
+
+    selection  the digest that the library said, where it can
+    levels     the CPU levels that the library could choose from, whatever it has of them; None
+               where the runner did not say so: it crashed, or is from before it did
+    """
 
     returncode: int
     result: Mapping[str, Any] | None
     stderr: str = ""
     selection: str | None = None
+    levels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class VerifyResult:
 
     `uncompared` are the places in their outputs that only had to be there (`nondeterminism.py`).
     `levels` are the lower CPU levels at which all runs were repeated, `levels_not_run` those of the
-    library that the processor at hand lacks. `threads` are the numbers of
+    library at which nothing ran: the processor at hand lacks them. `threads` are the numbers of
     threads of all runs; none where the library has no threads of its own.
     """
 
@@ -121,9 +128,21 @@ def at_levels(
     here: VerifyResult, others: Mapping[str, VerifyResult], lacking: tuple[str, ...] = ()
 ) -> VerifyResult:
     """The verdict on a model that ran at this processor's own CPU level and at lower ones; not at
-    those that it is `lacking`."""
+    those that are `lacking`."""
     named = {f"at CPU level {level}": result for level, result in others.items()}
     return replace(_together(here, named), levels=tuple(others), levels_not_run=lacking)
+
+
+def levels_of_all(
+    levels: Sequence[str], results: Sequence[VerifyResult]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of a library's CPU levels, lowest first, those at which every model ran, and the others; none
+    of either where it has no levels, or a model did not run at all."""
+    if not levels or any(result.status == "not run here" for result in results):
+        return (), ()
+    lacking = {level for result in results for level in result.levels_not_run}
+    every = (BASELINE, *levels)
+    return tuple(x for x in every if x not in lacking), tuple(x for x in every if x in lacking)
 
 
 def with_threads(one: VerifyResult, count: int, several: VerifyResult) -> VerifyResult:

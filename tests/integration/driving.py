@@ -11,11 +11,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from cpu_levels import processor_levels
 from real import V1_13, orchestrator, workspace_copy
-
-from orchestrator.libraries.declared import load_library
-from orchestrator.libraries.levels import levels_of, processor_has
-from orchestrator.system.processor import processor_instructions
 
 _CODES = {"float32": "f", "int64": "q"}
 
@@ -40,7 +37,7 @@ def build_verified(root: Path) -> None:
 def levels_told(*levels: str) -> str:
     """At which of a library's CPU levels models are verified here, and which this processor lacks:
     as `verify` says it."""
-    has = processor_has(levels_of(load_library(), "x86_64", "linux"), processor_instructions())
+    has = processor_levels()
     here, lacking = [one for one in levels if one in has], [one for one in levels if one not in has]
     lower = ("baseline", *here[:-1])
     told = f"also at CPU level {', '.join(lower)}"

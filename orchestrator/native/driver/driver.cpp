@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cpu_levels.h"
 #include "values.h"
 
 // Weak: a library from before this function is run too (`orchestrate fits`).
@@ -368,6 +369,13 @@ int run(int argc, char** argv, Observer& observer) {
     json::Writer out;
     out.open('{').key("model").string(options.model).key("selection");
     lta_selection_digest ? out.string(lta_selection_digest()) : out.null();
+    out.key("cpu_levels").open('[');
+    for (const CpuLevel& level : kCpuLevels) {
+      if (level.usable()) {
+        out.string(level.name);
+      }
+    }
+    out.close(']');
     const bool good = run_model(out, options, bundled ? nullptr : &inputs, observers);
     out.close('}');
     if (!write_file(options.output, out.text() + "\n")) {

@@ -2,11 +2,12 @@
 //
 // Contract: see usage() in driver.cpp for the command line, values.h for the format of values. The
 // output file is written whole or not at all, and also when the model fails:
-//   {"model":path,"selection":digest|null,
+//   {"model":path,"selection":digest|null,"cpu_levels":[name...],
 //    "runs":[{"method":m,"index":i,"args":[value...],"output":value|null,"error":error|null,
 //             "microseconds":median|null,"microseconds_min":x|null}...],
 //    "error":error|null}
 //   selection: lta_selection_digest()
+//   cpu_levels: what the library may choose from here (cpu_levels.h), lowest first
 //   error: {"code":"MISSING_OPERATOR","text":t,"operators":[...]}, "kernel_tag" and "dtype" instead
 //   of "operators" for MISSING_DTYPE, neither for other codes.
 // Exit codes: 0 everything ran; 1 the model, or a run, failed; 2 wrong usage.

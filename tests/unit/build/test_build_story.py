@@ -60,14 +60,14 @@ class Workspace:
             raise self.failure
         return building._Proof("ok", None)
 
-    def finish(self) -> Any:
+    def finish(self, levels: tuple[str, ...] = ()) -> Any:
+        spec = SimpleNamespace(extensible=False, levels=levels)
         variant: Any = SimpleNamespace(
             label=LABEL,
-            objects=SimpleNamespace(
-                compiles=(), plan=SimpleNamespace(spec=SimpleNamespace(extensible=False))
-            ),
+            objects=SimpleNamespace(compiles=(), plan=SimpleNamespace(spec=spec)),
             selection=SimpleNamespace(operators=()),
-            app=SimpleNamespace(optimize="size"),
+            app=SimpleNamespace(optimize="size", config=SimpleNamespace(budgets={})),
+            traces=(),
         )
         execution: Any = SimpleNamespace(compiled=frozenset())
         return building._finish(self.session, variant, (variant,), execution)
@@ -194,6 +194,28 @@ def test_an_interrupt_leaves_the_library_before(
     with pytest.raises(KeyboardInterrupt):
         workspace.finish()
     assert workspace.version() == "1.2.0"
+
+
+def test_a_row_tells_at_which_cpu_levels_the_models_ran(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`_prove` asks verification, and what it found is in the row."""
+    levels = ("avx2", "avxvnni")
+    monkeypatch.undo()
+    monkeypatch.setattr(building, "deliver_inputs", lambda session, variant: workspace.inputs)
+    monkeypatch.setattr(building, "check_library", lambda *_, **__: None)
+    asked = []
+
+    def verified(*arguments: Any) -> tuple[VerifyResult, ...]:
+        asked.append(arguments[6])
+        return (VerifyResult("toy", "ok", 1, levels=("baseline",), levels_not_run=("avxvnni",)),)
+
+    monkeypatch.setattr(building, "verify_library", verified)
+    workspace.session.toolchain = lambda abi: None
+    report = workspace.finish(levels).report
+    assert asked == [levels]
+    assert (report.verified, report.levels_run) == ("ok", ("baseline", "avx2"))
+    assert report.levels_not_run == ("avxvnni",)
 
 
 # --- verify ---

@@ -14,10 +14,8 @@ from orchestrator.build.selected import OtherSelectionError, require_held, requi
 from orchestrator.build.verify import verified_threads, verify_library
 from orchestrator.canonical.lock import Shipped
 from orchestrator.errors import Place
-from orchestrator.libraries.declared import load_library
-from orchestrator.libraries.levels import levels_of
 from orchestrator.values.config import CORES
-from orchestrator.verify.verdict import RunnerResult
+from orchestrator.verify.verdict import RunnerResult, VerifyResult
 
 
 @pytest.mark.parametrize(
@@ -121,43 +119,93 @@ def test_a_library_that_cannot_run_here_holds_the_digest(tmp_path: Path) -> None
 
 
 VNNI = ("avx2", "avxvnni", "avx512vnni")
+Said = tuple[str, ...] | None
+
+
+class Processor:
+    """What runs models, at the levels that it has; `keeps` the variable that limits them."""
+
+    def __init__(self, has: Said, *, keeps: bool = True, dies_at: str | None = None) -> None:
+        self.has, self.keeps, self.dies_at = has, keeps, dies_at
+        self.asked = list[str | None]()
+
+    def run_model(self, *_: object, level: str | None, **__: object) -> RunnerResult:
+        self.asked.append(level)
+        if level is not None and level == self.dies_at:
+            return RunnerResult(-4, None)
+        run = {"method": "forward", "index": 0, "output": {"int": 1}, "error": None}
+        return RunnerResult(0, {"runs": [run], "error": None}, levels=self._usable(level))
+
+    def _usable(self, level: str | None) -> Said:
+        order = ("baseline", "avx2", "avxvnni", "avx512", "avx512vnni")
+        if self.has is None or level is None or not self.keeps:
+            return self.has
+        return tuple(one for one in self.has if order.index(one) <= order.index(level))
+
+
+def verified(
+    processor: Processor, levels: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> VerifyResult:
+    """The verdict on a model in a library with these levels."""
+    recorded = {"method": "forward", "index": 0, "output": {"int": 1}, "error": None}
+    monkeypatch.setattr(story, "run_model", processor.run_model)
+    monkeypatch.setattr(story, "read_runs", lambda *_: {"runs": [recorded], "error": None})
+    session: Any = SimpleNamespace(
+        running=lambda abi: SimpleNamespace(prefix=()),
+        context=SimpleNamespace(env={}, root=Path(), runner=None),
+        shipped=lambda app, model: Shipped(Path("net.ptl"), Path("net.ptl")),
+    )
+    config = SimpleNamespace(models=(SimpleNamespace(name="net"),))
+    app: Any = SimpleNamespace(threads=1, folder=Path("app"), config=config)
+    trace: Any = object()
+    library = (Path("driver"), Path("lib/libapp_torch.so"), levels)
+    (result,) = verify_library(session, app, "abi", [trace], *library, {}, None)
+    return result
 
 
 @pytest.mark.parametrize(
     ("has", "levels", "forced", "lacking"),
     [
         # what runs without being told is at the highest level
-        ("avx2 fma f16c", ("avx2",), ("baseline",), ()),
-        ("avx2 fma f16c avx_vnni", VNNI, ("baseline", "avx2"), ("avx512vnni",)),
-        ("avx2 fma f16c", VNNI, ("baseline",), ("avxvnni", "avx512vnni")),
-        ("sse2", ("avx2",), ("baseline",), ("avx2",)),
-        ("avx2 fma f16c", (), (), ()),
+        (("avx2",), ("avx2",), ("baseline",), ()),
+        (("avx2", "avxvnni"), VNNI, ("baseline", "avx2"), ("avx512vnni",)),
+        (("avx2", "avx512", "avx512vnni"), VNNI, ("baseline", "avx2"), ("avxvnni",)),
+        (("avx2",), VNNI, ("baseline",), ("avxvnni", "avx512vnni")),
+        ((), ("avx2",), ("baseline",), ("avx2",)),
+        (("avx2",), (), (), ()),
+        # a runner that does not say it: from an earlier release
+        (None, VNNI, ("baseline",), VNNI),
     ],
 )
 def test_every_level_is_run_that_the_processor_has(
-    has: str,
+    has: Said,
     levels: tuple[str, ...],
     forced: tuple[str, ...],
     lacking: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(story, "processor_instructions", lambda: frozenset(has.split()))
-    assert _runnable(levels) == (forced, lacking)
+    """The one that runs the model: an emulator's, or another one's behind the kernel."""
+    processor = Processor(has)
+    result = verified(processor, levels, monkeypatch)
+    assert processor.asked == [None, *forced]
+    assert (result.status, result.levels, result.levels_not_run) == ("ok", forced, lacking)
 
 
-def _runnable(
-    levels: tuple[str, ...], *prefix: str, **env: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    known = levels_of(load_library(), "x86_64", "linux")
-    session: Any = SimpleNamespace(
-        running=lambda abi: SimpleNamespace(prefix=prefix),
-        context=SimpleNamespace(env=env),
-        of=lambda app: SimpleNamespace(cpu_levels=lambda abi: known),
-    )
-    app: Any = SimpleNamespace(name="app")
-    return story._runnable(session, app, "abi", levels)
+def test_a_run_at_another_level_than_it_was_told_counts_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What starts the program drops the variable: all runs are at the highest level."""
+    processor = Processor(("avx2", "avxvnni"), keeps=False)
+    result = verified(processor, VNNI, monkeypatch)
+    assert processor.asked == [None, "baseline", "avx2"]
+    assert (result.status, result.levels) == ("ok", ())
+    assert result.levels_not_run == ("baseline", "avx2", "avx512vnni")
 
 
-def test_an_emulator_has_every_level_unless_it_is_told_which_processor_to_be() -> None:
-    assert _runnable(VNNI, "qemu") == (("baseline", "avx2", "avxvnni"), ())
-    assert _runnable(VNNI, "qemu", QEMU_CPU="cortex-a53") == (("baseline",), VNNI)
+def test_a_run_that_dies_at_a_lower_level_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says of no level, and is not taken for one that did not run."""
+    result = verified(Processor(("avx2", "avxvnni"), dies_at="avx2"), VNNI, monkeypatch)
+    assert (result.status, result.levels_not_run) == ("failed", ("avx512vnni",))
+    assert [str(failure) for failure in result.failures] == [
+        "net, at CPU level avx2: the model runner was killed by SIGILL"
+    ]

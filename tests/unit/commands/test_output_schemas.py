@@ -77,6 +77,9 @@ def test_every_verb_that_prints_json_has_a_form() -> None:
         REPORT,
         BuildReport(REPORT.variants, packages=PACKAGES, errors=(ERROR,)),
         BuildReport((failed_row(Label("a", "b"), ERROR, 1, 2, 3),), replayed=True),
+        BuildReport(
+            (replace(REPORT.variants[0], levels_run=("baseline",), levels_not_run=("avx2",)),)
+        ),
         BuildReport(()),
     ],
 )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
 
+from orchestrator.build.prepare import NATIVE
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.libraries.declared import load_library
 from orchestrator.libraries.features import at_levels, load_features
 from orchestrator.libraries.levels import (
     CpuLevelMissingError,
     CpuLevelUnknownError,
+    chosen_level,
     levels_for,
     levels_of,
-    processor_has,
     require_levels,
 )
 from orchestrator.libraries.units import LibraryUnit
@@ -157,13 +159,25 @@ def test_every_macro_of_a_level_is_a_flag_of_all_units(processor: Processor) -> 
     assert {f"-D{macro}=0" for of in flags.macros.values() for macro in of} <= {*DATA.flags}
 
 
-def test_what_a_processor_has(tmp_path: Path) -> None:
+def test_a_library_runs_at_the_highest_of_its_levels_that_is_usable() -> None:
+    int8 = ("avx2", "avxvnni", "avx512vnni")
+    assert chosen_level(int8, ("avx2", "avx512", "avx512vnni")) == "avx512vnni"
+    assert chosen_level(int8, ("avx2", "avx512")) == "avx2"
+    assert chosen_level(int8, ("avx2", "avxvnni")) == "avxvnni"
+    assert chosen_level(int8, ()) == chosen_level((), ("avx2",)) == BASELINE
+
+
+def test_the_model_runner_tells_of_each_level_in_the_order_of_the_table() -> None:
+    text = (NATIVE / "driver/cpu_levels.h").read_text()
+    told = re.findall(r'\{"(\w+)", \w+\}', text)
+    assert told == [level.name for levels in DATA.levels.values() for level in levels]
+
+
+def test_what_the_kernel_says_of_a_processor(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     told = tmp_path / "proc/cpuinfo"
     assert processor_instructions(tmp_path) == frozenset()
-    told.write_text("processor\t: 0\nflags\t\t: fpu fma avx2 f16c avx_vnni\n\nflags\t: none\n")
-    assert processor_has(LINUX, processor_instructions(tmp_path)) == {"avx2", "avxvnni"}
+    told.write_text("processor\t: 0\nflags\t\t: fpu fma avx2\n\nflags\t: none\n")
+    assert processor_instructions(tmp_path) == {"fpu", "fma", "avx2"}
     told.write_text("processor\t: 0\nFeatures\t: fp asimd asimddp\n")
-    arm = levels_of(DATA, "arm64", "linux")
-    assert processor_has(arm, processor_instructions(tmp_path)) == {"dotprod"}
-    assert processor_has(LINUX, frozenset()) == frozenset()
+    assert processor_instructions(tmp_path) == {"fp", "asimd", "asimddp"}

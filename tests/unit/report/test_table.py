@@ -181,12 +181,41 @@ def test_json_has_the_documented_shape() -> None:
         "saved_percent": 92.13,
         "verified": "ok",
         "problem": "",
+        "levels_run": [],
+        "levels_not_run": [],
         "for_release": True,
         "made_as": None,
         "error": None,
     }
     assert seen["variants"][0]["stripped_bytes"] is None
     assert REPORT.to_json() == BuildReport(REPORT.variants[::-1], 380, 181.23456).to_json()
+
+
+def test_what_ok_does_not_cover_stands_below_the_tables() -> None:
+    """A library that was not run at each of its CPU levels, and no other."""
+    row = VariantReport("listener", "linux-x86_64", 42, 0, 331, 1_600_000, verified="ok")
+    every = ("baseline", "avx2", "avx512vnni")
+    part = replace(row, abi="linux-arm64", levels_not_run=("baseline", "dotprod"))
+    rows = (
+        replace(row, levels_run=every, levels_not_run=("avxvnni",)),
+        replace(row, app="words", levels_run=every),
+        part,
+    )
+    report = replace(REPORT, variants=rows, packages=PACKAGES)
+    lines = plain(report).split("\n\n")[1].splitlines()
+    assert lines[3:] == [
+        "//apps/listener:linux-arm64: not run here at baseline, dotprod",
+        "//apps/listener:linux-x86_64: verified at CPU level baseline, avx2, avx512vnni;"
+        " not run here at avxvnni",
+        "//apps/keyboard: no xcframework: ios-simulator-arm64 is not built;"
+        " build //apps/keyboard to make it",
+    ]
+    told = json.loads(report.to_json())["variants"]
+    assert [(one["levels_run"], one["levels_not_run"]) for one in told] == [
+        ([], ["baseline", "dotprod"]),
+        ([*every], ["avxvnni"]),
+        ([*every], []),
+    ]
 
 
 @pytest.mark.parametrize(

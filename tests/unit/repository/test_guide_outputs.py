@@ -115,6 +115,7 @@ def test_a_report_for_machines() -> None:
         stripped_bytes=row["stripped_bytes"],
         all_operators_bytes=row["all_operators_bytes"],
         verified=row["verified"],
+        levels_run=tuple(row["levels_run"]),
     )
     files = tuple(PackageFile(**file) for file in package["files"])
     packed = PackageReport(package["app"], package["kind"], tuple(package["abis"]), files)

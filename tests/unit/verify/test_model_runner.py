@@ -64,6 +64,24 @@ def test_what_the_library_says_of_its_selection_is_no_part_of_a_recording() -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "levels"),
+    [
+        ("[]", ()),
+        ('["avx2", "avx512"]', ("avx2", "avx512")),
+        ("null", None),
+        ('"avx2"', None),
+    ],
+)
+def test_what_the_runner_says_of_cpu_levels_is_no_part_of_a_recording(
+    said: str, levels: tuple[str, ...] | None
+) -> None:
+    script = ECHO.replace('"runs": []', f'"runs": [], "cpu_levels": json.loads({said!r})')
+    assert run(script) == RunnerResult(
+        0, {"runs": [], "inputs": None, "quiet": True}, levels=levels
+    )
+
+
 def test_declared_inputs_are_handed_over() -> None:
     result = run(ECHO, DECLARED).result
     assert result is not None

@@ -10,6 +10,7 @@ from orchestrator.verify.verdict import (
     VerifyResult,
     as_delivered,
     at_levels,
+    levels_of_all,
     not_run,
     require_verified,
     verify,
@@ -59,6 +60,19 @@ def test_levels_that_a_processor_lacks_are_told() -> None:
     here = verify("m", result(1), RunnerResult(0, result(1)))
     found = at_levels(here, {"baseline": here}, ("avx512vnni",))
     assert (found.status, found.levels_not_run) == ("ok", ("avx512vnni",))
+
+
+def test_a_librarys_levels_are_those_at_which_every_model_ran() -> None:
+    levels = ("avx2", "avxvnni", "avx512vnni")
+    one = VerifyResult("m", "ok", 1, levels_not_run=("avxvnni",))
+    assert levels_of_all(levels, [one]) == (("baseline", "avx2", "avx512vnni"), ("avxvnni",))
+    other = VerifyResult("n", "ok in part", 1, levels_not_run=("baseline", "avxvnni"))
+    assert levels_of_all(levels, [one, other]) == (
+        ("avx2", "avx512vnni"),
+        ("baseline", "avxvnni"),
+    )
+    assert levels_of_all((), [VerifyResult("m", "ok", 1)]) == ((), ())
+    assert levels_of_all(levels, [not_run("m", "no iOS here")]) == ((), ())
 
 
 def test_a_model_that_differs_with_several_threads_fails() -> None:
