@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from orchestrator.load.workspace import expand
 from orchestrator.source.apt import AptClient
 from orchestrator.source.download import download, shown
 from orchestrator.source.git_clone import clone
+from orchestrator.source.members import ArchiveBrokenError
 from orchestrator.source.tree import TreeRules, tree_files
 from orchestrator.source.unpack import unpack
 from orchestrator.system.process import SourceUnavailableError
@@ -69,7 +71,7 @@ class SourceFetcher:
             if place.is_dir():
                 _copy(place, staged, rules)
             elif place.is_file():
-                unpack(place, staged, rules.counts, flat=rules.flat)
+                _unpack(place, staged, rules)
             else:
                 raise SourceUnavailableError(f"{place} does not exist")
         except PermissionError as error:
@@ -84,15 +86,13 @@ class SourceFetcher:
     def _debian(self, source: DebianSource, staged: Path, rules: TreeRules) -> None:
         archive = self.apt.download(source)
         self.progress(f"unpacking {archive.name}")
-        self._unpack(archive, staged, rules)
+        _unpack(archive, staged, rules)
+        archive.unlink()
 
     def _archive(self, source: ArchiveSource, staged: Path, rules: TreeRules) -> None:
         archive = download(source, self.staging, self.context.env, self.progress)
         self.progress(f"unpacking {shown(source.url)}")
-        self._unpack(archive, staged, rules)
-
-    def _unpack(self, archive: Path, staged: Path, rules: TreeRules) -> None:
-        unpack(archive, staged, rules.counts, flat=rules.flat)
+        _unpack(archive, staged, rules)
         archive.unlink()
 
     def _git(self, source: GitSource, staged: Path, rules: TreeRules) -> None:
@@ -101,6 +101,16 @@ class SourceFetcher:
         clone(source, checkout, context.root, context.env, self.progress, context.runner)
         _copy(checkout, staged, rules)
         shutil.rmtree(checkout)
+
+
+def _unpack(archive: Path, staged: Path, rules: TreeRules) -> None:
+    """Unpack what counts. Of a tree whose own archive is flat, another's may have a folder at its
+    top, as those that git hosts make of a commit: there nothing counts at first."""
+    unpack(archive, staged, rules.counts, flat=rules.flat)
+    if rules.flat and not any(staged.iterdir()):
+        # it could be read: all that may be wrong now is that it has no such folder
+        with suppress(ArchiveBrokenError):
+            unpack(archive, staged, rules.counts)
 
 
 def _copy(tree: Path, into: Path, rules: TreeRules) -> None:

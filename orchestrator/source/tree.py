@@ -48,7 +48,7 @@ class TreeRules:
     Globs are relative, with `/`. `*` and `?` stay inside one name, `**` spans any number of
     folders, none included.
 
-    flat: an archive of the tree has no folder at its top.
+    flat: Debian's archive of the tree has no folder at its top; others' may have one.
     """
 
     include: tuple[str, ...]

@@ -16,6 +16,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -43,7 +44,8 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.pytorch.v1_13.dialect import DIALECT
-from orchestrator.source.tree import TreeRules, tree_digest
+from orchestrator.source.tree import TreeEmptyError, TreeRules, tree_digest
+from orchestrator.source.unpack import ArchiveMismatchError
 from orchestrator.system.process import LOCAL, Command, Finished
 from orchestrator.values.config import RuntimePin
 
@@ -268,9 +270,18 @@ def library_pin(world: World, tree: str, name: str = "fast") -> RuntimePin:
 FAST = LibraryRules({"fast": TreeRules(("LICENSE", "src/*.c"))})
 
 
-def fetch_with_library(world: World, pin: RuntimePin) -> FetchedRuntime:
+def archived_library(world: World, tree: str, sha256: str, *urls: str) -> RuntimePin:
+    """A pin of the library with a path that is not there, and these archives."""
+    archives = [{"archive": {"url": url, "sha256": sha256}} for url in urls]
+    libraries = {"fast": {"tree": tree, "sources": [{"path": "$FAST_SOURCE"}, *archives]}}
+    return RuntimePin.model_validate(world.pin().model_dump() | {"libraries": libraries})
+
+
+def fetch_with_library(
+    world: World, pin: RuntimePin, libraries: LibraryRules = FAST
+) -> FetchedRuntime:
     return fetch_runtime(
-        pin, world.context, world.said.append, dialects=world.dialects, libraries=FAST
+        pin, world.context, world.said.append, dialects=world.dialects, libraries=libraries
     )
 
 
@@ -655,26 +666,39 @@ def test_a_client_that_takes_too_long_is_stopped_with_its_children(world: World)
     wait_until(lambda: ended(int(file.read_text())))
 
 
-def test_an_archive_by_its_url(world: World, tmp_path: Path) -> None:
-    """From a real server; a mirror that is gone is a reason to try the next one."""
-    served = tmp_path / "served"
-    served.mkdir()
-    with tarfile.open(served / "pytorch-0.1.0.tar.gz", "w:gz") as archive:
-        archive.add(world.source, "pytorch-0.1.0")
-    sha256 = hashlib.sha256((served / "pytorch-0.1.0.tar.gz").read_bytes()).hexdigest()
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of a server of the files in a folder."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *arguments: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=served)) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        mirror = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def served_archive(folder: Path, name: str, source: Path, top: str) -> str:
+    """Put an archive of a tree where it is served; its sha256."""
+    folder.mkdir(exist_ok=True)
+    with tarfile.open(folder / name, "w:gz") as archive:
+        archive.add(source, top)
+    return hashlib.sha256((folder / name).read_bytes()).hexdigest()
+
+
+def test_an_archive_by_its_url(world: World, tmp_path: Path) -> None:
+    """From a real server; a mirror that is gone is a reason to try the next one."""
+    served = tmp_path / "served"
+    sha256 = served_archive(served, "pytorch-0.1.0.tar.gz", world.source, "pytorch-0.1.0")
+    with serving(served) as mirror:
         urls = [f"{mirror}/old.tar.gz", f"{mirror}/pytorch-0.1.0.tar.gz"]
         pin = world.pin(*({"archive": {"url": url, "sha256": sha256}} for url in urls))
         fetched = world.fetch(pin)
-        server.shutdown()
-        thread.join()
     assert tree_digest(fetched.tree, RULES) == world.digest
     assert world.said == [
         f"PyTorch 0.1.0: trying archive {urls[0]}",
@@ -685,3 +709,74 @@ def test_an_archive_by_its_url(world: World, tmp_path: Path) -> None:
         f"unpacking {urls[1]}",
         f"PyTorch 0.1.0: verified, in {fetched.tree}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("flat", "top"),
+    [
+        (False, "fast-1.0"),
+        # Debian's, and one that a host of git repositories makes of the same commit
+        (True, "."),
+        (True, "fast-4ea82e5"),
+    ],
+)
+def test_a_library_comes_from_an_archive_by_its_url(
+    flat: bool, top: str, world: World, tmp_path: Path
+) -> None:
+    """As PyTorch does: in the order of its sources, whatever the archive's form."""
+    library_pin(world, "0" * 64)
+    rules = TreeRules(("LICENSE", "src/*.c"), flat=flat)
+    tree = tree_digest(world.folder / "fast", rules)
+    sha256 = served_archive(tmp_path / "served", "fast.tar.gz", world.folder / "fast", top)
+    with serving(tmp_path / "served") as mirror:
+        urls = [f"{mirror}/gone.tar.gz", f"{mirror}/fast.tar.gz"]
+        found = fetch_with_library(
+            world, archived_library(world, tree, sha256, *urls), LibraryRules({"fast": rules})
+        )
+    folder = world.cache / f"runtime/fast-{tree[:12]}"
+    assert found.libraries["fast"] == folder
+    inside = sorted(f.relative_to(folder).as_posix() for f in folder.rglob("*"))
+    assert inside == [MARKER, "LICENSE", "src", "src/fast.c"]
+    assert world.said[2:] == [
+        "fast: trying path $FAST_SOURCE",
+        "fast: not this way: it uses an unset variable",
+        f"fast: trying archive {urls[0]}",
+        f"downloading {urls[0]}",
+        f"fast: not this way: {urls[0]}: HTTP 404 File not found",
+        f"fast: trying archive {urls[1]}",
+        f"downloading {urls[1]}",
+        f"unpacking {urls[1]}",
+        f"fast: verified, in {folder}",
+    ]
+
+
+def test_a_flat_archive_of_something_else(world: World, tmp_path: Path) -> None:
+    """Nothing in it counts, with or without a folder at its top."""
+    other = fill(tmp_path / "other", {"doc/a.txt": "a", "b.txt": "b"})
+    served_archive(tmp_path, "other.tar.gz", other, ".")
+    pin = library_pin(world, "0" * 64).model_dump()
+    pin["libraries"]["fast"]["sources"] = [{"path": str(tmp_path / "other.tar.gz")}]
+    flat = LibraryRules({"fast": TreeRules(("LICENSE", "src/*.c"), flat=True)})
+    with pytest.raises(TreeEmptyError):
+        fetch_with_library(world, RuntimePin.model_validate(pin), flat)
+
+
+def test_a_librarys_archive_is_held_to_its_digest_and_to_the_trees(
+    world: World, tmp_path: Path
+) -> None:
+    library_pin(world, "0" * 64)
+    sha256 = served_archive(tmp_path / "served", "fast.tar.gz", world.folder / "fast", "fast-1.0")
+    with serving(tmp_path / "served") as mirror:
+        url = f"{mirror}/fast.tar.gz"
+        with pytest.raises(ArchiveMismatchError) as other_archive:
+            fetch_with_library(world, archived_library(world, "0" * 64, "1" * 64, url))
+        with pytest.raises(SourceMismatchError) as other_tree:
+            fetch_with_library(world, archived_library(world, "0" * 64, sha256, url))
+    assert other_archive.value.render() == (
+        f"error: {url}: the downloaded archive does not match the pinned digest\n"
+        f"  expected: sha256 {'1' * 64}\n"
+        f"  seen:     sha256 {sha256}\n"
+        "  do:       check the pin in WORKSPACE; if it is right, do not use this URL"
+    )
+    assert other_tree.value.what == f"fast from archive {url} is not the pinned source tree"
+    assert not list((world.cache / "runtime").glob("fast-*"))
