@@ -31,6 +31,8 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(ROOT.glob("docs/**/*.md")),
 ]
+# What benchmarks write, and how to run them: their links and commands count, too.
+BENCHMARKS = sorted(ROOT.glob("benchmarks/*.md"))
 DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 HEADINGS = ["## Context", "## Decision", "## Why", "## What it costs"]
 SHIPPED = {
@@ -165,12 +167,12 @@ def told_messages(text: str) -> list[str]:
     return [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *BENCHMARKS], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert dead_links(page) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *BENCHMARKS], ids=name)
 def test_commands_are_taken(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert {command: refusal(command) for command in commands(text) if refusal(command)} == {}
