@@ -18,7 +18,7 @@ import yaml
 from benchmarks import cut, scratch
 from benchmarks.indexing import sample_of
 from benchmarks.latency import Timing, read_timing, summary
-from benchmarks.machine import machine_facts
+from benchmarks.machine import instructions_of, machine_facts
 from benchmarks.other_runtime import moved_workspace
 from benchmarks.processes import CommandFailedError, run
 from benchmarks.render import Row, render, rows
@@ -296,11 +296,38 @@ class TestLatency:
         assert value["median"] == {"default": 12.0, "upstream": 10.0}
 
 
+V1 = "fpu cx8 cmov mmx fxsr sse sse2 lm"
+V2 = f"{V1} pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
+V3 = "fma movbe xsave avx f16c abm bmi1 avx2 bmi2"
+V4 = "avx512f avx512dq avx512cd avx512bw avx512vl"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (V1, "x86-64"),
+        (V2, "x86-64-v2"),
+        # a level is all of it, and all before
+        (f"{V2} {V3.replace(' movbe', '')} {V4}", "x86-64-v2"),
+        (f"{V2} {V3} avx_vnni", "x86-64-v3 with avx_vnni"),
+        (f"{V2} {V3} {V4} avx512_vnni avx512_bf16", "x86-64-v4 with avx512_vnni"),
+        ("fp asimd evtstrm aes", "arm64"),
+        ("fp asimd asimdhp asimddp i8mm", "arm64 with asimddp, asimdhp, i8mm"),
+        ("", "unknown"),
+    ],
+)
+def test_what_a_processor_can(flags: str, told: str) -> None:
+    assert instructions_of(flags.split()) == told
+
+
 def test_the_machine_is_told(tmp_path: Path) -> None:
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU\n")
-    (tmp_path / "meminfo").write_text("MemTotal:       25165824 kB\n")
+    (tmp_path / "proc").mkdir()
+    told = f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {V2} {V3}\n"
+    (tmp_path / "proc/cpuinfo").write_text(told)
+    (tmp_path / "proc/meminfo").write_text("MemTotal:       25165824 kB\n")
     facts = machine_facts("zig 1", tmp_path)
-    assert facts["processor"] == "Some CPU"
+    assert [*facts][:3] == ["processor", "instructions", "cores"]
+    assert (facts["processor"], facts["instructions"]) == ("Some CPU", "x86-64-v3")
     assert facts["memory"] == "24.0 GiB"
     assert facts["compiler, for both sides"] == "zig 1"
 
