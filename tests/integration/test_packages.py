@@ -19,8 +19,11 @@ import pytest
 import zstandard
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from real import ROOT, models_of, orchestrator, workspace_copy
+from real import ROOT, V1_13, models_of, orchestrator, workspace_copy
 from zig_tool import zig
+
+from orchestrator.build.fetch import tree_folder
+from orchestrator.load.workspace import load_workspace
 
 pytestmark = pytest.mark.real
 
@@ -129,6 +132,36 @@ def test_every_package_holds_manifest_licences_and_bill(packages: Path, tmp_path
         assert parts >= {"PyTorch", "miniz", "libcxx", "libcxxabi", "libunwind"}
         # what no unit of camera holds, and what nothing of it was linked with
         assert not parts & {"fmt", "musl"}
+
+
+# Of the kernel library that camera's layers run on: component, version, licence and its tree's pin.
+KERNELS = (
+    ("XNNPACK", "0.0~git20241108", "BSD-3-Clause", "xnnpack"),
+    ("pthreadpool", "0.0~git20240616", "BSD-2-Clause", "pthreadpool"),
+    ("FXdiv", "0.0~git20200417", "MIT", "fxdiv"),
+)
+
+
+def test_the_kernel_librarys_licences_are_in_each_package(packages: Path, tmp_path: Path) -> None:
+    """Their texts as the pinned trees have them, and what manifest, bill and copyright say."""
+    pinned = load_workspace(ROOT, os.environ)
+    held = {name.partition("/")[2]: data for name, data in members(packages / TARBALLS[0])}
+    manifest = {part["component"]: part for part in json.loads(held["manifest.json"])["licences"]}
+    bill = json.loads(held["share/doc/camera_libtorch/sbom.cdx.json"])
+    components = {one["name"]: one for one in bill["components"]}
+    run("dpkg-deb", "--extract", packages / DEBS[0], tmp_path)
+    copyright = (tmp_path / "usr/share/doc/camera-libtorch/copyright").read_text()
+    for component, version, licence, tree in KERNELS:
+        digest = pinned.config.pins[V1_13].libraries[tree].tree
+        text = (tree_folder(pinned.cache, tree, digest) / "LICENSE").read_bytes()
+        assert held[f"share/doc/camera_libtorch/licences/{component}/LICENSE"] == text
+        assert (manifest[component]["version"], manifest[component]["licence"]) == (
+            version,
+            licence,
+        )
+        (told,) = components[component]["licenses"]
+        assert (components[component]["version"], told["license"]["id"]) == (version, licence)
+        assert f"{component} {version}: {licence}" in copyright
 
 
 def blocks(text: str, language: str) -> list[str]:

@@ -259,6 +259,32 @@ def test_a_part_of_several_files_tells_a_digest_of_their_digests() -> None:
     assert digests["libstdc++"] == hashlib.sha256(lines.encode()).hexdigest()
 
 
+@pytest.mark.parametrize(
+    ("unit", "held"),
+    [
+        ("xnnpack/src/init.c", ["XNNPACK", "pthreadpool", "FXdiv"]),
+        ("pthreadpool/src/shim.c", ["pthreadpool"]),
+        ("aten/src/ATen/native/Linear.cpp", []),
+    ],
+)
+def test_a_kernel_library_is_a_part_where_one_of_its_units_is_linked(
+    unit: str, held: list[str]
+) -> None:
+    """Each component with the licence, the text and the digest of its own pinned tree."""
+    on = of("pytorch_2_6")
+    assert on.library is not None
+    trees = {"XNNPACK": "xnnpack", "pthreadpool": "pthreadpool", "FXdiv": "fxdiv"}
+    expressions = {"XNNPACK": "BSD-3-Clause", "pthreadpool": "BSD-2-Clause", "FXdiv": "MIT"}
+    found = [one for one in licences(on, "linux-x86_64", [unit], None) if one.component in trees]
+    assert [one.component for one in found] == held
+    for one in found:
+        tree = trees[one.component]
+        assert one.licence == expressions[one.component]
+        assert one.texts == {"LICENSE": (on.library.trees[tree] / "LICENSE").read_bytes()}
+        assert one.source
+        assert one.source.sha256 == on.workspace.config.pins["pytorch_2_6"].libraries[tree].tree
+
+
 def test_our_own_code_is_a_part() -> None:
     ours = whole("pytorch_1_13")["libtorch-orchestrator"]
     declared = tomllib.loads((toy.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
