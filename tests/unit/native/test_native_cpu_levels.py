@@ -1,7 +1,7 @@
 """The model runner tells which CPU levels a library may choose from: the header, as it is compiled.
 
 That an emulator's processor is asked, and not this machine's, is tested with real libraries
-(tests/integration/test_cpu_levels.py).
+(tests/integration/test_verified_levels.py).
 """
 
 from __future__ import annotations
