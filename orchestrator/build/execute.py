@@ -28,7 +28,6 @@ from orchestrator.compilers.resolve import (
     ResolvedToolchain,
     checked_environment,
     compiler_environment,
-    own_environment,
     zig_caches,
 )
 from orchestrator.compilers.zig_results import note_results
@@ -341,8 +340,7 @@ def stored_links(
 def link_environment(session: Session) -> tuple[str, ...]:
     """The variables that may decide what links make: see `deciding`."""
     launcher = session.workspace.config.launcher
-    own = own_environment(session.context.env)
-    return deciding({**own, **({} if launcher is None else launcher.env)})
+    return deciding({**session.context.env, **({} if launcher is None else launcher.env)})
 
 
 def _todo(graph: ActionGraph, present: Collection[str]) -> list[Compile]:

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.session import Session
+from orchestrator.compilers.environment import LEADING
 from orchestrator.compilers.resolve import ResolvedToolchain
-from orchestrator.errors import Place
+from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.launchers import (
     Identity,
     folder_variables,
@@ -38,6 +39,10 @@ HEADERS = "native_headers"
 _NATIVE = "$native/"
 
 
+class LauncherVariableError(OrchestratorError):
+    """WORKSPACE sets a variable for the launcher that would lead compilers to other files."""
+
+
 @dataclass(frozen=True)
 class Launching:
     """texts: abi -> what stands before its compile commands; the others are added to what is."""
@@ -48,11 +53,28 @@ class Launching:
 
 
 def check_launcher(session: Session) -> None:
-    """Raise LauncherMissingError where WORKSPACE names a launcher that is not here."""
+    """Check the launcher that WORKSPACE declares, if any.
+
+    Raises LauncherMissingError, LauncherVariableError.
+    """
     launcher = session.workspace.config.launcher
     if launcher is not None:
+        _check_variables(launcher.env)
         path = {**session.context.env, **launcher.env}.get("PATH")
         require_launcher(launcher.command, path, Place(FILE))
+
+
+def _check_variables(env: Mapping[str, str]) -> None:
+    """What the launcher gets, compilers get from it."""
+    leading = sorted(name for name in env if name.startswith(LEADING))
+    if leading:
+        raise LauncherVariableError(
+            "`launcher` sets variables that lead compilers to other files or flags",
+            place=Place(FILE),
+            expected="variables of the launcher's own: the key of an object has none",
+            seen=", ".join(leading),
+            hint="name them in `compile_flags` or `link_flags` of toolchains/<abi>.yaml",
+        )
 
 
 def launching(session: Session, abis: Iterable[str]) -> Launching:

@@ -7,8 +7,8 @@ Unlike the digests of action logs, by which `explain` compares builds, it holds 
 object that is to be compiled nothing is known, and so nothing of what is linked of it.
 
 A link has no identity where it reads something of which no digest is known: a compiler that does
-not tell all of it (`Driver.link_inputs`), flags of a toolchain's own, or a variable of the
-environment that leads a compiler to other files. Such links are ninja's alone.
+not tell all of it (`Driver.link_inputs`), or flags of a toolchain's own. Such links are ninja's
+alone. No link sees a variable that leads it to other files (`compilers/environment.py`).
 """
 
 from __future__ import annotations
@@ -40,25 +40,16 @@ OWN_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "addon": ("binary/elf_addon.py", "binary/elf_imports.py", *_RELINK, "errors.py"),
     **dict.fromkeys(("shared", "extensible", "executable", "relocatable"), _RELINK),
 }
-# Variables that zig, clang and lld read: beginnings of names of those that lead them to other files
-# or arguments, and those whose value is all that they are.
-PLACES: Final = (
-    *("CCC_", "COMPILER_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH"),
-    *("LD_PRELOAD", "NIX_CFLAGS", "NIX_LDFLAGS", "SDKROOT", "ZIG_"),
-)
+# Variables that zig, clang and lld read, and that are no more than their value.
 VALUES: Final = (
     *("IPHONEOS_DEPLOYMENT_TARGET", "MACOSX_DEPLOYMENT_TARGET"),
     *("SOURCE_DATE_EPOCH", "ZERO_AR_DATE"),
 )
-# zig's caches, and the library that a launcher's zig finds under another name, decide nothing.
-_OURS: Final = ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
 
 
 def deciding(env: Mapping[str, str]) -> tuple[str, ...]:
     """`NAME=value` of the variables that may decide what a link makes, sorted."""
-    beginnings = (*PLACES, *VALUES)
-    names = sorted(name for name in env if name.startswith(beginnings) and name not in _OURS)
-    return tuple(f"{name}={env[name]}" for name in names)
+    return tuple(f"{name}={env[name]}" for name in sorted(env) if name in VALUES)
 
 
 def own_steps(kind: str) -> str:
@@ -88,13 +79,11 @@ def link_identity(
     environment  `deciding`
     digests      sha256 of what the link reads, as far as it is known
     """
-    environment = tuple(environment)
     read = (*link.whole, *link.on_demand, *link.inputs)
     driver = toolchain.driver
     if (
         driver.link_inputs is None
         or toolchain.config.link_flags
-        or any(one.startswith(PLACES) for one in environment)
         or not all(digests.get(path) for path in read)
     ):
         return None
@@ -108,7 +97,7 @@ def link_identity(
             "toolchain": toolchain.identity,
             "brought": driver.link_inputs,
             "steps": own_steps(link.kind),
-            "environment": environment,
+            "environment": tuple(environment),
             # an archive holds the names of its members
             "output": _base_name(link.output),
             "objects": [_named(path, digests) for path in (*link.whole, *link.on_demand)],

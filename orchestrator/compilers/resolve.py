@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 from orchestrator.compilers.capabilities import Capabilities, capabilities
 from orchestrator.compilers.driver import CompilerMissingError, Driver, Tools
+from orchestrator.compilers.environment import own_environment, own_runner
 from orchestrator.compilers.registry import COMPILERS
 from orchestrator.compilers.run_prefix import Running, find_running
 from orchestrator.compilers.wrappers import wrapper_digest, write_wrappers
@@ -31,14 +31,8 @@ __all__ = [
     "CompilerMissingError",
     "ResolvedToolchain",
     "compiler_environment",
-    "own_environment",
     "resolve_toolchain",
 ]
-
-# Beginnings of variables that lead clang, gcc and zig to other headers, libraries of zig's, or
-# arguments (CCC_OVERRIDE_OPTIONS, ZIG_LIB_DIR, ZIG_LIBC). An object's key has no environment: what
-# it is compiled with is said by `compile_flags`.
-_ELSEWHERE: Final = ("CCC_", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "OBJC", "ZIG_LIB")
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class ResolvedToolchain:
     place     where it is declared
     identity  hex digest: compiler version, target, fixed flags
     tools     its wrappers
-    runner    runs what finds out what it can do
+    runner    runs what finds out what it can do, in its own environment
     """
 
     config: ToolchainConfig
@@ -134,8 +128,8 @@ def resolve_toolchain(
 
     Raises CompilerMissingError, and what the kinds of compilers raise: see `xcode` and `ndk`.
     """
-    find = COMPILERS[config.compiler.kind].find
-    driver = find(config, place, cache_folder, own_environment(env), runner)
+    find, asked = COMPILERS[config.compiler.kind].find, own_runner(runner, env)
+    driver = find(config, place, cache_folder, own_environment(env), asked)
     made_of = {**driver.identity, "wrapper": wrapper_digest()}
     identity = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     wrappers = write_wrappers(cache_folder, state, config.abi, identity, driver)
@@ -153,13 +147,8 @@ def resolve_toolchain(
             ar=wrappers["ar"],
             env=compiler_environment(cache_folder, env, None if in_cache else state),
         ),
-        runner=runner,
+        runner=asked,
     )
-
-
-def own_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would have a compiler read other files than it was told."""
-    return {name: value for name, value in env.items() if not name.startswith(_ELSEWHERE)}
 
 
 def compiler_environment(

@@ -16,9 +16,10 @@ from real_units import NoView
 
 from orchestrator.build import execute, stored_links
 from orchestrator.build.execute import Execution, execute_actions
-from orchestrator.build.stored_links import OWN_STEPS, PLACES, VALUES, deciding, link_identity
+from orchestrator.build.stored_links import OWN_STEPS, VALUES, deciding, link_identity
 from orchestrator.cache.store import ObjectStore
 from orchestrator.commands import replay
+from orchestrator.compilers.environment import LEADING
 from orchestrator.plan.unity import UnityRules
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.process import LOCAL
@@ -97,8 +98,6 @@ def test_the_identity_is_another_one_with_each_input(monkeypatch: pytest.MonkeyP
     [
         lambda: digest(tools=toolchain(link_inputs=None)),
         lambda: digest(tools=toolchain(own=("-Wl,--dynamic-list=/list",))),
-        lambda: digest(environment=["LIBRARY_PATH=/usr/lib"]),
-        lambda: digest(environment=["ZIG_LIBC=/libc.txt"]),
         *(partial(digest, more={path: ""}) for path in DIGESTS),
         lambda: digest(replace(SHARED, whole=("$state/objects/cc/c.o",))),
     ],
@@ -109,15 +108,16 @@ def test_where_something_that_it_reads_is_not_known_there_is_none(
     assert call() is None
 
 
-def test_zigs_caches_and_what_no_linker_reads_decide_nothing() -> None:
+def test_variables_that_no_linker_reads_or_gets_decide_nothing() -> None:
     env = {"ZIG_GLOBAL_CACHE_DIR": "/a", "ZIG_LOCAL_CACHE_DIR": "/b", "TERM": "x", "PATH": "/c"}
-    env["NIX_SSL_CERT_FILE"] = "/certificates"
-    assert deciding({**env, "ZIG_LIBC": "/d", "CPATH": "/e"}) == ("CPATH=/e", "ZIG_LIBC=/d")
+    env |= {"ZIG_LIBC": "/d", "LIBRARY_PATH": "/e", "SOURCE_DATE_EPOCH_OF_MINE": "1"}
+    found = deciding({**env, "ZERO_AR_DATE": "2", "SOURCE_DATE_EPOCH": "1"})
+    assert found == ("SOURCE_DATE_EPOCH=1", "ZERO_AR_DATE=2")
 
 
 def test_a_replay_looks_at_every_variable_that_decides() -> None:
     deciding_there = replay._DECIDING
-    assert [one for one in (*PLACES, *VALUES) if not one.startswith(deciding_there)] == []
+    assert [one for one in (*LEADING, *VALUES) if not one.startswith(deciding_there)] == []
 
 
 def test_our_own_steps_are_all_that_they_import() -> None:
@@ -257,8 +257,8 @@ def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
         answer = (dict(os.environ), 0) if function == "checked_environment" else dict(os.environ)
         monkeypatch.setattr(execute, function, lambda *folders, answer=answer: answer)
     monkeypatch.setattr(execute, "zig_caches", lambda env: ())
-    for name in [name for name in os.environ if name.startswith((*PLACES, *VALUES))]:
-        monkeypatch.delenv(name)
+    for name in VALUES:
+        monkeypatch.delenv(name, raising=False)
     checkout = Checkout(tmp_path, "first")
     assert checkout.build() == EVERYTHING
     return checkout

@@ -73,8 +73,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "bin"
 
 
+def path_of(folder: Path) -> dict[str, str]:
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
 def resolve(what: ToolchainConfig, cache: Path, path: Path | None = None) -> ResolvedToolchain:
-    env = {"PATH": os.environ["PATH"] if path is None else f"{path}:{os.environ['PATH']}"}
+    env = {"PATH": os.environ["PATH"]} if path is None else path_of(path)
     return resolve_toolchain(what, PLACE, cache, env)
 
 
@@ -440,18 +444,34 @@ def test_each_installation_of_zig_has_a_cache_of_its_own(
     }
 
 
-def test_no_variable_leads_a_compiler_to_other_headers(tmp_path: Path) -> None:
+ELSEWHERE = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH"),
+    *("COMPILER_PATH", "GCC_EXEC_PREFIX", "SDKROOT", "LD_PRELOAD", "CCC_OVERRIDE_OPTIONS"),
+    *("NIX_CFLAGS_COMPILE", "NIX_CFLAGS_LINK", "NIX_CXXSTDLIB_COMPILE", "NIX_HARDENING_ENABLE"),
+    *("NIX_LDFLAGS", "NIX_LDFLAGS_FOR_BUILD", "ZIG_LIB_DIR", "ZIG_LIBC"),
+)
+
+
+def test_no_variable_leads_a_compiler_elsewhere(tmp_path: Path) -> None:
     """The key of an object, which all workspaces share, would not tell."""
-    elsewhere = (
-        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH"),
-        *("CCC_OVERRIDE_OPTIONS", "ZIG_LIB_DIR", "ZIG_LIBC"),
+    stays = {"PATH": "/bin", "DEVELOPER_DIR": "/Xcode.app", "NIX_SSL_CERT_FILE": "/certificates"}
+    found = compiler_environment(tmp_path, {**dict.fromkeys(ELSEWHERE, "/opt/other"), **stays})
+    del found["ZIG_GLOBAL_CACHE_DIR"], found["ZIG_LOCAL_CACHE_DIR"]
+    assert found == stays
+
+
+def test_a_compiler_is_asked_as_it_compiles(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its identity would be that of what it does not do."""
+    program(
+        path, "g++-toy", f'#!/bin/sh\necho "toy {" ".join(f"${n}" for n in ELSEWHERE)} $MORE"\n'
     )
-    env = {**dict.fromkeys(elsewhere, "/opt/include"), "PATH": "/bin", "NIX_CFLAGS_COMPILE": "-x"}
-    found = compiler_environment(tmp_path, env)
-    assert found.keys() - {"ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"} == {
-        "PATH",
-        "NIX_CFLAGS_COMPILE",
-    }
+    for name in (*ELSEWHERE, "MORE"):
+        # LD_PRELOAD: the loader of the shell that is asked would complain of any other name
+        monkeypatch.setenv(name, "" if name == "LD_PRELOAD" else name)
+    found = resolve_toolchain(command(), PLACE, tmp_path / "cache", os.environ | path_of(path))
+    assert " ".join(found.version.split()) == "toy MORE"
 
 
 def test_zigs_cache_may_be_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
