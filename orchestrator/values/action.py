@@ -139,13 +139,17 @@ def precompiled_headers(actions: Iterable[Compile]) -> dict[str, Precompile]:
 class Link:
     """Objects to one file.
 
-    kind       `shared` and `executable` are linked with sections collected, `extensible` is a
-               shared library that its compiler links again (`relink.py`); `archive` is not;
-               `code_archive` has its objects without bitcode; `relocatable` is one object made
-               of several; `left_out` is the source of stubs for what such an object misses,
-               and `object` a source compiled beside it
-    whole      objects that are linked whatever refers to them (registrations)
-    on_demand  objects that are linked where something refers to them
+    kind       `shared` and `executable` are linked, `extensible` is a shared library that its
+               compiler links again (`relink.py`); `archive` has all objects as members, and
+               `code_archive` has them without bitcode; `relocatable` is one object made of
+               several; `left_out` is the source of stubs for what such an object misses, and
+               `object` a source compiled beside it
+    whole      what comes first in the command: objects, all of which are linked
+    on_demand  what comes behind. Objects here are linked, too. Of an archive, a linker takes the
+               members that something refers to
+    flags      `--gc-sections` among them where the linker drops what nothing refers to of either,
+               section by section; registrations stay, as static initialisers refer to them
+    inputs     other files that it reads
     """
 
     output: str
