@@ -272,10 +272,20 @@ def _native_compiles(
     def compile_one(source: str) -> Compile:
         own = pch if source in _PRECOMPILED else None
         of = {"native": native, "runtime": runtime, "pch": own.identity if own else None}
-        named = (f'-DLTA_PYTORCH="{dialect.version}"',) if source == _C_API else ()
-        return _native(spec, source, (*flags, *named), of, _NATIVE_COST, pch=own)
+        told = _told(dialect) if source == _C_API else ()
+        return _native(spec, source, (*flags, *told), of, _NATIVE_COST, pch=own)
 
     return tuple(map(compile_one, sources))
+
+
+def _told(dialect: Dialect) -> tuple[str, ...]:
+    """What the C API says of its runtime: PyTorch's version, and the bytecode that it reads."""
+    bytecode = dialect.models.bytecode
+    return (
+        f'-DLTA_PYTORCH="{dialect.version}"',
+        f"-DLTA_BYTECODE_LEAST={bytecode.start}",
+        f"-DLTA_BYTECODE_MOST={bytecode.stop - 1}",
+    )
 
 
 def bare_compile(spec: VariantSpec, source: str, native: str) -> Compile:

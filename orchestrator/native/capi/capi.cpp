@@ -42,6 +42,12 @@
 #include "signature.h"
 #include "../threads/pool.h"
 
+// What the build says of the runtime: LTA_PYTORCH, LTA_BYTECODE_LEAST, LTA_BYTECODE_MOST
+// (plan/graph.py). "4 to 9":
+#define LTA_TEXT_OF(value) #value
+#define LTA_TEXT(value) LTA_TEXT_OF(value)
+#define LTA_BYTECODE LTA_TEXT(LTA_BYTECODE_LEAST) " to " LTA_TEXT(LTA_BYTECODE_MOST)
+
 // In import.cpp, and in no header: what all public loaders end in. The public one for a reader of
 // our own copies the whole model first, and reads the copy without checking bounds.
 namespace torch {
@@ -141,7 +147,7 @@ lta_status fail_with(const c10::Error& error, lta_status fallback) {
       contains(message, "Lite Interpreter version number does not match")) {
     return fail(LTA_UNSUPPORTED_MODEL,
                 "the model's bytecode version is not one that this runtime reads: "
-                "want 4 to 9");
+                "want " LTA_BYTECODE);
   }
   if (contains(message, "DefaultCPUAllocator")) {
     return fail(LTA_OUT_OF_MEMORY, std::move(text));
@@ -734,10 +740,10 @@ bool is_quantized(lta_dtype dtype) {
 uint32_t lta_api_version(void) { return LTA_API_VERSION; }
 
 const char* lta_version(void) {
-  static_assert(caffe2::serialize::kMinSupportedBytecodeVersion == 4 &&
-                    caffe2::serialize::kMaxSupportedBytecodeVersion == 9,
-                "the texts of lta_version() and fail_with() name these versions");
-  return "PyTorch " LTA_PYTORCH ", bytecode 4 to 9"; // LTA_PYTORCH: plan/graph.py
+  static_assert(caffe2::serialize::kMinSupportedBytecodeVersion == LTA_BYTECODE_LEAST &&
+                    caffe2::serialize::kMaxSupportedBytecodeVersion == LTA_BYTECODE_MOST,
+                "the dialect's facts and PyTorch's headers name the same versions");
+  return "PyTorch " LTA_PYTORCH ", bytecode " LTA_BYTECODE;
 }
 
 lta_status lta_library_extend(const char* path) {

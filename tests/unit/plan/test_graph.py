@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ from orchestrator.plan.graph import (
 )
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantSpec
+from orchestrator.pytorch.dialect import Dialect
+from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import ActionGraph, Link
 from orchestrator.values.selection import Selection
+from orchestrator.values.versions import ModelVersions
 
 INDEX = make_index()
 CACHE = Path("/cache")
@@ -128,9 +132,26 @@ def test_sources_are_named_by_variables() -> None:
         "$cache/registrations/ab/x/registrations.cpp"
     ]
     assert [c.source for c in found.native] == [f"$native/{source}" for source in LIBRARY]
-    version = f'-DLTA_PYTORCH="{DIALECT.version}"'
-    assert found.native[0].flags[-3:] == ("-I$native/capi", "-I$native/driver", version)
     assert found.native[1].flags[-2:] == ("-I$native/capi", "-I$native/driver")
+
+
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        *DIALECTS.values(),
+        replace(DIALECT, models=ModelVersions(bytecode=range(5, 12), archive=range(1, 11))),
+    ],
+    ids=lambda one: f"{one.version} {one.models.bytecode}",
+)
+def test_the_c_api_is_told_which_runtime_it_has(dialect: Dialect) -> None:
+    facts = replace(FACTS, dialect=dialect)
+    api, other = native_compiles(facts, spec(), LIBRARY, "n" * 64)
+    assert api.flags == (
+        *other.flags,
+        f'-DLTA_PYTORCH="{dialect.version}"',
+        f"-DLTA_BYTECODE_LEAST={min(dialect.models.bytecode)}",
+        f"-DLTA_BYTECODE_MOST={max(dialect.models.bytecode)}",
+    )
 
 
 def test_link_order_and_what_is_whole() -> None:

@@ -46,13 +46,3 @@ def test_no_other_module_has_a_versions_flags_and_keys() -> None:
         if _OF_A_VERSION.search(line) and not line.lstrip().startswith(("#", "*", "`"))
     ]
     assert found == []
-
-
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.version)
-def test_the_c_api_says_what_the_dialect_does(dialect: Dialect) -> None:
-    """It is compiled with one text for all, as long as they read the same bytecode."""
-    versions = dialect.models.bytecode
-    told = f"{versions.start} to {versions.stop - 1}"
-    text = (PACKAGE / "native/capi/capi.cpp").read_text()
-    assert f'return "PyTorch " LTA_PYTORCH ", bytecode {told}";' in text
-    assert f'"want {told}"' in text
