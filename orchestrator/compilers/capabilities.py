@@ -40,7 +40,6 @@ class Capabilities:
 
     shared           it links shared libraries
     version_script   its linker hides what a version script does not name (`--version-script`)
-    collect_sections its linker drops what nothing refers to (`--gc-sections`)
     fold_functions   its linker folds equal functions (`--icf=safe`)
     pack_relocations its linker packs relocations as bionic reads them (`--pack-dyn-relocs`)
     self_relocate    its linker packs relocations for a library that applies them itself
@@ -51,7 +50,6 @@ class Capabilities:
 
     shared: bool
     version_script: bool
-    collect_sections: bool
     fold_functions: bool
     pack_relocations: bool
     self_relocate: bool

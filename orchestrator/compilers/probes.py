@@ -107,7 +107,6 @@ _SOURCES: Final = {
     "twins.c": """\
 __attribute__((noinline, visibility("hidden"))) int lta_one(int x) { return x * 3 + 7; }
 __attribute__((noinline, visibility("hidden"))) int lta_two(int x) { return x * 3 + 7; }
-__attribute__((visibility("hidden"))) int lta_unused(int x) { return x * 5; }
 int lta_both(int x) { return lta_one(x) + lta_two(x + 1); }
 int lta_other(int x) { return x; }
 """,
@@ -137,12 +136,6 @@ def _version_script(bench: Bench) -> bool:
     done = bench.link("script.so", "twins.o", "-Wl,--version-script=names.map")
     names = bench.symbols("script.so", ".dynsym") if not done.code else {}
     return "lta_both" in names and "lta_other" not in names
-
-
-def _collect_sections(bench: Bench) -> bool:
-    done = bench.link("collected.so", "twins.o", "-Wl,--gc-sections")
-    names = bench.symbols("collected.so", ".symtab") if not done.code else {}
-    return "lta_both" in names and "lta_unused" not in names
 
 
 def _fold_functions(bench: Bench) -> bool:
@@ -200,7 +193,6 @@ def _precompile(bench: Bench) -> bool:
 
 CHECKS: Final[Mapping[str, Callable[[Bench], bool]]] = {
     "version_script": _version_script,
-    "collect_sections": _collect_sections,
     "fold_functions": _fold_functions,
     "pack_relocations": _pack_relocations,
     "self_relocate": _self_relocate,

@@ -74,7 +74,7 @@ def build_index(
         for symbol in facts.weak_symbols:
             weak.setdefault(symbol, number)
         for symbol, section in facts.global_symbols.items():
-            strong.setdefault(symbol, _node_name(unit.path, facts, facts.sections[section]))
+            strong.setdefault(symbol, _node_name(unit.path, facts.sections[section]))
     registrations: list[Registration] = []
     finished: list[UnitFacts] = []
     for number, (unit, facts) in enumerate(zip(ordered, facts_of, strict=True)):
@@ -129,7 +129,7 @@ def renew_units(
     read = {number: read_object(objects[unit.path]) for number, unit in renewed.items()}
     for number, facts in read.items():
         for symbol, section in facts.global_symbols.items():
-            strong[symbol] = _node_name(renewed[number].path, facts, facts.sections[section])
+            strong[symbol] = _node_name(renewed[number].path, facts.sections[section])
         for symbol in facts.weak_symbols:
             weak.setdefault(symbol, number)
     for number, unit in sorted(renewed.items()):
@@ -167,8 +167,7 @@ def _refuse_unknown_providers(
             )
 
 
-def _node_name(unit: str, facts: ObjectFacts, section: Section) -> str:
-    del facts
+def _node_name(unit: str, section: Section) -> str:
     if section.comdat and section.defines:
         return min(section.defines)
     if section.defines and not section.defines[0].startswith(".L"):
@@ -272,7 +271,7 @@ class _UnitReader:
         return tuple(self.node_of(self.facts.sections[section]) for section in sorted(sections))
 
     def node_of(self, section: Section) -> int:
-        return self.builder.number(_node_name(self.unit.path, self.facts, section))
+        return self.builder.number(_node_name(self.unit.path, section))
 
     def targets(self, source: Section, references: Iterable[Reference]) -> Iterator[int]:
         """The nodes that `references` of `source` mean."""

@@ -18,8 +18,8 @@ from typing import Final, Literal
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.pytorch.versions import Kind, UnitSet, VersionData
 from orchestrator.source.tree import TreeRules, tree_files
+from orchestrator.values.action import Language
 
-Language = Literal["c", "c++"]
 Optimisation = Literal["kernel", "normal"]
 
 LISTS_FILE: Final = "build_variables.bzl"

@@ -8,15 +8,13 @@ sync comes before the rename, so that after a power loss a name never refers to 
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.system.reading import open_file
@@ -91,33 +89,6 @@ def remove_no_file(path: Path) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
             remove(path)
-
-
-@contextmanager
-def staged_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
-    """A new folder to fill, which becomes `path` at the end, synced, if nothing was raised.
-
-    If another process was quicker, its folder stays, and this one is removed. staging: where to
-    fill it, on the same file system; next to `path` if None. Raises OSError.
-    """
-    beside = path if staging is None else staging / path.name
-    beside.parent.mkdir(parents=True, exist_ok=True)
-    part = part_of(beside)
-    part.mkdir()
-    try:
-        yield part
-        sync_tree(part)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.rename(path)
-        except OSError as error:
-            # rename(2) takes the place of an empty folder only
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-        else:
-            sync_folder(path.parent)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def remove_leftovers(folder: Path, staging: Path) -> None:

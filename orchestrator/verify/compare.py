@@ -64,8 +64,7 @@ class Difference:
     `run` is the call (`forward[0]`; empty where the lists of calls differ), `path` the place in its
     output (`output[1]["boxes"]`), `kind` what differs: `runs`, `error`, `kind`, `length`, `key`,
     `dtype`, `shape`, `scale`, `value`. For tensors `expected` and `seen` are of the worst element,
-    whose index ends the path, and `max_abs`, `max_rel` the largest differences among the finite
-    elements.
+    whose index ends the path, and `max_abs` is the largest difference among the finite elements.
     """
 
     run: str
@@ -74,7 +73,6 @@ class Difference:
     expected: str
     seen: str
     max_abs: float | None = None
-    max_rel: float | None = None
 
     @property
     def text(self) -> str:
@@ -273,7 +271,6 @@ def _elements(
         repr(left[worst]),
         repr(right[worst]),
         max_abs=max((abs(a - b) for a, b in pairs), default=math.inf),
-        max_rel=max((abs(a - b) / abs(a) for a, b in pairs if a), default=math.inf),
     )
 
 

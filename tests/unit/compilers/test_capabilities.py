@@ -20,7 +20,6 @@ CASES = Path(__file__).parents[2] / "failing" / "toolchain"
 ZIG = Capabilities(
     shared=True,
     version_script=True,
-    collect_sections=True,
     # zig refuses it, and its wrapper asks zig's linker
     fold_functions=True,
     pack_relocations=True,
@@ -31,7 +30,6 @@ ZIG = Capabilities(
 GNU = Capabilities(
     shared=True,
     version_script=True,
-    collect_sections=True,
     # GNU ld has no --icf, and packs no relocations as bionic wants them
     fold_functions=False,
     pack_relocations=False,

@@ -14,7 +14,6 @@ from orchestrator.system.staging import (
     part_of,
     remove_leftovers,
     remove_no_file,
-    staged_folder,
     sync_tree,
     write_bytes,
     write_text,
@@ -63,28 +62,6 @@ def test_no_two_parts_have_one_name(tmp_path: Path) -> None:
     assert len(part_of(tmp_path / ("ä" * 127)).name.encode()) <= 255
 
 
-def test_a_folder_appears_whole(tmp_path: Path) -> None:
-    target = tmp_path / "made"
-    with staged_folder(target) as part:
-        (part / "inner").mkdir()
-        (part / "inner" / "file").write_text("1")
-        assert not target.exists()
-    assert (target / "inner" / "file").read_text() == "1"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> None:
-    def fill() -> None:
-        with staged_folder(tmp_path / "made", tmp_path / "staging") as part:
-            (part / "file").write_text("1")
-            raise ValueError("half")
-
-    with pytest.raises(ValueError, match="half"):
-        fill()
-    assert not (tmp_path / "made").exists()
-    assert list((tmp_path / "staging").iterdir()) == []
-
-
 def test_of_many_files_the_disk_is_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,16 +90,6 @@ def test_links_are_entries_of_their_folder(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "here").symlink_to(".")
     sync_tree(tmp_path)
     assert sorted(synced) == sorted(["libc.so", tmp_path.name])
-
-
-def test_the_quicker_process_wins(tmp_path: Path) -> None:
-    target = tmp_path / "made"
-    with staged_folder(target) as mine:
-        (mine / "file").write_text("mine")
-        target.mkdir()
-        (target / "file").write_text("theirs")
-    assert (target / "file").read_text() == "theirs"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_what_killed_processes_left_is_removed_after_a_day(tmp_path: Path) -> None:
