@@ -37,7 +37,7 @@ from orchestrator.index.layers import (
 )
 from orchestrator.index.mentions import mentions_of
 from orchestrator.index.model import RuntimeIndex, UnitFacts
-from orchestrator.index.objects import read_object
+from orchestrator.index.objects import ObjectFacts, ObjectUnreadableError, read_object
 from orchestrator.index.own_classes import own_classes_of
 from orchestrator.plan.graph import projection_files
 from orchestrator.plan.variant import RuntimeFacts, VariantSpec, compilation
@@ -67,6 +67,10 @@ _ANY_CLASS = r"\bclass_\s*<[^;{{}}]*?\"{}\""
 
 class SourceBrokenError(OrchestratorError):
     """A source of an app's own does not compile, or reads a file that is not declared."""
+
+
+class SourceObjectUnreadableError(OrchestratorError):
+    """The host's toolchain makes objects that cannot be added to the runtime's index."""
 
 
 class NamespaceTakenError(OrchestratorError):
@@ -116,7 +120,7 @@ def own_layer(
     """The layer of an app's own sources; quick where the cache has it.
 
     toolchain  this machine's; fill: fills in the `$variables` of the runtime's actions
-    Raises SourceBrokenError, NamespaceTakenError, SymbolMissingError.
+    Raises SourceBrokenError, SourceObjectUnreadableError, NamespaceTakenError, SymbolMissingError.
     """
     work = _Work(sources, runtime, toolchain, context, fill)
     units = work.kept()
@@ -209,7 +213,21 @@ class _Work:
         self._run([*command, "-c", source, "-o", str(made)], unit)
         known = self.runtime.dialect.symbols
         mentions, classes = mentions_of(text), own_classes_of(text, known)
-        return read_unit(unit, _COST, read_object(made), mentions, classes, known)
+        return read_unit(unit, _COST, self._facts_of(made, unit), mentions, classes, known)
+
+    def _facts_of(self, made: Path, unit: str) -> ObjectFacts:
+        """Raises SourceObjectUnreadableError."""
+        try:
+            return read_object(made)
+        except ObjectUnreadableError as error:
+            raise SourceObjectUnreadableError(
+                f"objects of {self.toolchain.abi} cannot be added to PyTorch's index",
+                place=self.toolchain.place,
+                expected=f"{error.expected}, as the index is made of, for {unit}",
+                seen=error.seen,
+                hint="an app's own `sources` need a toolchain for this machine that compiles to ELF"
+                " objects with code: without -flto in `compile_flags`",
+            ) from None
 
     def _run(self, argv: Sequence[str], unit: str) -> str:
         """What a compiler writes. Raises SourceBrokenError."""

@@ -19,7 +19,11 @@ from core_toy import CORE, FACTS, GOLDEN, NODES, make_index
 from golden_files import Golden
 from zig_tool import HOST_CXX, zig_environment
 
-from orchestrator.build.own_sources import OwnLayer, own_layer
+from orchestrator.build.own_sources import (
+    OwnLayer,
+    SourceObjectUnreadableError,
+    own_layer,
+)
 from orchestrator.build.prepare import NATIVE
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.sources import MissingSourceError, SourceUnfitError, read_sources
@@ -80,7 +84,7 @@ class Toy:
     def app(self) -> Path:
         return self.root / "apps/inker"
 
-    def layer(self, **changes: object) -> OwnLayer:
+    def layer(self, *, flags: tuple[str, ...] = (), **changes: object) -> OwnLayer:
         workspace = load_workspace(self.root, {"HOME": str(self.root)})
         for faults in workspace.broken.values():
             raise faults[0]
@@ -109,7 +113,8 @@ class Toy:
             "toolchain": SimpleNamespace(
                 abi="linux-x86_64",
                 identity="t" * 64,
-                compile_flags=(),
+                compile_flags=flags,
+                place=Place("toolchains/linux-x86_64.yaml"),
                 config=SimpleNamespace(system="linux"),
                 cxx=Path("/toy/cxx"),
             ),
@@ -180,6 +185,23 @@ def test_they_are_read_once(toy: Toy) -> None:
     write(toy, {"apps/other/src/ops.cpp": OPERATOR})
     assert toy.layer().sources.digest != first.sources.digest
     assert toy.runner.ran == 6
+
+
+@pytest.mark.parametrize(
+    "flags", [("-target", "aarch64-macos"), ("-flto",)], ids=["Mach-O", "bitcode"]
+)
+def test_a_toolchain_whose_objects_are_not_elf(flags: tuple[str, ...], toy: Toy) -> None:
+    with pytest.raises(SourceObjectUnreadableError) as caught:
+        toy.layer(flags=flags)
+    assert caught.value.render() == (
+        "toolchains/linux-x86_64.yaml: error: objects of linux-x86_64 cannot be added to PyTorch's"
+        " index\n"
+        "  expected: a little-endian ELF relocatable file, as the index is made of, for"
+        " apps/inker/src/ops.cpp\n"
+        "  seen:     Magic number does not match\n"
+        "  do:       an app's own `sources` need a toolchain for this machine that compiles to ELF"
+        " objects with code: without -flto in `compile_flags`"
+    )
 
 
 def test_a_link_is_refused(toy: Toy, tmp_path: Path) -> None:
