@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -26,12 +26,21 @@ from orchestrator.build.addon_link import (
     compile_objects,
     link_addon,
 )
+from orchestrator.build.addon_models import (
+    NotHere,
+    Proof,
+    Ready,
+    library_models,
+    no_proof,
+    proof,
+    require_all_here,
+    settled,
+)
 from orchestrator.build.execute import View
 from orchestrator.build.fits import Held, hold
 from orchestrator.build.licences import licences
 from orchestrator.build.prepare import Prepared
 from orchestrator.build.session import RuntimeSession, Session
-from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import (
     VariantRequest,
     compile_spec,
@@ -54,16 +63,16 @@ from orchestrator.plan.addon import (
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
+from orchestrator.select.fits import KnownRuntime
 from orchestrator.select.policy import select
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.action import Compile
-from orchestrator.values.config import NAME, ModelConfig
+from orchestrator.values.config import NAME
 from orchestrator.values.fits import Lack
 from orchestrator.values.labels import Label
 from orchestrator.values.selection import Selection
-from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model
-from orchestrator.verify.verdict import VerifyResult, not_run, require_verified, verify
+from orchestrator.verify.verdict import RunnerResult, require_verified
 
 # The second for what the library has nothing of.
 _NATIVE: Final = ("addon/register.cpp", "capi/selection_error.cpp")
@@ -84,7 +93,7 @@ class Addon:
     packages    the archive of it first
     operators   those that it registers
     bytes       of the stripped add-on
-    results     of its model and of the library's own, in the library with the add-on
+    proofs      its model's, then one for each model of the library's manifest
     """
 
     folder: Path
@@ -93,7 +102,7 @@ class Addon:
     operators: tuple[str, ...]
     bytes: int
     compiled: int
-    results: tuple[VerifyResult, ...]
+    proofs: tuple[Proof, ...]
 
 
 @dataclass(frozen=True)
@@ -144,14 +153,17 @@ def addon(
     *,
     abi: str | None = None,
     name: str | None,
+    unverified: bool = False,
     jobs: int | None,
     view: View,
 ) -> Addon | Fits:
-    """Make the add-on for the library in a package that a model lacks, and run both together.
+    """Make the add-on for the library in a package that a model lacks, and run both together, with
+    the model and with each that the library was built for.
 
     abi: which of the package's; None: it has one. name: what it is called; None: as the model.
-    Raises NoAddonError, AddonLinkError, ActionFailedError, VerificationFailedError, and what
-    reading the package and the model raise.
+    unverified: whether models of the library may be missing here, which then do not run. Raises
+    NoAddonError, UnverifiedAddonError, AddonLinkError, ActionFailedError, VerificationFailedError,
+    and what reading the package and the models raise.
     """
     one = _only(read_packages(package), abi)
     _require_kind(session, one)
@@ -159,7 +171,7 @@ def addon(
     base_name = f"{one.manifest.app} {one.manifest.version} for {one.manifest.abi}"
     if held.judged.verdict == "by manifest":
         return Fits(base_name, held.judged.reason)
-    _require_addable(one, held)
+    _require_addable(one, held, session.runtime_names)
     called = _name(name or model.stem)
     with tempfile.TemporaryDirectory(prefix="orchestrator-") as folder:
         path = Path(folder) / Path(one.manifest.library.soname or "").name
@@ -173,8 +185,9 @@ def addon(
                 seen="one that exports only the C API",
                 hint="add `extensible: true` to app.yaml, and build and ship the app again",
             )
-        making = _Making(session, _Base(one, path, names), held, called, model, Path(folder))
-        return making.make(jobs, view)
+        base = _Base(one, path, names)
+        proving = _proving(session, base, held, model, Path(folder), unverified=unverified)
+        return _Making(session, base, held, called, proving, Path(folder)).make(jobs, view)
 
 
 def _only(found: Sequence[Packaged], abi: str | None) -> Packaged:
@@ -272,14 +285,28 @@ def _require_kind(session: Session, one: Packaged) -> None:
         )
 
 
-def _require_addable(one: Packaged, held: Held) -> None:
-    """That what lacks can be brought by an add-on; by name."""
+def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> None:
+    """That what lacks can be brought by an add-on; by name.
+
+    runtimes: digest of a runtime's tree -> its name here
+    """
     if held.trace is None or held.app is None or held.config is None:
         raise NoAddonError(
             "an add-on has what a model used when it ran, and it must be run together with it",
             expected="the model in an app of this workspace, with its trace",
             seen=held.why_not or "no app here has it",
             hint="add it to an app and trace that: ./orchestrate trace //apps/<app>",
+        )
+    traced = held.trace.identity.runtime
+    if traced != one.manifest.runtime.tree:
+        wanted = runtimes.get(one.manifest.runtime.tree, "...")
+        raise NoAddonError(
+            "an add-on is of the library's runtime, and the model was traced with another",
+            place=held.app.place,
+            expected=f"a trace made with runtime {wanted}",
+            seen=f"one of runtime {runtimes.get(traced, traced[:12])}",
+            hint=f"say `runtime: {wanted}` there, and run: ./orchestrate trace"
+            f" //apps/{held.app.name}",
         )
     if held.judged.verdict != "does not fit" or held.offer.roots is None:
         raise NoAddonError(
@@ -299,6 +326,14 @@ def _require_addable(one: Packaged, held: Held) -> None:
         or (lack.kind == "kernel tag" and lack.has)
         or (lack.kind == "operator" and lack.name in (held.offer.resolved or ()))
     ]
+    if own := _of_own_sources(held.app, runtime, wrong):
+        raise NoAddonError(
+            f"an add-on cannot bring what //apps/{held.app.name} registers itself",
+            place=held.app.places.key(("sources",)),
+            expected="operators of PyTorch",
+            seen="; ".join(f"{lack.kind} {lack.name}" for lack in own),
+            hint="build the app with the model, and ship it again",
+        )
     if wrong:
         raise NoAddonError(
             "an add-on cannot provide all that the library lacks",
@@ -318,6 +353,20 @@ def _require_addable(one: Packaged, held: Held) -> None:
         )
 
 
+def _of_own_sources(app: App, runtime: KnownRuntime, lacks: Iterable[Lack]) -> list[Lack]:
+    """What of this the app's own sources register: they cannot do so in PyTorch's namespaces."""
+    if app.config.sources is None:
+        return []
+    namespaces = {name.partition("::")[0] for name in runtime.operators}
+    classes = {name.rpartition(".")[2] for name in runtime.dialect.facts.custom_classes}
+    return [
+        lack
+        for lack in lacks
+        if (lack.kind == "operator" and lack.name.partition("::")[0] not in namespaces)
+        or (lack.kind == "custom class" and lack.name not in classes)
+    ]
+
+
 def _shown(lack: Lack) -> str:
     if lack.kind == "kernel tag":
         return f"dtype {', '.join(lack.dtypes)} of {lack.name}, which it has for other dtypes"
@@ -332,7 +381,7 @@ class _Making:
     base: _Base
     held: Held
     name: str
-    model: Path
+    proving: _Proving
     folder: Path
 
     @property
@@ -453,13 +502,14 @@ class _Making:
         stripped.write_bytes(parts.stripped)
         stripped.with_name(f"{self._file}.debug").write_bytes(parts.debug)
         check(stripped, self._rules(stripped))
-        results = tuple(self._results(stripped))
-        require_verified(f"the add-on {self.name} for {base.described}", results)
+        proofs = self.proving.proofs(stripped)
+        ran = (one.result for one in proofs if one.result is not None)
+        require_verified(f"the add-on {self.name} for {base.described}", ran)
         held = self.on
         units = [unit for one in compiles for unit in one.units]
         library = base.one.manifest.library
         facts = {
-            "format": 1,
+            "format": 2,
             "name": self.name,
             "library": {
                 "app": base.app,
@@ -469,10 +519,10 @@ class _Making:
                 "build_id": library.build_id,
             },
             "operators": list(operators),
-            "model": {"name": self.model.stem, "sha256": self.held.info.sha256},
+            "model": {"name": proofs[0].model, "sha256": proofs[0].sha256},
             "build_id": parts.build_id,
             "bytes": len(parts.stripped),
-            "verified": {result.model: result.status for result in results},
+            "verified": [one.fact for one in proofs],
             "sha256": hashlib.sha256(parts.stripped).hexdigest(),
         }
         texts = (
@@ -498,7 +548,7 @@ class _Making:
             operators=operators,
             bytes=len(parts.stripped),
             compiled=compiled,
-            results=results,
+            proofs=proofs,
         )
 
     def _rules(self, stripped: Path) -> ElfRules:
@@ -518,47 +568,88 @@ class _Making:
             relocated=library.relocated,
         )
 
-    def _results(self, addon: Path) -> Iterator[VerifyResult]:
-        """The add-on's model, and those of the library's app, in the library with the add-on; not
-        run where the ABI's toolchain says that nothing runs its binaries."""
-        session, base = self.session, self.base
-        running = session.running(base.abi)
-        if session.toolchain(base.abi).config.run == "none":
-            yield from (not_run(model.name, running.why_not) for _, model, _ in self._runs())
-            return
-        runner = runner_path(session, Label(base.app, base.abi))
-        if running.prefix is None or not runner.is_file():
-            raise NoAddonError(
-                f"the add-on cannot be run for {base.abi} here, and is not written unverified",
-                expected=f"the model runner of //apps/{base.app}:{base.abi}, and a way to run it",
-                seen=running.why_not or "no model runner",
-                hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
-            )
-        argv = [*running.prefix, str(runner)]
-        for app, model, trace in self._runs():
-            file = session.shipped(app, model)
-            seen = run_model(
-                argv,
-                file.path,
-                model,
-                session.context.env,
-                libraries=base.path.parent,
-                recorded=file.inputs,
-                threads=1,
-                addon=addon,
-                runner=session.context.runner,
-            )
-            yield verify(model.name, read_runs(app.folder, trace, session.context.root), seen)
 
-    def _runs(self) -> Iterator[tuple[App, ModelConfig, Trace]]:
-        """The models that an add-on is proven with, each with its app and trace."""
-        held, base = self.held, self.base
-        assert held.app is not None
-        assert held.config is not None
-        assert held.trace is not None
-        yield held.app, held.config, held.trace
-        own = self.session.workspace.apps.get(base.app)
-        shipped = {model.sha256 for model in base.one.manifest.models}
-        if own is not None:
-            traces = zip(own.config.models, read_traces(self.session, own), strict=True)
-            yield from ((own, m, t) for m, t in traces if t.identity.model in shipped)
+@dataclass(frozen=True)
+class _Proving:
+    """The models that an add-on is proven with, and how they run.
+
+    models   its own first, then the library's
+    argv     the model runner; None where nothing runs the ABI's binaries here, and `why_not`
+    """
+
+    session: Session
+    base: _Base
+    models: tuple[Ready | NotHere, ...]
+    argv: tuple[str, ...] | None
+    why_not: str
+
+    def proofs(self, addon: Path) -> tuple[Proof, ...]:
+        """What becomes of each model in the library with the add-on."""
+        return tuple(
+            proof(one, self.run(one, addon))
+            if self.argv is not None and isinstance(one, Ready)
+            else no_proof(one, self.why_not)
+            for one in self.models
+        )
+
+    def run(self, one: Ready, addon: Path | None = None) -> RunnerResult:
+        """A model's result in the library, alone or with the add-on."""
+        assert self.argv is not None
+        return run_model(
+            self.argv,
+            one.path,
+            one.config,
+            self.session.context.env,
+            libraries=self.base.path.parent,
+            recorded=one.inputs,
+            threads=1,
+            addon=addon,
+            runner=self.session.context.runner,
+        )
+
+
+def _proving(
+    session: Session, base: _Base, held: Held, model: Path, folder: Path, *, unverified: bool
+) -> _Proving:
+    """All that an add-on is to be proven with, found before anything is compiled.
+
+    model: the file that the add-on is for; folder: for what is unpacked. Raises NoAddonError,
+    UnverifiedAddonError.
+    """
+    unpacked = folder / "models"
+    unpacked.mkdir()
+    running = session.running(base.abi)
+    own = _own_model(session, held, model)
+    models = (own, *library_models(session, base.one, unpacked))
+    if session.toolchain(base.abi).config.run == "none":
+        return _Proving(session, base, models, None, running.why_not)
+    runner = runner_path(session, Label(base.app, base.abi))
+    if running.prefix is None or not runner.is_file():
+        raise NoAddonError(
+            f"the add-on cannot be run for {base.abi} here, and is not written",
+            expected=f"the model runner of //apps/{base.app}:{base.abi}, and a way to run it",
+            seen=running.why_not or "no model runner",
+            hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
+        )
+    proving = _Proving(session, base, models, (*running.prefix, str(runner)), "")
+    models = settled(models, proving.run)
+    place = Place(str(base.one.path))
+    require_all_here(models, base.described, place, unverified=unverified)
+    return replace(proving, models=models)
+
+
+def _own_model(session: Session, held: Held, model: Path) -> Ready:
+    """The model that an add-on is for: this very file, whatever its app declares by now."""
+    assert held.app is not None
+    assert held.config is not None
+    assert held.trace is not None
+    return Ready(
+        of="add-on",
+        model=held.config.name,
+        sha256=held.info.sha256,
+        path=model,
+        config=held.config,
+        inputs=session.shipped(held.app, held.config).inputs,
+        expected=read_runs(held.app.folder, held.trace, session.context.root),
+        basis="recorded outputs",
+    )

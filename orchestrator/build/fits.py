@@ -107,7 +107,7 @@ def fits(
             hint="run: ./orchestrate fits MODEL.ptl --in dist/<app>/<abi>",
         )
     try:
-        info = read_model(model, _every_version())
+        info = read_model(model, every_version())
     except UnreadableModelError as error:
         error.hint = "check the path, and the file's permissions"
         raise
@@ -156,7 +156,7 @@ class Held:
 
 def hold(session: Session, model: Path, one: Packaged) -> Held:
     """Compares a model with a library, without running it there. Raises what `fits` raises."""
-    info = read_model(model, _every_version())
+    info = read_model(model, every_version())
     known = _known(session, model, info, None)
     fitting = _Fitting(session, model, info, known)
     offer = _offer(one)
@@ -172,7 +172,7 @@ def _read(path: Path) -> tuple[Packaged, ...] | OrchestratorError:
         return error
 
 
-def _every_version() -> ModelVersions:
+def every_version() -> ModelVersions:
     """What any of our runtimes loads: each library says what it does."""
     every = [dialect.models for dialect in DIALECTS.values()]
     return ModelVersions(

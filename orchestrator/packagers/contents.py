@@ -3,7 +3,7 @@
 Contract: `read_packages` returns the manifest of every variant in a package, or raises one of the
 errors here, whatever the bytes are: a package may come from anywhere. The content decides the kind
 of package, not the name. Memory and time are bounded by the limits below, not by what the file
-claims. Nothing is unpacked except the library that `take_library` is asked for.
+claims. Nothing is unpacked except what `take_library` and `take_model` are asked for.
 
 Each library is compared with the digest in its manifest, so that the manifest's facts hold for the
 library next to it; for a universal file (`binary/macho_universal.py`), each of its parts is.
@@ -28,9 +28,9 @@ import zstandard
 from pydantic import ValidationError
 
 from orchestrator.binary.macho_universal import split_universal
-from orchestrator.deliver.manifest import MANIFEST, MAX_MANIFEST, Manifest
+from orchestrator.deliver.manifest import MANIFEST, MAX_MANIFEST, Manifest, ModelFact
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.system.reading import open_file, parse_json
+from orchestrator.system.reading import open_file, parse_json, readable_sha256
 
 # Of all that a package unpacks to, and of one library.
 MAX_UNPACKED: Final = 4 * 2**30
@@ -220,6 +220,29 @@ def take_library(one: Packaged, into: Path) -> None:
         raise _damaged(members.place, f"sha256 {wanted}", "the package has changed since")
 
 
+def take_model(one: Packaged, model: ModelFact, into: Path) -> bool:
+    """Writes a delivered model to a file; False where the package does not hold it.
+
+    Packages put models into folders of their own: its name and its digest tell which it is. Raises
+    what `read_packages` raises.
+    """
+    delivered = one.manifest.files.get(model.delivered or "")
+    if model.delivered is None or delivered is None:
+        return False
+    if one.path.is_dir():
+        path = one.path / model.delivered
+        # a manifest may say anything
+        inside = path.resolve().is_relative_to(one.path.resolve())
+        if not inside or readable_sha256(path) != delivered.sha256:
+            return False
+        into.write_bytes(path.read_bytes())
+        return True
+    name = PurePosixPath(model.delivered).name
+    members = _TakingDigest(Place(str(one.path)), name, delivered.sha256, into)
+    _meet_all(one.path, members)
+    return into.is_file()
+
+
 def _meet_all(path: Path, members: _Members) -> None:
     """Shows the members of a package to `members`, which takes what it wants."""
     with open_file(path) as file, _readable(members.place):
@@ -243,6 +266,22 @@ class _Taking(_Members):
     def meet(self, path: str, size: int, content: IO[bytes]) -> None:
         data = _bounded(content, size, MAX_LIBRARY, path, self.place)
         self._into.write_bytes(data)
+
+
+class _TakingDigest(_Members):
+    """Writes the member of a name and a digest to a file, and ignores all others."""
+
+    def __init__(self, place: Place, name: str, digest: str, into: Path) -> None:
+        super().__init__(place)
+        self._name, self._digest, self._into = name, digest, into
+
+    def wants(self, path: str) -> bool:
+        return path.rpartition("/")[2] == self._name
+
+    def meet(self, path: str, size: int, content: IO[bytes]) -> None:
+        data = _bounded(content, size, MAX_LIBRARY, path, self.place)
+        if hashlib.sha256(data).hexdigest() == self._digest:
+            self._into.write_bytes(data)
 
 
 def _folders(path: Path, place: Place) -> tuple[Packaged, ...]:

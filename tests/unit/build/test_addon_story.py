@@ -22,12 +22,16 @@ from orchestrator.codegen.units import unit_of
 from orchestrator.compilers.driver import CompilerMissingError
 from orchestrator.deliver.manifest import RuntimeFact
 from orchestrator.deliver.variant import deliver
+from orchestrator.errors import Place
 from orchestrator.packagers.contents import Packaged
 from orchestrator.plan.variant import compilation
+from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.system.process import LOCAL
 from orchestrator.values.fits import Judgement, Lack
 
 MODEL = ROOT / "apps/scanner/models/pages.ptl"
+TREE = 64 * "d"
+RUNTIMES = {TREE: "pytorch_old", 64 * "e": "pytorch_new"}
 
 
 @pytest.fixture(scope="module")
@@ -134,18 +138,27 @@ def test_of_a_package_of_several_abis_one_must_be_named(abi: str | None, what: s
     )
 
 
-def held(*lacks: Lack, traced: bool = True) -> Held:
+def held(*lacks: Lack, traced: bool = True, runtime: str = TREE, sources: bool = False) -> Held:
+    """A model of //apps/inker; sources: whether that has some of its own."""
     offer = offer_of(plan_of(app_traces("camera")))
     some: Any = SimpleNamespace()
+    app: Any = SimpleNamespace(
+        name="inker",
+        config=SimpleNamespace(sources=some if sources else None),
+        place=Place("apps/inker/app.yaml"),
+        places=SimpleNamespace(key=lambda path: Place("apps/inker/app.yaml", 8, 1)),
+    )
+    trace: Any = SimpleNamespace(identity=SimpleNamespace(runtime=runtime))
     known: Any = SimpleNamespace(
         operators=frozenset({"aten::hardswish", "aten::zero_"}),
         decided=lambda roots: "aten::quantize_per_tensor" in roots,
+        dialect=DIALECT,
     )
     return Held(
         info=cast(Any, SimpleNamespace(root_operators=("aten::hardswish",))),
-        app=some if traced else None,
+        app=app if traced else None,
         config=some if traced else None,
-        trace=some if traced else None,
+        trace=trace if traced else None,
         why_not="" if traced else "it has no trace",
         offer=offer,
         judged=Judgement("does not fit", "the library lacks what it needs", lacks),
@@ -153,13 +166,18 @@ def held(*lacks: Lack, traced: bool = True) -> Held:
     )
 
 
-PACKAGED = cast(Packaged, SimpleNamespace(path=Path("camera.tar.zst")))
+PACKAGED = cast(
+    Packaged,
+    SimpleNamespace(
+        path=Path("camera.tar.zst"), manifest=SimpleNamespace(runtime=SimpleNamespace(tree=TREE))
+    ),
+)
 HARDSWISH = Lack("operator", "aten::hardswish", "named")
 NEW_TAG = Lack("kernel tag", "hardswish_cpu", "called", dtypes=("Float",))
 
 
 def test_operators_and_kernels_that_are_all_new_can_be_brought() -> None:
-    _require_addable(PACKAGED, held(HARDSWISH, NEW_TAG))
+    _require_addable(PACKAGED, held(HARDSWISH, NEW_TAG), RUNTIMES)
 
 
 @pytest.mark.parametrize(
@@ -177,23 +195,68 @@ def test_operators_and_kernels_that_are_all_new_can_be_brought() -> None:
 )
 def test_what_cannot_be_brought_is_refused_by_name(lack: Lack, seen: str) -> None:
     with pytest.raises(NoAddonError) as caught:
-        _require_addable(PACKAGED, held(HARDSWISH, lack))
+        _require_addable(PACKAGED, held(HARDSWISH, lack), RUNTIMES)
     assert caught.value.seen == seen
 
 
 def test_an_operator_that_the_library_calls_without_a_table_is_refused() -> None:
     resolved = sorted(held().offer.resolved or ())[0]
     one = held(Lack("operator", resolved, "named"))
-    one = replace(one, runtime=cast(Any, SimpleNamespace(operators={resolved})))
+    known: Any = SimpleNamespace(operators={resolved}, dialect=DIALECT)
+    one = replace(one, runtime=known)
     with pytest.raises(NoAddonError) as caught:
-        _require_addable(PACKAGED, one)
+        _require_addable(PACKAGED, one, RUNTIMES)
     assert caught.value.seen == f"operator {resolved}"
 
 
 def test_a_model_without_a_trace_is_refused() -> None:
     with pytest.raises(NoAddonError) as caught:
-        _require_addable(PACKAGED, held(HARDSWISH, traced=False))
+        _require_addable(PACKAGED, held(HARDSWISH, traced=False), RUNTIMES)
     assert caught.value.seen == "it has no trace"
+
+
+BY_THEMSELVES = (
+    HARDSWISH,
+    Lack("operator", "ink::smooth", "named", note="PyTorch 1.13.1 does not have it"),
+    Lack("custom class", "Brush", "named"),
+    Lack("custom class", "CellParamsBase", "named"),
+)
+
+
+def test_an_apps_own_operators_and_classes_are_refused_as_such() -> None:
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, held(*BY_THEMSELVES, sources=True), RUNTIMES)
+    assert caught.value.render() == (
+        "apps/inker/app.yaml:8:1: error: an add-on cannot bring what //apps/inker registers"
+        " itself\n"
+        "  expected: operators of PyTorch\n"
+        "  seen:     operator ink::smooth; custom class Brush\n"
+        "  do:       build the app with the model, and ship it again"
+    )
+    # of an app without sources nobody knows whose they are
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, held(*BY_THEMSELVES), RUNTIMES)
+    assert caught.value.seen == (
+        "operator ink::smooth (PyTorch 1.13.1 does not have it); custom class Brush;"
+        " custom class CellParamsBase"
+    )
+    # and PyTorch's are refused as PyTorch's
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, held(BY_THEMSELVES[3], sources=True), RUNTIMES)
+    assert caught.value.seen == "custom class CellParamsBase"
+
+
+def test_a_trace_of_another_runtime_is_refused() -> None:
+    """It says nothing of what the library's runtime calls."""
+    with pytest.raises(NoAddonError) as caught:
+        _require_addable(PACKAGED, held(HARDSWISH, runtime=64 * "e"), RUNTIMES)
+    assert caught.value.render() == (
+        "apps/inker/app.yaml: error: an add-on is of the library's runtime, and the model was"
+        " traced with another\n"
+        "  expected: a trace made with runtime pytorch_old\n"
+        "  seen:     one of runtime pytorch_new\n"
+        "  do:       say `runtime: pytorch_old` there, and run: ./orchestrate trace //apps/inker"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "win/ter", "../x", "a b", "-x"])

@@ -17,6 +17,7 @@ from test_output_schemas import ERROR, faults
 
 from orchestrator import cli
 from orchestrator.build.addon import Addon, Fits
+from orchestrator.build.addon_models import Proof
 from orchestrator.build.export_model import ExportedModel
 from orchestrator.build.make_index import MadeIndex
 from orchestrator.build.make_library_index import MadeFeatures, MadeLibraryIndex
@@ -117,7 +118,11 @@ def test_addon(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("aten::sort",),
         12_345,
         3,
-        (VerifyResult("x", "ok", 2),),
+        (
+            Proof("add-on", "x", 64 * "a", VerifyResult("x", "ok", 2), "recorded outputs"),
+            Proof("library", "x", 64 * "b", VerifyResult("x", "ok", 1), "the library alone"),
+            Proof("library", "y", 64 * "c", None, why_not="//apps/camera has no model y"),
+        ),
     )
     monkeypatch.setattr(addon, "addon", lambda *_, **__: made)
     words = ["addon", "--for", "dist/camera/linux-x86_64", "x.ptl"]
@@ -126,11 +131,29 @@ def test_addon(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert value["addon"]["folder"] == "dist/addons/x"
     assert value["addon"]["archive"] == "dist/addons/x.tar.zst"
     assert value["addon"]["packages"] == ["dist/addons/x.tar.zst", "dist/addons/x.deb"]
-    assert value["addon"]["models"][0]["status"] == "ok"
+    keys = ("of", "model", "sha256", "status", "runs", "reason", "compared_with")
+    assert [[one[key] for key in keys] for one in value["addon"]["models"]] == [
+        ["add-on", "x", 64 * "a", "ok", 2, "", "recorded outputs"],
+        ["library", "x", 64 * "b", "ok", 1, "", "the library alone"],
+        ["library", "y", 64 * "c", "not here", 0, "//apps/camera has no model y", None],
+    ]
     assert ask(*words).out == (
         "dist/addons/x: 12,345 bytes for camera 1.0, 3 compiled\n  operators: aten::sort\n"
-        "  with the library, x: ok\n  dist/addons/x.tar.zst\n  dist/addons/x.deb\n"
+        "  with the library, x: ok\n"
+        "  with the library, its own x: ok, compared with the library alone\n"
+        "  with the library, its own y: not here, NOT VERIFIED: //apps/camera has no model y\n"
+        "  dist/addons/x.tar.zst\n  dist/addons/x.deb\n"
     )
+    asked: list[object] = []
+
+    def noting(*_: object, unverified: bool, **__: object) -> Addon:
+        asked.append(unverified)
+        return made
+
+    monkeypatch.setattr(addon, "addon", noting)
+    ask(*words)
+    ask(*words, "--unverified")
+    assert asked == [False, True]
     monkeypatch.setattr(addon, "addon", lambda *_, **__: Fits("camera 1.0", "it has all"))
     assert told("addon", ask(*words, "--json")) == {
         "format": 1,

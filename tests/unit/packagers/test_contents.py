@@ -19,7 +19,7 @@ from ios_toy import ABIS, build, delivered, toolchain
 from test_aar import ARCHITECTURES
 from test_aar import inputs as android_inputs
 
-from orchestrator.deliver.manifest import MANIFEST, read_manifest
+from orchestrator.deliver.manifest import MANIFEST, FileFact, read_manifest
 from orchestrator.deliver.variant import deliver
 from orchestrator.errors import OrchestratorError
 from orchestrator.packagers import aar, contents, deb, tarball, xcframework
@@ -30,6 +30,7 @@ from orchestrator.packagers.contents import (
     Packaged,
     read_packages,
     take_library,
+    take_model,
 )
 
 
@@ -73,6 +74,36 @@ def test_a_folder_and_its_packages_tell_the_same(
         assert (tmp_path / "taken.so").read_bytes() == (folder / "lib/libtoy_torch.so").read_bytes()
     # all of an app's ABIs
     assert read_packages(folder.parent) == (read_one(folder),)
+
+
+def test_a_delivered_model_is_taken_from_each_kind_of_package(tmp_path: Path) -> None:
+    """By its digest: packages put it into folders of their own."""
+    model = tmp_path / "toy.ptl"
+    model.write_bytes(b"weights" * 1000)
+    android = replace(android_inputs(tmp_path / "arm", "android-arm64-v8a"), app="toy")
+    made = []
+    for inputs, pack in (
+        (toy.quick_inputs(tmp_path / "parts"), (tarball, deb)),
+        (android, (aar,)),
+    ):
+        path = f"share/{inputs.app}/models/toy.ptl"
+        fact = inputs.models[0].model_copy(update={"name": "toy", "delivered": path})
+        inputs = replace(inputs, models=(fact,), model_files={"toy": model})
+        folder = deliver(inputs, tmp_path / "dist").folder
+        made += [folder, *(one.pack([folder], tmp_path / "packages", {})[0] for one in pack)]
+    for number, path in enumerate(made):
+        one = read_one(path)
+        (held,) = one.manifest.models
+        into = tmp_path / f"taken-{number}.ptl"
+        assert take_model(one, held, into), path
+        assert into.read_bytes() == model.read_bytes()
+        # one that the manifest does not list, and another file of its name
+        into.unlink()
+        assert not take_model(one, held.model_copy(update={"delivered": None}), into)
+        files = {str(held.delivered): FileFact(bytes=7, sha256=64 * "0")}
+        other = one.manifest.model_copy(update={"files": {**one.manifest.files, **files}})
+        assert not take_model(replace(one, manifest=other), held, into)
+        assert not into.exists()
 
 
 def test_an_aar_tells_of_all_its_abis(tmp_path: Path) -> None:
