@@ -17,6 +17,7 @@ from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.sections import SymbolTableSection
 
 from orchestrator.binary.elf import NotElfError
 from orchestrator.errors import Place
@@ -25,6 +26,8 @@ _VERSION: Final = re.compile(r"([A-Z]+)_(\d+(?:\.\d+)*)$")
 _UNDEFINED: Final = 0
 # st_name, st_info and st_shndx of a symbol (System V ABI, chapter 4), for 64 and 32 bits.
 _SYMBOL: Final = {64: struct.Struct("<IBxH16x"), 32: struct.Struct("<I8xBxH")}
+# Of `.gnu.hash`: how many buckets, the first symbol that it has, words of the filter, a shift.
+_HASH_HEADER: Final = 16
 _FUNCTION_OR_OBJECT: Final = frozenset((1, 2, 10))
 
 
@@ -66,6 +69,36 @@ def needed_versions(path: Path) -> Mapping[str, str]:
                         numbers = tuple(int(part) for part in match[2].split("."))
                         found[match[1]] = max(found.get(match[1], ()), numbers)
     return {name: ".".join(map(str, numbers)) for name, numbers in sorted(found.items())}
+
+
+def exported_bytes(path: Path, prefix: str) -> tuple[int, Mapping[str, int]]:
+    """How many names with a prefix a library exports, and their bytes in each section.
+
+    Exactly what the loader's tables hold for them: in `.dynsym` a symbol each, in `.dynstr` a name
+    and a null byte, in `.gnu.version` an entry, in `.gnu.hash` a hash. What that table has besides,
+    buckets and a Bloom filter, grows with all exported names, and is counted whole; its header is
+    not. Code is not counted: what loads add-ons, and what the linker keeps since it is exported.
+    """
+    with _elf(path) as elf:
+        symbols, hashes = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.hash")
+        if not isinstance(symbols, SymbolTableSection) or hashes is None:
+            return 0, {}
+        names = [
+            one.name
+            for one in symbols.iter_symbols()
+            if one["st_shndx"] != "SHN_UNDEF" and one.name.startswith(prefix)
+        ]
+        (first,) = struct.unpack_from("<I", hashes.data(), 4)
+        others = symbols.num_symbols() - first - len(names)
+        found = {
+            ".dynsym": symbols["sh_entsize"] * len(names),
+            ".dynstr": sum(len(name.encode()) + 1 for name in names),
+            ".gnu.hash": hashes["sh_size"] - _HASH_HEADER - 4 * others,
+        }
+        versions = elf.get_section_by_name(".gnu.version")
+        if versions is not None:
+            found[".gnu.version"] = versions["sh_entsize"] * len(names)
+        return len(names), found if names else {}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from orchestrator.binary.elf import exported_symbols
+from orchestrator.binary.elf_symbols import exported_bytes
 from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
@@ -29,7 +29,7 @@ from orchestrator.deliver.variant import Delivered, DeliverInputs, delivering
 from orchestrator.errors import OrchestratorError
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.report.packages import PackageReport
-from orchestrator.report.table import BuildReport, VariantReport
+from orchestrator.report.table import BuildReport, Exported, VariantReport
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
 from orchestrator.values.labels import Label
@@ -172,8 +172,6 @@ def _finish(
     ):
         proof = _prove(session, variant, variants, delivered)
     mark_proven(session, variant.label)
-    if variant.objects.plan.spec.extensible:
-        _report_export_cost(session, variant, inputs)
     compiled = count_units(c for c in variant.objects.compiles if c.object in execution.compiled)
     report = VariantReport(
         app=variant.label.app,
@@ -188,17 +186,17 @@ def _finish(
         for_release=delivered.manifest.for_release,
         levels_run=proof.levels_run,
         levels_not_run=proof.levels_not_run,
+        extensible=_exported(variant, inputs),
     )
     return _Finished(report, inputs)
 
 
-def _report_export_cost(session: Session, variant: Variant, inputs: DeliverInputs) -> None:
-    """What it costs that a library takes add-ons: the table of what it exports for them."""
+def _exported(variant: Variant, inputs: DeliverInputs) -> Exported | None:
+    """What a library that takes add-ons exports for them; None for one that takes none."""
+    if not variant.objects.plan.spec.extensible:
+        return None
     assert inputs.shared_library is not None
-    names = [n for n in exported_symbols(inputs.shared_library) if n.startswith(EXPORTED)]
-    # a symbol, its hash and its version, the name
-    size = sum(24 + 4 + 2 + len(name) + 1 for name in names)
-    session.log(f"{variant.label} is extensible: {len(names):,} exported names, {size:,} bytes")
+    return Exported(*exported_bytes(inputs.shared_library, EXPORTED))
 
 
 def _prove(

@@ -29,6 +29,25 @@ _WIDE: Final = 10_000
 
 
 @dataclass(frozen=True)
+class Exported:
+    """What a library exports for add-ons: how many names, and the bytes that they take in each
+    section of its dynamic symbol table (`binary.elf_symbols.exported_bytes`)."""
+
+    names: int
+    sections: Mapping[str, int]
+
+    @property
+    def bytes(self) -> int:
+        """In all sections."""
+        return sum(self.sections.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """See `BuildReport.to_json`."""
+        sections = {name: self.sections[name] for name in sorted(self.sections)}
+        return {"names": self.names, "bytes": self.bytes, "sections": sections}
+
+
+@dataclass(frozen=True)
 class VariantReport:
     """One app for one ABI. Sizes are bytes of the stripped shared library, or what an app's
     linker takes of a static one.
@@ -37,7 +56,7 @@ class VariantReport:
     what the library of all operators has at the same flags, where it is known. `verified` is None
     where the build did not get so far; `problem` has a short reason, `error` the full one.
     `same_structure_as` is the executed ABI of the same app to which this one, not executed here, is
-    structurally identical.
+    structurally identical. `extensible` is None where it takes no add-ons.
     `levels_run` are the CPU levels, lowest first, at which every model ran, of those that the
     library chooses from, `levels_not_run` the others: none of either where it has no levels, or
     did not run at all.
@@ -57,6 +76,7 @@ class VariantReport:
     error: OrchestratorError | None = None
     levels_run: tuple[str, ...] = ()
     levels_not_run: tuple[str, ...] = ()
+    extensible: Exported | None = None
 
     @property
     def saved_percent(self) -> float | None:
@@ -89,7 +109,7 @@ class BuildReport:
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
         "levels_run": [s], "levels_not_run": [s], "for_release": b, "made_as": s|null,
-        "error": ...|null}],
+        "extensible": null | {"names": n, "bytes": n, "sections": {s: n}}, "error": ...|null}],
         "packages": [...], "errors": [...]}, the packages as `PackageReport.to_json` has them, and
         as `OrchestratorError.to_json` each variant's error, and those that are of no single one.
 
@@ -171,18 +191,22 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "levels_not_run": list(variant.levels_not_run),
         "for_release": variant.for_release,
         "made_as": variant.same_structure_as,
+        "extensible": variant.extensible and variant.extensible.to_json(),
         "error": variant.error and variant.error.to_json(),
     }
 
 
 def _parts(report: BuildReport, width: int | None = None) -> Iterator[RenderableType]:
-    """The variants' table, the packages' below it, and a line for each variant that did not run at
-    all of its CPU levels, and for each package that was not made.
+    """The variants' table, a line for each that takes add-ons, the packages' table, and a line for
+    each variant that did not run at all of its CPU levels, and for each package that was not made.
 
     width: of the terminal; None where there is none.
     """
     rows = [Row(_cells(v), _style(v)) for v in _sorted(report.variants)]
     yield new_table(_COLUMNS, rows, width)
+    for variant in _sorted(report.variants):
+        if variant.extensible is not None:
+            yield Text(_extensible_line(variant, variant.extensible))
     if any(package.files for package in report.packages):
         yield ""
         yield _package_table(report.packages, width)
@@ -311,6 +335,17 @@ _PACKAGE_COLUMNS: Final = (
     Column("size", True),
     Column("with", leaves=0),
 )
+
+
+def _extensible_line(variant: VariantReport, exported: Exported) -> str:
+    """What it costs a library that add-ons can extend it."""
+    share = ""
+    if variant.stripped_bytes:
+        share = f", {100 * exported.bytes / variant.stripped_bytes:.1f} % of the library"
+    return (
+        f"//apps/{variant.app}:{variant.abi} exports {exported.names:,} names for add-ons:"
+        f" {exported.bytes:,} bytes of its symbol table{share}"
+    )
 
 
 def _style(variant: VariantReport) -> str | Mapping[str, str]:

@@ -17,7 +17,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from guide import agrees, rough, shown
-from real import ROOT, V1_13, orchestrator, workspace_copy
+from real import EACH_RUNTIME, ROOT, V1_13, V2_6, orchestrator, workspace_copy
 
 from orchestrator.binary.elf import exported_symbols
 from orchestrator.binary.elf_symbols import needed_libraries
@@ -27,6 +27,8 @@ from orchestrator.load.workspace import load_workspace
 pytestmark = pytest.mark.real
 
 TARGET = "//apps/camera:linux-x86_64"
+PACKAGE = "dist/camera/linux-x86_64"
+PAGES = "apps/scanner/models/pages.ptl"
 WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
 # What `trace` prints of scanner where it moves to camera's runtime, but for what the cache held,
 # and for the values of outputs, whose last bits may be the processor's own.
@@ -38,6 +40,8 @@ MOVED = """\
  runtime (pytorch_2_6 -> pytorch_1_13; a library of this model alone, with all dtypes,\
  by the index: 1.96 MB -> 1.74 MB)
 """
+# What `addon.json` tells of a model besides its digest.
+TOLD = ("of", "model", "status", "reason", "compared_with")
 # In a process of its own: what an add-on has added stays until a process ends.
 LOADING = """
 import ctypes, json, sys, threading
@@ -82,30 +86,45 @@ print(json.dumps(told))
 """
 
 
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with an extensible camera, built, and the add-on for scanner's model."""
+@pytest.fixture(scope="module", params=EACH_RUNTIME)
+def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with an extensible camera, built, and the add-on for scanner's model.
+
+    An add-on is of the library's runtime, and so is the trace of its model. Each app's committed
+    trace is of one; what moves camera is kept, and scanner is traced again.
+    """
+    runtime: str = request.param
     root = workspace_copy(tmp_path_factory.mktemp("addon"), "camera", "scanner")
-    with (root / "apps/camera/app.yaml").open("a") as file:
-        file.write("extensible: true\n")
-    # else nobody has fetched what it is traced with, of which `trace` tells a size
-    ran = orchestrator("plan", "//apps/scanner", "--quiet", cwd=root)
-    assert ran.code == 0, ran.err
-    # an add-on is of the library's runtime, and so is the trace of its model
-    with (root / "apps/scanner/app.yaml").open("a") as file:
-        file.write(f"runtime: {V1_13}\n")
-    ran = orchestrator("trace", "//apps/scanner", "--quiet", cwd=root)
-    assert ran.code == 0, ran.err
-    assert agrees(MOVED, ran.out), ran.out
+    app = root / "apps/camera/app.yaml"
+    declared = app.read_text()
+    assert f"\nruntime: {V1_13}\n" in declared
+    declared = declared.replace(f"\nruntime: {V1_13}\n", f"\nruntime: {runtime}\n")
+    app.write_text(f"{declared}extensible: true\ndeliver_models: true\n")
+    if runtime == V2_6:
+        kept = ROOT / "tests/golden/traces/v2_6/camera"
+        shutil.copytree(kept, root / "apps/camera/traces", dirs_exist_ok=True)
+    else:
+        move_scanner(root, runtime)
     ran = orchestrator("build", TARGET, cwd=root)
     assert ran.code == 0, ran.err
-    assert "is extensible: " in ran.err
-    ran = orchestrator(
-        *("addon", "--for", "dist/camera/linux-x86_64", "apps/scanner/models/pages.ptl"), cwd=root
-    )
+    (line,) = (line for line in ran.out.splitlines() if " names for add-ons: " in line)
+    assert rough(line + "\n") == rough(shown("docs/guide/add-ons.md", "//apps/camera:linux"))
+    ran = orchestrator("addon", "--for", PACKAGE, PAGES, cwd=root)
     assert ran.code == 0, ran.err
     assert rough(ran.out) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons/linux"))
     return root
+
+
+def move_scanner(root: Path, runtime: str) -> None:
+    """Scanner to another runtime."""
+    # else nobody has fetched what it is traced with, of which `trace` tells a size
+    ran = orchestrator("plan", "//apps/scanner", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    with (root / "apps/scanner/app.yaml").open("a") as file:
+        file.write(f"runtime: {runtime}\n")
+    ran = orchestrator("trace", "//apps/scanner", "--quiet", cwd=root)
+    assert ran.code == 0, ran.err
+    assert agrees(MOVED, ran.out), ran.out
 
 
 def test_it_is_small_and_tells_what_it_is_for(shipped: Path) -> None:
@@ -115,7 +134,10 @@ def test_it_is_small_and_tells_what_it_is_for(shipped: Path) -> None:
     assert facts["bytes"] < 40_000
     manifest = json.loads((shipped / "dist/camera/linux-x86_64/manifest.json").read_text())
     assert facts["library"]["build_id"] == manifest["library"]["build_id"]
-    assert facts["verified"] == {"pages": "ok", "classifier": "ok"}
+    assert [[one[key] for key in TOLD] for one in facts["verified"]] == [
+        ["add-on", "pages", "ok", "", "recorded outputs"],
+        ["library", "classifier", "ok", "", "recorded outputs"],
+    ]
     packages = {path.name for path in (shipped / "dist/camera/addons").glob("*x86_64.tar.zst")}
     assert packages == {"camera-libtorch-0.1.0-pages-linux-x86_64.tar.zst"}
     assert (shipped / "dist/camera/addons/camera-libtorch-pages_0.1.0_amd64.deb").is_file()
@@ -197,11 +219,12 @@ def test_an_add_on_for_arm64(shipped: Path) -> None:
     """Both models run in both, under qemu: an add-on that was not run is not written."""
     ran = orchestrator("build", "//apps/camera:linux-arm64", cwd=shipped)
     assert ran.code == 0, ran.err
-    assert "is extensible: " in ran.err
+    assert " names for add-ons: " in ran.out
     package = "dist/camera/linux-arm64"
     ran = orchestrator("addon", "--for", package, "apps/scanner/models/pages.ptl", cwd=shipped)
     assert ran.code == 0, ran.err
-    assert "\n  with the library, pages: ok, classifier: ok\n" in ran.out
+    said = "\n  with the library, pages: ok\n  with the library, its own classifier: ok\n"
+    assert said in ran.out
     facts = json.loads((shipped / "dist/camera/addons/linux-arm64/pages/addon.json").read_text())
     assert facts["operators"] == ["aten::hardswish"]
     assert facts["bytes"] < 40_000
@@ -212,7 +235,7 @@ def test_an_add_on_for_android(shipped: Path) -> None:
     target = "android-arm64-v8a"
     ran = orchestrator("build", f"//apps/camera:{target}", cwd=shipped, **WITHOUT_NDK)
     assert ran.code == 0, ran.err
-    assert "is extensible: " in ran.err
+    assert " names for add-ons: " in ran.out
     package = shipped / "dist/camera" / target
     library = package / "lib/libcamera_torch.so"
     words = ("addon", "--for", f"dist/camera/{target}", "apps/scanner/models/pages.ptl")
@@ -224,7 +247,11 @@ def test_an_add_on_for_android(shipped: Path) -> None:
     facts = json.loads((folder / "addon.json").read_text())
     assert facts["operators"] == ["aten::hardswish"]
     assert facts["bytes"] < 40_000
-    assert facts["verified"] == {"pages": "not run here", "classifier": "not run here"}
+    why = "nothing on this machine runs its binaries"
+    assert [[one[key] for key in TOLD] for one in facts["verified"]] == [
+        ["add-on", "pages", "not run here", why, None],
+        ["library", "classifier", "not run here", why, None],
+    ]
     addon = folder / "lib/libcamera_torch_pages.so"
     require_loadable(addon, library)
     build_id = json.loads((package / "manifest.json").read_text())["library"]["build_id"]
@@ -281,8 +308,49 @@ def require_loadable(addon: Path, library: Path) -> None:
     assert not {"DT_INIT", "DT_INIT_ARRAY", "DT_TEXTREL", "DT_ANDROID_RELR", "DT_RELR"} & set(tags)
 
 
+def test_a_model_of_the_library_that_was_replaced(shipped: Path, tmp_path: Path) -> None:
+    """By a new export: nothing but the package, if that, has the file that has shipped."""
+    app = shipped / "apps/camera"
+    model, traces = app / "models/classifier.ptl", tmp_path / "traces"
+    was = model.read_bytes()
+    (app / "traces").rename(traces)
+    bare = tmp_path / "camera"
+    shutil.copytree(shipped / PACKAGE, bare)
+    (bare / "share/camera/models/classifier.ptl").unlink()
+    addons = shipped / "dist/camera/addons/linux-x86_64"
+    try:
+        with zipfile.ZipFile(model, "a") as archive:
+            archive.writestr("classifier/extra/x", b"x")
+        words = (PAGES, "--name", "winter")
+        ran = orchestrator("addon", "--for", PACKAGE, *words, cwd=shipped)
+        assert ran.code == 0, ran.err
+        told = "\n  with the library, its own classifier: ok, compared with the library alone\n"
+        assert told in ran.out
+        shutil.rmtree(addons / "winter")
+        ran = orchestrator("addon", "--for", str(bare), *words, cwd=shipped)
+        assert ran.code == 1
+        assert (
+            f"{bare}: error: not all models of camera 0.1.0 for linux-x86_64 are here to be run"
+            " with the add-on\n"
+        ) in ran.err
+        assert "apps/camera/models/classifier.ptl is another file\n" in ran.err
+        assert not (addons / "winter").exists()
+        ran = orchestrator("addon", "--for", str(bare), *words, "--unverified", cwd=shipped)
+        assert ran.code == 0, ran.err
+        said = shown("docs/guide/add-ons.md", "  with the library, its own classifier: not here")
+        assert said in ran.out
+    finally:
+        model.write_bytes(was)
+        traces.rename(app / "traces")
+    facts = json.loads((addons / "winter/addon.json").read_text())
+    assert [[one[key] for key in TOLD] for one in facts["verified"]] == [
+        ["add-on", "pages", "ok", "", "recorded outputs"],
+        ["library", "classifier", "not here", said.rpartition(": ")[2].strip(), None],
+    ]
+
+
 def test_a_model_that_needs_nothing_more_fits(shipped: Path) -> None:
-    words = ("addon", "--for", "dist/camera/linux-x86_64", "apps/camera/models/classifier.ptl")
+    words = ("addon", "--for", PACKAGE, "apps/camera/models/classifier.ptl")
     ran = orchestrator(*words, cwd=shipped)
     assert (ran.code, ran.out) == (
         0,

@@ -36,6 +36,13 @@ from orchestrator.verify.verdict import RunnerResult, VerifyResult
 
 CLASSIFIER = ROOT / "apps/camera/models/classifier.ptl"
 SHIPPED = file_sha256(CLASSIFIER)
+WITH_INPUTS = """\
+models:
+  - file: models/classifier.ptl
+    inputs:
+      - args: [{shape: [1, 3], fill: ones}]
+targets: [linux-x86_64]
+"""
 DELIVERED = "share/camera/models/classifier.ptl"
 
 
@@ -132,6 +139,15 @@ def test_a_model_without_a_trace_is_compared_with_the_library_alone(root: Path) 
     assert (model.expected, model.basis) == (None, "the library alone")
 
 
+def test_what_was_recorded_with_other_inputs_is_not_expected(root: Path) -> None:
+    """The lock is of this very file, but of the inputs that are in it."""
+    (root / "apps/camera/app.yaml").write_text(WITH_INPUTS)
+    model = found(root, package(root, fact()))
+    assert isinstance(model, Ready)
+    assert model.config.inputs == "bundled"
+    assert (model.expected, model.basis) == (None, "the library alone")
+
+
 @pytest.mark.parametrize(
     ("app", "model", "declared", "reason"),
     [
@@ -196,13 +212,7 @@ def test_a_model_without_inputs_of_its_own_takes_those_that_its_app_declares(
     assert found(root, one) == NotHere(
         "classifier", 64 * "0", "it holds no inputs, and no app here declares any"
     )
-    (root / "apps/camera/app.yaml").write_text(
-        "models:\n"
-        "  - file: models/classifier.ptl\n"
-        "    inputs:\n"
-        "      - args: [{shape: [1, 3], fill: ones}]\n"
-        "targets: [linux-x86_64]\n"
-    )
+    (root / "apps/camera/app.yaml").write_text(WITH_INPUTS)
     model = found(root, one)
     assert isinstance(model, Ready)
     assert model.config.inputs != "bundled"

@@ -30,7 +30,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
 from orchestrator.report.explanation import Difference, Explanation
-from orchestrator.report.table import BuildReport
+from orchestrator.report.table import BuildReport, Exported
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.labels import Label
@@ -80,6 +80,7 @@ def test_every_verb_that_prints_json_has_a_form() -> None:
         BuildReport(
             (replace(REPORT.variants[0], levels_run=("baseline",), levels_not_run=("avx2",)),)
         ),
+        BuildReport((replace(REPORT.variants[1], extensible=Exported(2, {".dynsym": 48})),)),
         BuildReport(()),
     ],
 )

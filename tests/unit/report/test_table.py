@@ -9,7 +9,14 @@ import pytest
 from rich.console import Console
 
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
-from orchestrator.report.table import BuildReport, VariantReport, human_bytes, plain, show
+from orchestrator.report.table import (
+    BuildReport,
+    Exported,
+    VariantReport,
+    human_bytes,
+    plain,
+    show,
+)
 
 REPORT = BuildReport(
     (
@@ -108,6 +115,28 @@ def test_packages_as_json() -> None:
     ]
 
 
+SECTIONS = {".gnu.version": 3_018, ".dynsym": 36_216, ".dynstr": 15_090, ".gnu.hash": 10_164}
+
+
+def test_what_a_library_exports_for_add_ons_stands_below_the_table() -> None:
+    first, second, *rest = REPORT.variants
+    second = replace(second, extensible=Exported(1_509, SECTIONS))
+    report = BuildReport((first, second, *rest), packages=PACKAGES)
+    below = plain(report).removeprefix(PLAIN)
+    assert below.startswith(
+        "//apps/camera:linux-x86_64 exports 1,509 names for add-ons:"
+        " 64,488 bytes of its symbol table, 4.9 % of the library\n\npackage "
+    )
+    told = [row["extensible"] for row in json.loads(report.to_json())["variants"]]
+    assert told == [
+        None,
+        None,
+        {"names": 1_509, "bytes": 64_488, "sections": dict(sorted(SECTIONS.items()))},
+        None,
+    ]
+    assert list(told[2]["sections"]) == sorted(SECTIONS)
+
+
 def test_plain_table() -> None:
     assert plain(REPORT) == PLAIN
 
@@ -185,6 +214,7 @@ def test_json_has_the_documented_shape() -> None:
         "levels_not_run": [],
         "for_release": True,
         "made_as": None,
+        "extensible": None,
         "error": None,
     }
     assert seen["variants"][0]["stripped_bytes"] is None
