@@ -46,7 +46,7 @@ from orchestrator.values.action import count_units
 from orchestrator.values.config import Backend, ModelConfig
 from orchestrator.values.coverage import FunctionCoverage, MethodCoverage
 from orchestrator.values.selection import Selection
-from orchestrator.values.trace import Trace
+from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.model_runner import MEMORY_LIMIT, run_model
 from orchestrator.verify.nondeterminism import deterministic_part, uncompared
 from orchestrator.verify.verdict import OTHER_PROCESSOR, RunnerResult, ended
@@ -73,6 +73,10 @@ Run = Callable[[ModelConfig, int | None], RunnerResult]
 
 class ModelFailedError(OrchestratorError):
     """A model does not load or run on its own inputs."""
+
+
+class ModelChangedError(OrchestratorError):
+    """A model's file is not the one any more that was read when its tracing began."""
 
 
 class IndexIncompleteError(OrchestratorError):
@@ -312,10 +316,11 @@ def _trace_model(
 ) -> tuple[TracedModel, bytes]:
     """A model's trace, and its runs as the lock's companion has them.
 
-    Raises ModelFailedError, IndexIncompleteError, ExtraArgumentsError, MissingArgumentsError,
-    LapackMissingError, UnfitRecordingError.
+    Raises ModelFailedError, ModelChangedError, IndexIncompleteError, ExtraArgumentsError,
+    MissingArgumentsError, LapackMissingError, UnfitRecordingError.
     """
     results = _results(session, app, model, run)
+    identity = _identity(session, app, model)
     runs = deterministic_part(results)
     recording, listings = runs.pop("trace"), session.listings(app, model)
     coverage = _coverage(app, model, runs.pop("coverage", None), listings)
@@ -323,7 +328,7 @@ def _trace_model(
     trace = trace_from_recording(
         app.name,
         model.name,
-        session.trace_identity(app, model),
+        identity,
         recording,
         digest,
         scales(session),
@@ -340,6 +345,25 @@ def _trace_model(
     misfits = tuple(map(str, session.misfits(app, model)))
     methods = methods_covered(coverage, listings)
     return TracedModel(trace, changes, uncompared(runs), misfits, methods), packed
+
+
+def _identity(session: RuntimeSession, app: App, model: ModelConfig) -> TraceIdentity:
+    """What a trace that was recorded just now depends on.
+
+    A runner opens the file by its name, and it may have been saved again in between. Raises
+    ModelChangedError.
+    """
+    read, identity = session.model(app, model).sha256, session.trace_identity(app, model)
+    if identity.model != read:
+        path = session.shipped(app, model).path
+        raise ModelChangedError(
+            f"the model {model.name} was saved while it was traced",
+            place=Place(path.relative_to(session.context.root).as_posix()),
+            expected=read,
+            seen=identity.model,
+            hint=f"run: ./orchestrate trace //apps/{app.name}",
+        )
+    return identity
 
 
 def _coverage(

@@ -86,7 +86,13 @@ Several = Callable[
 
 
 @pytest.fixture
-def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
+def file_digest() -> list[str]:
+    """The digest of a model's file now; it had that of 64 a's when it was read."""
+    return ["a" * 64]
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_digest: Sequence[str]) -> Several:
     """Traces models in `tracer`, which is given the number of the run; what memory was filled with
     in each comes last."""
 
@@ -115,7 +121,10 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
             runtime=SimpleNamespace(
                 version=load_version("1.13.1"), index=SimpleNamespace(units=())
             ),
-            trace_identity=lambda *_: TraceIdentity("a" * 64, "b" * 64, "bundled", (), "c" * 16),
+            model=lambda *_: SimpleNamespace(sha256="a" * 64),
+            trace_identity=lambda *_: TraceIdentity(
+                file_digest[0], "b" * 64, "bundled", (), "c" * 16
+            ),
             misfits=lambda *_: misfits,
             runtime_names={"b" * 64: "stable"},
             listings=lambda *_: (LISTING,),
@@ -155,6 +164,26 @@ def test_a_steady_model_is_run_with_all_that_fresh_memory_may_hold(traced: Trace
     assert (seen.runs["runs"][0]["output"], seen.places) == ({"int": 3}, ())
     assert seen.fills == (None, 0x55, 0xAA)
     assert seen.runs.keys() == {"runs", "error"}
+
+
+def test_a_model_that_is_saved_while_it_is_traced_gets_no_lock(
+    several: Several, tmp_path: Path, file_digest: list[str]
+) -> None:
+    """Its lock would have the new file's digest, with what the old one did."""
+
+    def tracer(number: int) -> RunnerResult:
+        if number == 1:
+            file_digest[0] = "d" * 64
+        return result(3, "aten::relu")
+
+    _, (error,), _ = several(tracer)
+    assert error.render().rstrip() == (
+        "m.ptl: error: the model m was saved while it was traced\n"
+        f"  expected: {'a' * 64}\n"
+        f"  seen:     {'d' * 64}\n"
+        "  do:       run: ./orchestrate trace //apps/a"
+    )
+    assert not (tmp_path / "traces").exists()
 
 
 def test_a_model_that_fails_does_not_stop_the_others(several: Several, tmp_path: Path) -> None:
