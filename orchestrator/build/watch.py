@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from orchestrator.build.development import NoDevelopmentLibraryError
-from orchestrator.build.elementwise import all_sources
 from orchestrator.build.run import RanModel
 from orchestrator.build.session import RuntimeSession, Session
-from orchestrator.build.subject import Subject, app_subject, file_subject
+from orchestrator.build.subject import Subject, app_subject, file_subject, readable_lock
+from orchestrator.canonical.lock import files_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
+from orchestrator.load.sources import files_on_disk
+from orchestrator.trace.lock import lock_path
 from orchestrator.values.config import ModelConfig
 
 # Runs a subject in a session.
@@ -35,19 +36,44 @@ class Round:
     error: OrchestratorError | None = None
 
 
-def watched_files(session: Session, app: App | None, model: Path | None) -> tuple[Path, ...]:
-    """The files whose changes make another round: an app's models, its declaration and its own
-    sources; or one model."""
+@dataclass(frozen=True)
+class Watched:
+    """What makes another round: fixed files, and those that an app's `sources` name.
+
+    app: as it was declared last; None for a model's file
+    """
+
+    fixed: frozenset[Path] = frozenset()
+    app: App | None = None
+
+    def files(self) -> frozenset[Path]:
+        """The files, as far as they are there: a source that is added, and one that cannot be read
+        as what it should be, are among them."""
+        return self.fixed if self.app is None else self.fixed | files_on_disk(self.app)
+
+
+def watched(
+    session: Session, app: App | None, model: Path | None, inputs: Sequence[Path]
+) -> Watched:
+    """The files whose changes make another round: an app's declaration, the files of its models,
+    canonical ones included, and its own sources; or one model; and those of the inputs."""
+    given = frozenset(path.absolute() for path in inputs)
     if app is None:
         assert model is not None
-        return (model,)
-    files = {session.context.root / app.place.file, *map(app.model_path, app.config.models)}
-    with suppress(OrchestratorError):
-        sources = all_sources(app)
-        if sources is not None:
-            generated = sources.generated
-            files |= {app.folder / generated.get(path, path) for path in sources.texts}
-    return tuple(sorted(files))
+        return Watched(given | {model})
+    models = (path for one in app.config.models for path in files_of(app, one))
+    return Watched(given | {session.context.root / app.place.file, *models}, app)
+
+
+def is_traced(session: Session, app: App) -> bool:
+    """Whether an app has a current lock of each of its models. Raises what hashing a model's files
+    raises."""
+    on = session.of(app.name)
+    for model in app.config.models:
+        lock = readable_lock(lock_path(app.folder, model.name))
+        if lock is None or lock.identity != on.trace_identity(app, model):
+            return False
+    return True
 
 
 def is_whole(path: Path) -> bool:
@@ -72,11 +98,12 @@ def app_round(
 
     changed: None for the first round. Raises NoDevelopmentLibraryError.
     """
-    paths = {app.model_path(model): model for model in app.config.models}
-    models = list(app.config.models)
-    if changed is not None and paths.keys() >= frozenset(changed):
-        models = [model for path, model in paths.items() if path in changed]
-    for model in models:
+    files = {model.name: frozenset(files_of(app, model)) for model in app.config.models}
+    theirs = frozenset[Path]().union(*files.values())
+    one_by_one = changed is not None and theirs.issuperset(changed)
+    for model in app.config.models:
+        if changed is not None and one_by_one and files[model.name].isdisjoint(changed):
+            continue
         yield _round(model.name, partial(_run_of_app, session, app, model, inputs, run))
 
 

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         print(json.dumps({"format": 1, "apps": [_row(one) for one in traced]}, indent=2))
     else:
         for one in traced:
-            _print(one)
+            print_traced(one)
     sys.stdout.flush()
     if errors := [error for one in traced for error in one.errors]:
         for error in errors:
@@ -121,7 +121,8 @@ def _row(traced: TracedApp) -> dict[str, Any]:
     }
 
 
-def _print(traced: TracedApp) -> None:
+def print_traced(traced: TracedApp) -> None:
+    """Print what was recorded of an app, without its errors."""
     if traced.recorder is None:
         known = len(traced.app.config.models)
         print(f"//apps/{traced.app.name}: {len(traced.errors)} of {known} models refused")

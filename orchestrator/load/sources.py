@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +90,36 @@ def found_sources(app: App, config: SourcesConfig) -> FoundSources:
     return FoundSources(
         tuple(sorted(files)), tuple(sorted(headers)), tuple(sorted(kernels)), tuple(faults)
     )
+
+
+def files_on_disk(app: App) -> frozenset[Path]:
+    """The files that are there now of those that an app's `sources` name, whatever is wrong in
+    them: what `found_sources` and the readers of the files look at.
+
+    Raises nothing: folders may come and go while they are listed.
+    """
+    config = app.config.sources
+    if config is None:
+        return frozenset()
+    files, found = set[Path](), set[Path]()
+    for pattern in config.files:
+        files |= _matches(app, pattern)
+    for pattern in config.kernels.files if config.kernels else ():
+        found |= _matches(app, pattern)
+    folders = {path.parent for path in files}
+    for folder in {*folders, *(app.folder / name for name in config.include)}:
+        for parent, _, names in os.walk(folder):
+            found |= {Path(parent, name) for name in names if name.endswith(HEADERS)}
+    if config.licence is not None:
+        found.add(app.folder / config.licence.file)
+    return frozenset(files | found)
+
+
+def _matches(app: App, pattern: str) -> set[Path]:
+    found = set[Path]()
+    with suppress(OSError):
+        found |= {path for path in app.folder.glob(pattern) if path.is_file()}
+    return found
 
 
 def _relative(app: App, path: Path) -> str:

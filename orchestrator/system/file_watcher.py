@@ -67,13 +67,17 @@ class Watcher:
         taken = self._taken
         self._taken = {p: taken[p] if p in taken else self.edge.state(p) for p in paths}
 
-    def changed(self) -> frozenset[Path]:
-        """Wait until files that were taken have changed, all of them settled; which these are."""
+    def changed(self, also: Callable[[], Iterable[Path]] = tuple) -> frozenset[Path]:
+        """Wait until files that were taken have changed, all of them settled; which these are.
+
+        also: gives files that count as not there when they were not taken; asked at each look, so
+        that it finds those that are made in the meantime
+        """
         since: dict[Path, tuple[State | None, float]] = {}
         while True:
             now = self.edge.now()
-            seen = {path: self.edge.state(path) for path in self._taken}
-            new = {path: state for path, state in seen.items() if state != self._taken[path]}
+            seen = {path: self.edge.state(path) for path in {*self._taken, *also()}}
+            new = {path: state for path, state in seen.items() if state != self._taken.get(path)}
             since = {
                 path: since[path] if path in since and since[path][0] == state else (state, now)
                 for path, state in new.items()

@@ -15,13 +15,15 @@ import pytest
 from orchestrator.build.development import NoDevelopmentLibraryError
 from orchestrator.build.run import RanModel, RunFailedError
 from orchestrator.build.subject import Subject
-from orchestrator.build.watch import is_whole, watched_files
+from orchestrator.build.trace import TracedApp
+from orchestrator.build.watch import is_whole, watched
 from orchestrator.cli import make_context
 from orchestrator.commands import watch
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.load.workspace import load_workspace
 from orchestrator.system.file_watcher import Edge, Watcher, state_of
+from orchestrator.values.config import ModelConfig
 
 ROOT = Path(__file__).parents[3]
 APP = """\
@@ -32,8 +34,7 @@ targets: [linux-x86_64]
 """
 
 
-class Stop(Exception):
-    """A test that ran out of steps."""
+NO_OPERATORS = SimpleNamespace(root_operators=(), sha256="")
 
 
 class World:
@@ -45,7 +46,7 @@ class World:
     def __init__(self, root: Path, *steps: Callable[[], object]) -> None:
         self.root, self.steps, self.time = root, list(steps), 0.0
         self.ran: list[tuple[str, bytes]] = []
-        self.outputs: dict[str, int] = {}
+        self.inputs: list[str] = []
         self.quiet_since = 0.0
         (root / "apps/toy/models").mkdir(parents=True)
         (root / "WORKSPACE").write_text((ROOT / "WORKSPACE").read_text())
@@ -59,6 +60,12 @@ class World:
         with zipfile.ZipFile(part, "w") as file:
             file.writestr("data", data)
         part.replace(self.root / f"apps/toy/models/{name}.ptl")
+
+    def write(self, name: str, text: str) -> None:
+        """A file of the app."""
+        path = self.root / "apps/toy" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
     def wait(self, seconds: float) -> None:
         self.time += seconds
@@ -80,11 +87,12 @@ class World:
         base = SimpleNamespace(units=1, compiled=None)
         return RanModel(subject, "1.13.1", cast(Any, base), (), result, None)
 
-    def watch(self, what: str = "//apps/toy") -> int:
+    def watch(self, what: str = "//apps/toy", *, trace: bool = False) -> int:
         arguments = argparse.Namespace(
             what=what,
-            inputs=[],
+            inputs=self.inputs,
             runtime=None,
+            trace=trace,
             jobs=None,
             quiet=False,
             verbose=False,
@@ -100,9 +108,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Worl
         one = World(tmp_path / "workspace", *steps)
 
         def subject(_session: Any, app: Any, model: Any, _inputs: Any) -> Subject:
-            info = SimpleNamespace(root_operators=(), sha256="")
             path = app.model_path(model)
-            return Subject(model.name, path, model, None, cast(Any, info))
+            return Subject(model.name, path, model, None, cast(Any, NO_OPERATORS))
 
         monkeypatch.setattr("orchestrator.build.watch.app_subject", subject)
         monkeypatch.setattr(watch, "run_in_development", one.run)
@@ -178,23 +185,226 @@ def test_a_round_loads_the_workspace_once(
     assert loads == [one.root] * 3
 
 
-def test_what_is_saved_while_a_round_begins_makes_another(world: Callable[..., World]) -> None:
+def test_what_is_saved_while_a_round_begins_makes_another(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The declaration that the round read is an old one."""
     fewer = APP.replace("  - file: models/two.ptl\n", "")
 
-    def subject(session: Any, *_: Any) -> Any:
+    def found(session: Any, *_: Any) -> Any:
         if len(one.ran) == 2:
             one.ran.append(("declared", b""))
             (one.root / "apps/toy/app.yaml").write_text(fewer)
-        return watched_files(session, *_)
+        return watched(session, *_)
 
     one: World = world(lambda: one.save("two", b"6"))
-    vars(watch)["watched_files"] = subject
-    try:
-        assert one.watch() == ExitCode.OK
-    finally:
-        vars(watch)["watched_files"] = watched_files
+    monkeypatch.setattr(watch, "watched", found)
+    assert one.watch() == ExitCode.OK
     assert one.ran[2:] == [("declared", b""), ("two", b"6"), ("one", b"0")]
+
+
+SOURCES = """\
+sources:
+  files: [src/*.cpp]
+  kernels: {namespace: toy, files: ["kernels/*.elementwise"]}
+  include: [include]
+"""
+# Two models, of which both are run again in each round of what is none of theirs.
+BOTH = [("one", b"0"), ("two", b"0")]
+
+
+def with_sources(one: World) -> World:
+    one.write("app.yaml", APP + SOURCES)
+    one.write("src/a.cpp", "")
+    one.write("include/a.h", "")
+    one.write("kernels/ease.elementwise", "name: not a name\n")
+    return one
+
+
+def test_a_source_that_is_faulty_is_watched_and_so_are_the_others(
+    world: Callable[..., World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What mends it makes a round, and so does what is saved beside it."""
+    one: World = world(
+        lambda: one.write("src/a.cpp", "// changed"),
+        lambda: one.write("kernels/ease.elementwise", "name: ease\n"),
+        lambda: one.write("include/a.h", "// changed"),
+    )
+    assert with_sources(one).watch() == ExitCode.OK
+    assert one.ran == 4 * BOTH
+    saved = [line for line in capsys.readouterr().err.splitlines() if line.startswith("saved: ")]
+    assert saved == [
+        "saved: apps/toy/src/a.cpp",
+        "saved: apps/toy/kernels/ease.elementwise",
+        "saved: apps/toy/include/a.h",
+    ]
+
+
+def test_sources_that_are_added_and_taken_away_are_changes(
+    world: Callable[..., World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one: World = world(
+        lambda: one.write("src/b.cpp", ""),
+        lambda: one.write("include/b.h", ""),
+        lambda: one.write("include/notes.txt", ""),
+        lambda: one.write("kernels/more.elementwise", ""),
+        lambda: (one.root / "apps/toy/src/b.cpp").unlink(),
+    )
+    assert with_sources(one).watch() == ExitCode.OK
+    assert one.ran == 5 * BOTH
+    err = capsys.readouterr().err
+    assert "notes.txt" not in err
+    assert err.count("saved: apps/toy/src/b.cpp\n") == 2
+    assert err.count("saved: apps/toy/kernels/more.elementwise\n") == 1
+
+
+def test_sources_stay_watched_while_the_declaration_is_broken(world: Callable[..., World]) -> None:
+    one: World = world(
+        lambda: one.write("app.yaml", "models: 3\n"),
+        lambda: one.write("kernels/ease.elementwise", "name: ease\n"),
+        lambda: one.write("app.yaml", APP + SOURCES),
+    )
+    assert with_sources(one).watch() == ExitCode.OK
+    assert one.steps == []
+    assert one.ran == 2 * BOTH
+
+
+def test_the_files_of_a_canonical_model_are_the_models(
+    world: Callable[..., World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are made after the declared file: what is run is the canonical one."""
+    one: World = world(
+        lambda: one.save("one.canonical", b"8"),
+        lambda: one.write("models/one.canonical.yaml", "format: 1\n"),
+        lambda: one.write("models/one.canonical.inputs.zst", ""),
+        lambda: one.write("models/two.canonical.yaml", "of a model that has none"),
+    )
+    canonical = "  - file: models/one.ptl\n    canonical: static\n"
+    one.write("app.yaml", APP.replace("  - file: models/one.ptl\n", canonical))
+    assert one.watch() == ExitCode.OK
+    assert one.ran == [*BOTH, *3 * BOTH[:1]]
+    assert "two.canonical" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["//apps/toy", "apps/toy/models/one.ptl"])
+def test_files_of_inputs_are_watched(
+    world: Callable[..., World],
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one: World = world(lambda: one.write("image.npy", "other"))
+    one.write("image.npy", "")
+    one.inputs = ["apps/toy/image.npy"]
+    monkeypatch.chdir(one.root)
+    monkeypatch.setattr(
+        "orchestrator.build.watch.file_subject",
+        lambda _on, path, _inputs: Subject(
+            "one", path, ModelConfig(file="one.ptl"), None, cast(Any, NO_OPERATORS)
+        ),
+    )
+    assert one.watch(what) == ExitCode.OK
+    assert one.ran == 2 * (BOTH if what.startswith("//") else BOTH[:1])
+    assert "saved: apps/toy/image.npy\n" in capsys.readouterr().err
+
+
+class Tracing:
+    """Stands for what traces apps.
+
+    current  whether the app's locks are
+    gives    what is recorded, or why nothing is
+    """
+
+    def __init__(self, one: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.one, self.current = one, False
+        self.gives: OrchestratorError | TracedApp | None = None
+        monkeypatch.setattr(watch, "is_traced", lambda *_: self.current)
+        monkeypatch.setattr(watch, "trace_apps", self.trace)
+
+    def trace(self, session: Any, apps: list[Any], **options: Any) -> tuple[TracedApp, ...]:
+        assert options.keys() == {"jobs", "view"}
+        (app,) = apps
+        self.one.ran.append(("traced", app.name.encode()))
+        if isinstance(self.gives, OrchestratorError):
+            raise self.gives
+        return (self.gives or TracedApp(app, (), "development library", 150, 2),)
+
+
+TRACED = ("traced", b"toy")
+
+
+def test_an_app_is_traced_after_each_round_in_which_all_models_ran(
+    world: Callable[..., World],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one: World = world(
+        lambda: one.save("one", b"broken"),
+        lambda: one.save("one", b"3"),
+    )
+    Tracing(one, monkeypatch)
+    assert one.watch(trace=True) == ExitCode.OK
+    assert one.ran == [*BOTH, TRACED, ("one", b"broken"), ("one", b"3"), TRACED]
+    out = capsys.readouterr().out
+    assert out.endswith(
+        "    the same operators ran\n//apps/toy: development library of 150 units, 2 compiled\n"
+    )
+
+
+def test_current_locks_are_not_recorded_again(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def saved() -> None:
+        tracing.current = False
+        one.save("two", b"1")
+
+    one: World = world(saved)
+    tracing = Tracing(one, monkeypatch)
+    tracing.current = True
+    assert one.watch(trace=True) == ExitCode.OK
+    assert one.ran == [*BOTH, ("two", b"1"), TRACED]
+
+
+def test_what_hinders_a_trace_is_told_and_watching_goes_on(
+    world: Callable[..., World],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one: World = world(lambda: one.save("two", b"1"), lambda: one.save("two", b"2"))
+    tracing = Tracing(one, monkeypatch)
+    tracing.gives = RunFailedError("a unit failed to build")
+    app = load_workspace(one.root, {"ORCHESTRATOR_CACHE": str(one.root / "cache")}).apps["toy"]
+    errors = (RunFailedError("the model two was saved while it was traced"),)
+    one.steps.insert(1, lambda: setattr(tracing, "gives", TracedApp(app, (), None, 0, 0, errors)))
+    assert one.watch(trace=True) == ExitCode.OK
+    assert one.ran.count(TRACED) == 3
+    out, err = capsys.readouterr()
+    assert err.count("error: a unit failed to build\n") == 2
+    assert err.count("error: the model two was saved while it was traced\n") == 1
+    assert out.endswith("//apps/toy: 1 of 2 models refused\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "inputs", "seen"),
+    [
+        ("new.ptl", [], "new.ptl"),
+        ("//apps/toy", ["a.npy", "b.npy"], "//apps/toy with --input a.npy"),
+    ],
+)
+def test_traces_are_of_apps_on_their_own_inputs(
+    world: Callable[..., World], what: str, inputs: list[str], seen: str
+) -> None:
+    one: World = world()
+    one.inputs = inputs
+    with pytest.raises(watch.WatchTraceError) as caught:
+        one.watch(what, trace=True)
+    assert caught.value.render() == (
+        "error: --trace is for an app's models on their own inputs\n"
+        "  expected: //apps/<app>, without --input\n"
+        f"  seen:     {seen}\n"
+        "  do:       declare the model in an app.yaml, with `inputs:` where its file has none"
+    )
+    assert one.ran == []
 
 
 def test_one_that_is_broken_at_first_is_waited_for(world: Callable[..., World]) -> None:

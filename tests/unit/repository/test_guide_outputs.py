@@ -188,7 +188,7 @@ def printed(app: TracedApp) -> str:
     target = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", target)
-        trace._print(app)
+        trace.print_traced(app)
     return target.getvalue().partition("\n")[2]
 
 

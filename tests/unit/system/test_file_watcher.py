@@ -83,6 +83,17 @@ def test_a_file_that_is_followed_counts_from_when_it_was_taken() -> None:
     assert world.time > 20
 
 
+def test_a_file_that_is_made_while_it_is_waited_for_is_a_change() -> None:
+    """One that was there when the files were taken is none, nor is one that does not stay."""
+    world = World(model={0: (1, 10, 1)}, other={0: None, 7: (2, 1, 7), 7.3: None, 20: (3, 1, 20)})
+    watcher = world.watcher(MODEL)
+    assert watcher.changed(lambda: [MODEL, OTHER]) == {OTHER}
+    assert 20 + SETTLED <= world.time < 21
+    watcher.take([MODEL, OTHER])
+    world.histories[MODEL] = {0: (1, 10, 1), 40: (1, 10, 40)}
+    assert watcher.changed(lambda: [MODEL, OTHER]) == {MODEL}
+
+
 def test_what_never_gets_whole_is_a_change_in_the_end() -> None:
     world = World(model={0: (1, 10, 1), 2: (2, 5, 2)})
     world.whole_from[MODEL] = 1000
