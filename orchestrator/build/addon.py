@@ -412,7 +412,7 @@ class _Making:
         )
         self._require_generated(needs)
         objects = self._objects(spec, wanted, operators, needs, own, prepared)
-        compiled = compile_objects(session, objects, jobs, view)
+        compiled = len(compile_objects(session, objects, jobs, view))
         linked = self._link(objects)
         return self._deliver(linked, operators, objects.compiles, compiled)
 

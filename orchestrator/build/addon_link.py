@@ -47,7 +47,7 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.android import packed_relocations
 from orchestrator.select.closure import Registry
 from orchestrator.system.process import Command
-from orchestrator.values.action import ActionGraph, Compile
+from orchestrator.values.action import ActionGraph, Compile, unit_names
 from orchestrator.values.fingerprint import fingerprint, text_digest
 from orchestrator.values.selection import Selection
 
@@ -217,8 +217,10 @@ def _library(on: RuntimeSession, spec: VariantSpec, prepared: Prepared) -> tuple
     return tuple(map(on.placed, (*parts, *cxx_library_compiles(spec, sources, "-Os"))))
 
 
-def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, view: View) -> int:
-    """Compile the objects that are not in the cache, and return their number.
+def compile_objects(
+    session: Session, objects: AddonObjects, jobs: int | None, view: View
+) -> tuple[str, ...]:
+    """Compile the objects that are not in the cache; returns the names of their units, sorted.
 
     Raises ActionFailedError.
     """
@@ -227,7 +229,7 @@ def compile_objects(session: Session, objects: AddonObjects, jobs: int | None, v
         session, graph, objects.texts, name="addon", jobs=jobs, keep_going=False, view=view
     )
     require_success(session, graph, execution)
-    return len(execution.compiled)
+    return unit_names(graph.compiles[output] for output in execution.compiled)
 
 
 # A name in C++'s namespace `std`, or of a table of virtual functions or a type's name in it.

@@ -98,29 +98,32 @@ class Base:
     """The base, ready to be linked against and to run.
 
     folder    has the library and its model runner
-    units     that it is made of, and `compiled` of them now; None: it came from the store
+    units     how many it is made of
+    compiled  the names of those that were compiled now; None: it came from the store
     """
 
     extended: Extended
     runner: Path
     called: frozenset[str]
     units: int
-    compiled: int | None
+    compiled: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class Shard:
     """A shard, checked and ready to be opened.
 
-    units     of PyTorch's, without registrations; `compiled` objects now; None: from the store
-    own       the app's own units, which are among them
+    units     how many of PyTorch's it has, without registrations
+    compiled  the names of the units, ours among them, that were compiled now; None: it came from
+              the store
+    own       the app's own units
     """
 
     path: Path
     operators: frozenset[str]
     units: int
     bytes: int
-    compiled: int | None
+    compiled: tuple[str, ...] | None
     own: tuple[str, ...] = ()
 
 
@@ -268,7 +271,7 @@ class Development:
             texts={**objects.texts, **unwritten([keeping], cache), **library.texts},
         )
 
-    def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> int:
+    def _make_base(self, objects: VariantObjects, links: DevelopmentLinks) -> tuple[str, ...]:
         return execute_linked(
             self.plain,
             objects,
@@ -320,21 +323,26 @@ class Development:
         size = path.stat().st_size
         return Shard(path, frozenset(operators), units, size, compiled, tuple(sorted(own)))
 
-    def _made(self, objects: AddonObjects, computing: Collection[str]) -> tuple[Path, int | None]:
-        """A shard of these objects, and how many were compiled now. computing: units with loops.
+    def _made(
+        self, objects: AddonObjects, computing: Collection[str]
+    ) -> tuple[Path, tuple[str, ...] | None]:
+        """A shard of these objects, and the names of the units that were compiled now: see `Shard`.
+        computing: units with loops.
 
         An unoptimised object can refer to what the index, made of optimised ones, does not know:
         where the shard does not link, all are as the index knows them.
         """
         often = (*_OFTEN_IN_SHARDS, *self.session.runtime.dialect.layout.loops)
         quick = objects.with_compiles(lambda one: _unless_often(one, often, computing))
+        now = list[str]()
         try:
-            return self._put_by_key(quick)
+            path, stored = self._put_by_key(quick, now)
         except AddonLinkError as error:
             self.session.log(f"{error.what}: its units are compiled again, all optimised")
-            return self._put_by_key(objects)
+            path, stored = self._put_by_key(objects, now)
+        return path, None if stored and not now else tuple(sorted(now))
 
-    def _put_by_key(self, objects: AddonObjects) -> tuple[Path, int | None]:
+    def _put_by_key(self, objects: AddonObjects, now: list[str]) -> tuple[Path, bool]:
         session = self.session
         toolchain = session.toolchain(session.host)
         key = fingerprint(
@@ -349,17 +357,18 @@ class Development:
             }
         )
         path = session.context.state / NAME / "shards" / f"lib{NAME}_{key[:40]}.so"
-        return path, self._put(key, path, objects)
+        return path, self._put(key, path, objects, now)
 
-    def _put(self, key: str, path: Path, objects: AddonObjects) -> int | None:
-        """Have the shard of this key at `path`: from the store, else made."""
+    def _put(self, key: str, path: Path, objects: AddonObjects, now: list[str]) -> bool:
+        """Have the shard of this key at `path`: from the store, else made. Whether it came from the
+        store; `now` gets the names of the units that are compiled."""
         session, base = self.session, self.base
         store, name = object_store(session), _stored(key, ".so")
         restored = store.restore({name: path})
         self._report_damaged(restored.damaged)
         if restored.present:
-            return None
-        objects, compiled = self._compiled(objects)
+            return True
+        objects = self._compiled(objects, now)
         scratch = session.context.state / NAME / "link"
         # nobody else links in this workspace: what is there is of a process that was killed
         shutil.rmtree(scratch, ignore_errors=True)
@@ -373,17 +382,18 @@ class Development:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         store.put(name, path)
-        return compiled
+        return False
 
-    def _compiled(self, objects: AddonObjects) -> tuple[AddonObjects, int]:
-        """The objects that a shard is linked of, compiled, and how many were compiled now: of the
-        C++ library what few programs refer to is among them where something does."""
+    def _compiled(self, objects: AddonObjects, now: list[str]) -> AddonObjects:
+        """The objects that a shard is linked of, compiled: of the C++ library what few programs
+        refer to is among them where something does."""
         session = self.session
         usual = replace(objects, library=_without_seldom(objects.library))
-        compiled = compile_objects(session, usual, self.jobs, self.view)
+        now += compile_objects(session, usual, self.jobs, self.view)
         if not lacks_of_cxx(session, self.base.extended, usual):
-            return usual, compiled
-        return objects, compiled + compile_objects(session, objects, self.jobs, self.view)
+            return usual
+        now += compile_objects(session, objects, self.jobs, self.view)
+        return objects
 
     def _shard_spec(self, roots: Collection[str]) -> VariantSpec:
         session = self.session

@@ -44,6 +44,7 @@ from orchestrator.values.action import (
     Link,
     count_units,
     precompiled_headers,
+    unit_names,
 )
 
 
@@ -69,7 +70,12 @@ View = Callable[[Costs, int], ProgressSink]
 
 @dataclass(frozen=True)
 class Execution:
-    """What carrying out a graph did: objects that were to be compiled, and ninja's result."""
+    """What carrying out a graph did: objects that were to be compiled, since the user's cache did
+    not have them, and ninja's result.
+
+    Of such an object the command has run, if nothing failed. A compiler launcher is a part of that:
+    whether its own cache had the object, it does not tell.
+    """
 
     compiled: frozenset[str]
     result: NinjaResult
@@ -201,10 +207,10 @@ def _costs(
 
 @dataclass(frozen=True)
 class Linked:
-    """How many units all links were made of, and how many of them were compiled now."""
+    """How many units all links were made of, and the names of those that were compiled now."""
 
     units: int
-    compiled: int
+    compiled: tuple[str, ...]
 
 
 def execute_linked(
@@ -231,8 +237,8 @@ def execute_linked(
         view=view,
     )
     require_success(session, graph, execution)
-    compiled = (c for c in graph.compiles.values() if c.object in execution.compiled)
-    return Linked(count_units(graph.compiles.values()), count_units(compiled))
+    compiled = (graph.compiles[output] for output in execution.compiled)
+    return Linked(count_units(graph.compiles.values()), unit_names(compiled))
 
 
 def abis_of(graph: ActionGraph) -> set[str]:

@@ -77,7 +77,7 @@ class OnDemandTracer:
         self._operators = frozenset[str]().union(*operators) & closure
         self._wide = frozenset[str]().union(*wide)
         self._base = self.development.base
-        self.compiled += self._base.compiled or 0
+        self.compiled += len(self._base.compiled or ())
         self._shard = self._made()
 
     @property
@@ -88,7 +88,7 @@ class OnDemandTracer:
     def _made(self) -> Shard:
         roots = self.request.selection.root_operators
         shard = self.development.shard(roots, self._operators, self._wide)
-        self.compiled += shard.compiled or 0
+        self.compiled += len(shard.compiled or ())
         return shard
 
     def complete(self, models: Iterable[ModelConfig]) -> None:

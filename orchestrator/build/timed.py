@@ -47,12 +47,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class TimedLibrary:
-    """The library and its model runner. units: that both are made of; compiled: of them now."""
+    """The library and its model runner. units: how many both are made of; compiled: which of them
+    now."""
 
     folder: Path
     runner: Path
     units: int
-    compiled: int
+    compiled: tuple[str, ...]
 
 
 def timed_library(

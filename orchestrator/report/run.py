@@ -25,13 +25,13 @@ class MadeShard:
     """A shard that the model ran with.
 
     operators  that it registers; missing: that came up missing in it
-    units      of PyTorch's; compiled: objects, now; None where it came from the store
+    units      of PyTorch's; compiled: names of units, now; None where it came from the store
     """
 
     operators: int
     units: int
     bytes: int
-    compiled: int | None
+    compiled: tuple[str, ...] | None
     missing: tuple[str, ...]
     made_seconds: float
     ran_seconds: float
@@ -39,10 +39,11 @@ class MadeShard:
 
 @dataclass(frozen=True)
 class MadeLibrary:
-    """The library that a model was timed in. units: that it is made of; compiled: of them now."""
+    """The library that a model was timed in. units: that it is made of; compiled: which of them
+    now."""
 
     units: int
-    compiled: int
+    compiled: tuple[str, ...]
     made_seconds: float
 
 
@@ -61,7 +62,7 @@ class RunReport:
     pytorch: str
     roots: int
     base_units: int
-    base_compiled: int | None
+    base_compiled: tuple[str, ...] | None
     shards: tuple[MadeShard, ...]
     result: Mapping[str, Any]
     verdict: VerifyResult | None
@@ -87,7 +88,7 @@ class RunReport:
         if self.timed is not None:
             yield (
                 f"  timed in a library as delivered: {self.timed.units} units,"
-                f" {self.timed.compiled} compiled in {self.timed.made_seconds:.1f} s"
+                f" {_origin(self.timed.compiled)} in {self.timed.made_seconds:.1f} s"
             )
         for run in self.result["runs"]:
             yield f"  {run['method']}[{run['index']}]: {shown_value(run['output'])}"
@@ -124,13 +125,13 @@ class RunReport:
             "path": self.path,
             "pytorch": self.pytorch,
             "named_operators": self.roots,
-            "base": {"units": self.base_units, "compiled": self.base_compiled},
+            "base": {"units": self.base_units, **_compiled(self.base_compiled)},
             "shards": [
                 {
                     "operators": one.operators,
                     "units": one.units,
                     "bytes": one.bytes,
-                    "compiled": one.compiled,
+                    **_compiled(one.compiled),
                     "missing": list(one.missing),
                     "made_seconds": round(one.made_seconds, 3),
                     "ran_seconds": round(one.ran_seconds, 3),
@@ -141,7 +142,7 @@ class RunReport:
             if self.timed is None
             else {
                 "units": self.timed.units,
-                "compiled": self.timed.compiled,
+                **_compiled(self.timed.compiled),
                 "made_seconds": round(self.timed.made_seconds, 3),
             },
             "runs": list(self.result["runs"]),
@@ -153,8 +154,14 @@ class RunReport:
         }
 
 
-def _origin(compiled: int | None) -> str:
-    return "from the store" if compiled is None else f"{compiled} compiled"
+def _origin(compiled: Sequence[str] | None) -> str:
+    return "from the store" if compiled is None else f"{len(compiled)} compiled"
+
+
+def _compiled(names: Sequence[str] | None) -> dict[str, Any]:
+    if names is None:
+        return {"compiled": None, "compiled_units": []}
+    return {"compiled": len(names), "compiled_units": list(names)}
 
 
 def compared(verdict: VerifyResult) -> str:

@@ -130,6 +130,12 @@ def count_units(actions: Iterable[Compile]) -> int:
     return sum(len(action.members) or 1 for action in actions)
 
 
+def unit_names(actions: Iterable[Compile]) -> tuple[str, ...]:
+    """The names of the units in these objects, sorted; one that several objects are made of is
+    there for each."""
+    return tuple(sorted(unit for action in actions for unit in action.units))
+
+
 def precompiled_headers(actions: Iterable[Compile]) -> dict[str, Precompile]:
     """The precompiled headers that units are compiled with, by output."""
     return {action.pch.output: action.pch for action in actions if action.pch is not None}

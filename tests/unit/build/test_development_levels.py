@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from core_toy import spec
 
-from orchestrator.build.addon_link import AddonLinkError, AddonObjects
+from orchestrator.build import addon_link, execute
+from orchestrator.build.addon_link import AddonLinkError, AddonObjects, compile_objects
 from orchestrator.build.development import Development, _unoptimised
+from orchestrator.build.execute import Execution
+from orchestrator.execute.ninja_run import NinjaResult
 from orchestrator.plan.graph import bare_compile
 from orchestrator.plan.unity import UnityRules, shard_compile
 from orchestrator.plan.unoptimised import unoptimised
@@ -91,17 +94,22 @@ class Made(Development):
     """A development library that notes of which objects it was to make shards.
 
     refused: how many of them do not link
+    stored: whether the store has the one that does
     """
 
     refused: int = 0
     said: list[str] = field(default_factory=list)
     asked: list[AddonObjects] = field(default_factory=list)
+    stored: bool = False
 
-    def _put_by_key(self, objects: AddonObjects) -> tuple[Path, int | None]:
+    def _put_by_key(self, objects: AddonObjects, now: list[str]) -> tuple[Path, bool]:
         self.asked.append(objects)
         if len(self.asked) <= self.refused:
+            now.append("quick.cpp")
             raise AddonLinkError("the add-on cannot be linked")
-        return Path(f"shard-{len(self.asked)}"), 3
+        if not self.stored:
+            now += ["b.cpp", "a.cpp"]
+        return Path(f"shard-{len(self.asked)}"), self.stored
 
 
 def shard_of(one: Compile) -> AddonObjects:
@@ -118,7 +126,7 @@ def library(refused: int) -> Made:
 
 def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
     made = library(0)
-    assert made._made(OBJECTS, ()) == (Path("shard-1"), 3)
+    assert made._made(OBJECTS, ()) == (Path("shard-1"), ("a.cpp", "b.cpp"))
     (asked,) = made.asked
     assert asked.units == (unoptimised(FILL), KERNEL)
     assert asked.generated == (ENTRIES,)
@@ -128,9 +136,40 @@ def test_what_is_a_shards_own_stays_so_at_each_level() -> None:
 
 def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it() -> None:
     made = library(1)
-    assert made._made(OBJECTS, ()) == (Path("shard-2"), 3)
+    assert made._made(OBJECTS, ()) == (Path("shard-2"), ("a.cpp", "b.cpp", "quick.cpp"))
     assert made.asked[1] == OBJECTS
     assert made.said == ["the add-on cannot be linked: its units are compiled again, all optimised"]
+
+
+def test_the_units_that_were_compiled_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a unity shard too, and of no object that the cache had."""
+    names = ("torch/csrc/jit/b.cpp", "torch/csrc/jit/a.cpp")
+    shard = shard_compile(UnityRules(), [compiled(name) for name in names], "torch-1")
+    objects = AddonObjects((ENTRIES,), (FILL, shard), (), {}, frozenset())
+    done = Execution(frozenset({shard.object, ENTRIES.object}), NinjaResult(2, {}))
+    monkeypatch.setattr(addon_link, "execute_actions", lambda *_, **__: done)
+    nothing: Any = None
+    assert compile_objects(nothing, objects, None, nothing) == (
+        "generated/operators.cpp",
+        "torch/csrc/jit/a.cpp",
+        "torch/csrc/jit/b.cpp",
+    )
+    graph = objects.graph
+    monkeypatch.setattr(execute, "execute_actions", lambda *_, **__: done)
+    monkeypatch.setattr(execute, "action_graph", lambda *_: graph)
+    monkeypatch.setattr(execute, "texts_of", lambda *_: {})
+    linked = execute.execute_linked(nothing, nothing, (), (), name="timed", jobs=None, view=nothing)
+    assert linked.units == 4
+    assert linked.compiled == compile_objects(nothing, objects, None, nothing)
+
+
+def test_a_shard_comes_from_the_store_where_nothing_was_compiled() -> None:
+    made = library(0)
+    made.stored = True
+    assert made._made(OBJECTS, ()) == (Path("shard-1"), None)
+    made = library(1)
+    made.stored = True
+    assert made._made(OBJECTS, ()) == (Path("shard-2"), ("quick.cpp",))
 
 
 def test_a_shard_that_does_not_link_in_any_way_is_an_error() -> None:

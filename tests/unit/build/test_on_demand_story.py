@@ -65,7 +65,7 @@ class Toy:
         assert roots == {"aten::a"}
         self.shards.append(frozenset(operators))
         self.wide.append(frozenset(wide))
-        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2)
+        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, ("a.cpp", "b.cpp"))
 
     def run(self, argv: list[str], *_: object, fill: int | None, **more: Any) -> RunnerResult:
         assert (more["addon"], more["libraries"]) == (self.root / "shard.so", self.root)

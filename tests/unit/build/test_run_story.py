@@ -85,7 +85,8 @@ class Toy:
         self.shards.append(frozenset(operators))
         self.wide.append(frozenset(wide))
         (self.root / "shard.so").touch()
-        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, 2, self.own)
+        made = ("a.cpp", "b.cpp")
+        return Shard(self.root / "shard.so", frozenset(operators), 3, 1000, made, self.own)
 
     def run(self, repeat: int | None = None) -> RanModel:
         info = SimpleNamespace(root_operators=("aten::a",), sha256=64 * "f")
@@ -252,7 +253,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[RunnerResult], list[Any]
 
         def library(_: object, app: object, needs: Seen, **_more: object) -> TimedLibrary:
             asked.append((app, needs))
-            return TimedLibrary(Path("timed"), Path("timed/driver"), 294, 3)
+            return TimedLibrary(Path("timed"), Path("timed/driver"), 294, ("a.cpp",))
 
         def run(argv: list[str], *_: object, **_more: object) -> RunnerResult:
             asked.append(argv)
@@ -275,7 +276,7 @@ def test_a_model_is_timed_in_another_library_with_what_it_was_seen_to_call(
     ran = one.run(repeat=7)
     assert ran.result["runs"] == [{**run, **times}]
     assert ran.timed is not None
-    assert (ran.timed.library.units, ran.timed.library.compiled) == (294, 3)
+    assert (ran.timed.library.units, ran.timed.library.compiled) == (294, ("a.cpp",))
     (app, needs), argv = asked
     assert app is None
     assert needs == Seen(

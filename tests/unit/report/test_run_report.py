@@ -58,7 +58,7 @@ def report(**changes: Any) -> RunReport:
         "base_units": 102,
         "base_compiled": None,
         "shards": (
-            MadeShard(3, 10, 20_000, 12, ("aten::gcd",), 4.25, 0.1),
+            MadeShard(3, 10, 20_000, ("Gcd.cpp", "Relu.cpp"), ("aten::gcd",), 4.25, 0.1),
             MadeShard(4, 11, 21_000, None, (), 0.25, 0.1),
         ),
         "result": {
@@ -79,7 +79,7 @@ def test_a_report() -> None:
     assert report().text() == (
         "classifier: PyTorch 1.13.1, 2 operators named\n"
         "  base: 102 units, from the store\n"
-        "  shard: 3 operators, 10 units, 20 kB, 12 compiled in 4.2 s\n"
+        "  shard: 3 operators, 10 units, 20 kB, 2 compiled in 4.2 s\n"
         "    missing when it ran: aten::gcd\n"
         "  shard: 4 operators, 11 units, 21 kB, from the store in 0.2 s\n"
         "  forward[0]: int 3\n"
@@ -93,9 +93,9 @@ def test_a_report() -> None:
 
 
 def test_times_are_of_a_library_as_it_is_delivered() -> None:
-    lines = report(timed=MadeLibrary(294, 12, 3.125)).text().splitlines()
-    assert lines[5] == "  timed in a library as delivered: 294 units, 12 compiled in 3.1 s"
-    lines = report(timed=MadeLibrary(294, 0, 1.0)).text().splitlines()
+    lines = report(timed=MadeLibrary(294, ("a.cpp", "b.cpp"), 3.125)).text().splitlines()
+    assert lines[5] == "  timed in a library as delivered: 294 units, 2 compiled in 3.1 s"
+    lines = report(timed=MadeLibrary(294, (), 1.0)).text().splitlines()
     assert lines[5] == "  timed in a library as delivered: 294 units, 0 compiled in 1.0 s"
 
 
@@ -115,8 +115,15 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
 
 def test_as_json() -> None:
     value = report().to_value()
-    timed = report(timed=MadeLibrary(294, 12, 3.125)).to_value()
-    assert timed["timed"] == {"units": 294, "compiled": 12, "made_seconds": 3.125}
+    timed = report(timed=MadeLibrary(294, ("a.cpp",), 3.125), base_compiled=("b.cpp",)).to_value()
+    made = {"units": 294, "compiled": 1, "compiled_units": ["a.cpp"], "made_seconds": 3.125}
+    assert timed["timed"] == made
+    assert timed["base"] == {"units": 102, "compiled": 1, "compiled_units": ["b.cpp"]}
+    assert value["base"] == {"units": 102, "compiled": None, "compiled_units": []}
+    assert [(one["compiled"], one["compiled_units"]) for one in value["shards"]] == [
+        (2, ["Gcd.cpp", "Relu.cpp"]),
+        (None, []),
+    ]
     every = [value, timed, report(verdict=None, new_operators=None).to_value()]
     assert faults("run", json.dumps({"format": 1, "models": every})) == []
     assert value["shards"][0]["missing"] == ["aten::gcd"]
