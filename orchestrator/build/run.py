@@ -31,10 +31,13 @@ from orchestrator.build.timed import Seen, TimedLibrary, timed_library
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.plan.planner import entry_nodes
-from orchestrator.select.needs import added_bytes
+from orchestrator.select.growth import Grown, growth, unknown_to
+from orchestrator.select.policy import select, traced_selection
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import lock_path, read_runs
 from orchestrator.values.config import ModelConfig
+from orchestrator.values.growth import Growth
+from orchestrator.values.selection import merge_all
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model, still_running
 from orchestrator.verify.verdict import RunnerResult, VerifyResult, ended, verify
@@ -74,15 +77,6 @@ class Timed:
 
     library: TimedLibrary
     seconds: float
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Operators that an app's traces do not have, and the bytes of what they need besides, by the
-    index: with all dtypes, so at most that."""
-
-    operators: tuple[str, ...]
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -334,29 +328,33 @@ def _as_traced(session: RuntimeSession, subject: Subject) -> bool:
 def _growth(
     session: RuntimeSession, subject: Subject, app: App, result: Mapping[str, Any]
 ) -> Growth | None:
-    locks = [readable_lock(lock_path(app.folder, model.name)) for model in app.config.models]
-    traced = frozenset(
-        name
-        for lock in locks
-        if lock is not None
-        for name in (*lock.root_operators, *lock.called_operators)
-    )
-    if not traced:
+    """What the app's library, as its locks select it, would grow by; what `extra:` adds to it does
+    not count."""
+    found = (readable_lock(lock_path(app.folder, model.name)) for model in app.config.models)
+    locks = [lock for lock in found if lock is not None]
+    if not locks:
         return None
+    operators, dtypes = unknown_to(
+        merge_all(map(traced_selection, locks)),
+        subject.roots | (result.get("operators") or {}).keys(),
+        result.get("kernel_tags") or {},
+    )
+    if not (operators or dtypes):
+        return Growth()
     runtime, index = session.runtime, session.runtime.index
-    kernels, known = session.kernels_for(subject.roots), session.kernels.by_operator.keys()
-    new = (subject.roots | (result.get("operators") or {}).keys()) - traced
+    roots = subject.roots.union(*(lock.root_operators for lock in locks))
+    kernels = session.kernels_for(roots)
     numbers = {unit.path: number for number, unit in enumerate(index.units)}
-    _, total = added_bytes(
+    always = runtime.facts.always_for("release")
+    library = Grown(
         index,
         kernels,
         entry=entry_nodes(index, runtime.entry, runtime.dialect.symbols),
-        operators=sorted(traced & known),
-        units=sorted(numbers[path] for path in runtime.facts.always_for("release")),
-        cut=sorted(numbers[path] for path in session.cut_units(subject.roots)),
-        more=sorted(new & known),
+        units=frozenset(numbers[path] for path in (*always, *runtime.facts.app_units)),
+        cut=frozenset(numbers[path] for path in session.cut_units(roots)),
+        selection=select(index, kernels, locks, app.selection),
     )
-    return Growth(tuple(sorted(new)), total)
+    return growth(library, operators, dtypes)
 
 
 def _model_of(subject: Subject) -> ModelConfig:

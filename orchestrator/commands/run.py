@@ -177,6 +177,5 @@ def report_of(ran: RanModel) -> RunReport:
         else MadeLibrary(ran.timed.library.units, ran.timed.library.compiled, ran.timed.seconds),
         result=ran.result,
         verdict=ran.verdict,
-        new_operators=None if ran.growth is None else ran.growth.operators,
-        new_bytes=0 if ran.growth is None else ran.growth.bytes,
+        growth=ran.growth,
     )

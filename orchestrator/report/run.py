@@ -11,11 +11,13 @@ from typing import Any, Final
 from orchestrator.errors import visible
 from orchestrator.report.table import human_bytes
 from orchestrator.values.elements import FORMATS
+from orchestrator.values.growth import Growth
 from orchestrator.verify.verdict import VerifyResult
 
 _MOST_VALUES: Final = 6
 _MOST_ITEMS: Final = 4
 _MOST_OPERATORS: Final = 12
+_MOST_KERNELS: Final = 12
 _DEEPEST: Final = 6
 _LONGEST: Final = 80
 
@@ -53,8 +55,7 @@ class RunReport:
 
     result         the model runner's (native/driver/driver.h)
     timed          the library that its times are of; None where nobody asked for times
-    new_operators  that its app's traces do not have, and at most the bytes that its library would
-                   grow by; None for a model of no app
+    growth         of its app's library; None for a model of no app, and for an app without traces
     """
 
     model: str
@@ -66,8 +67,7 @@ class RunReport:
     shards: tuple[MadeShard, ...]
     result: Mapping[str, Any]
     verdict: VerifyResult | None
-    new_operators: tuple[str, ...] | None
-    new_bytes: int = 0
+    growth: Growth | None
     timed: MadeLibrary | None = None
 
     def text(self, table: bool = True) -> str:
@@ -101,11 +101,8 @@ class RunReport:
             yield from self._operators()
         if self.verdict is not None:
             yield f"  {compared(self.verdict)}"
-        if self.new_operators:
-            yield (
-                f"  not in the app's traces: {', '.join(self.new_operators)}; with them its"
-                f" library grows by {human_bytes(self.new_bytes)} at most"
-            )
+        if self.growth is not None and self.growth != Growth():
+            yield f"  not in the app's traces: {_grown(self.growth)}"
 
     def _operators(self) -> Iterator[str]:
         called = self.result.get("operators") or {}
@@ -148,9 +145,7 @@ class RunReport:
             "runs": list(self.result["runs"]),
             "operators": self.result.get("operators") or {},
             "as_recorded": None if self.verdict is None else self.verdict.status,
-            "growth": None
-            if self.new_operators is None
-            else {"operators": list(self.new_operators), "bytes": self.new_bytes},
+            "growth": None if self.growth is None else _growth_value(self.growth),
         }
 
 
@@ -162,6 +157,29 @@ def _compiled(names: Sequence[str] | None) -> dict[str, Any]:
     if names is None:
         return {"compiled": None, "compiled_units": []}
     return {"compiled": len(names), "compiled_units": list(names)}
+
+
+def _grown(growth: Growth) -> str:
+    """`aten::gcd, copy_ for Half; with them its library grows by 6.4 kB at most`."""
+    kernels = [f"{one.tag} for {dtype}" for one in growth.kernel_dtypes for dtype in one.dtypes]
+    names = [*growth.operators, *kernels[:_MOST_KERNELS]]
+    if len(kernels) > _MOST_KERNELS:
+        names.append(f"{len(kernels) - _MOST_KERNELS} other dtypes of kernels")
+    unpriced = [one.tag for one in growth.kernel_dtypes if one.bytes is None]
+    left = f", without {', '.join(unpriced)}, of which the index does not tell" if unpriced else ""
+    size = human_bytes(growth.bytes)
+    return f"{', '.join(names)}; with them its library grows by {size} at most{left}"
+
+
+def _growth_value(growth: Growth) -> dict[str, Any]:
+    return {
+        "operators": list(growth.operators),
+        "kernel_dtypes": [
+            {"kernel_tag": one.tag, "dtypes": list(one.dtypes), "bytes": one.bytes}
+            for one in growth.kernel_dtypes
+        ],
+        "bytes": growth.bytes,
+    }
 
 
 def compared(verdict: VerifyResult) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from orchestrator.index.model import RuntimeIndex
+from orchestrator.index.model import COMDAT, RuntimeIndex
 from orchestrator.values.selection import Selection
 
 # The cases of a switch over dtypes, which the index does not tell: 4 (floats) to 12 (all) in
@@ -21,6 +21,16 @@ def size_of_tag(index: RuntimeIndex, tag: str, unit: int) -> int:
     """
     own = [n for n, tags in index.kernel_tags.items() if tag in tags and index.owners[n] == unit]
     return sum(index.sizes[node] for node in _reached_in_unit(index, own, unit))
+
+
+def code_behind(index: RuntimeIndex, switches: Iterable[int]) -> set[int]:
+    """Nodes that switch on kernel tags, and what only their units have behind them."""
+    of_unit = dict[int, list[int]]()
+    for node in switches:
+        of_unit.setdefault(index.owners[node], []).append(node)
+    # behind a function that several units have, all is anybody's
+    found = set(of_unit.pop(COMDAT, ()))
+    return found.union(*(_reached_in_unit(index, own, unit) for unit, own in of_unit.items()))
 
 
 def _reached_in_unit(index: RuntimeIndex, nodes: Collection[int], unit: int) -> set[int]:

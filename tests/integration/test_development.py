@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crafted import argument, method, operator
+from crafted import model as model_bytes
 from guide import rough, shown
 from real import ROOT, V1_13, Ran, orchestrator, workspace_copy
 
@@ -104,6 +108,61 @@ def test_a_whole_new_operator_is_added_to_a_model(root: Path) -> None:
     path = ROOT / "apps/scanner/models/pages.ptl"
     found = model(orchestrator("run", str(path), "--json", cwd=root))
     assert "aten::hardswish" in found["operators"]
+
+
+RELU = model_bytes(
+    code=method(
+        [("STOREN", 1, 2), ("MOVE", 2, 0), ("OP", 0, 0), ("RET", 0, 0)],
+        arguments=[argument("x", "Tensor")],
+        operators=[operator("aten::relu", arguments=1)],
+        result="Tensor",
+        registers=2,
+    )
+)
+
+
+def test_a_known_kernel_in_a_new_dtype_is_what_the_library_would_grow_by(tmp_path: Path) -> None:
+    """The library that the app has does not run the model so; once that is traced, it does."""
+    root = workspace_copy(tmp_path)
+    (root / "apps/toy").mkdir(parents=True)
+    (root / "apps/toy/relu.ptl").write_bytes(RELU)
+    declaration = root / "apps/toy/app.yaml"
+
+    def declare(dtype: str) -> None:
+        inputs = f"inputs: [{{args: [{{shape: [3], dtype: {dtype}, fill: ones}}]}}]"
+        declaration.write_text(f"models: [{{file: relu.ptl, {inputs}}}]\ntargets: [linux-x86_64]\n")
+
+    declare("float32")
+    good(orchestrator("trace", "//apps/toy", cwd=root))
+    found = model(orchestrator("run", "//apps/toy", "--json", cwd=root))
+    assert found["growth"] == {"operators": [], "kernel_dtypes": [], "bytes": 0}
+
+    lock = parse_lock((root / "apps/toy/traces/relu.yaml").read_text(), "lock")
+    ones = struct.pack("<3d", 1, 1, 1)
+    tensor = {"dtype": "float64", "shape": [3], "data": base64.b64encode(ones).decode()}
+    calls = root / "double.json"
+    calls.write_text(json.dumps([{"method": "forward", "args": [{"tensor": tensor}]}]))
+    ran = model(orchestrator("run", "//apps/toy", "--input", str(calls), "--json", cwd=root))
+    new = {one["kernel_tag"]: one for one in ran["growth"]["kernel_dtypes"]}
+    assert ran["growth"]["operators"] == []
+    assert [one["dtypes"] for one in new.values()] == [["Double"]] * len(new)
+    assert all({*lock.kernel_tags[tag]} == {"Float"} for tag in new)
+    assert "clamp_min_scalar_cpu" in new
+    assert 0 < ran["growth"]["bytes"] < 100_000
+    text = good(orchestrator("run", "//apps/toy", "--input", str(calls), cwd=root))
+    assert "clamp_min_scalar_cpu for Double" in text.splitlines()[-1]
+    assert text.splitlines()[-1].startswith("  not in the app's traces: ")
+
+    declare("float64")
+    good(orchestrator("trace", "//apps/toy", cwd=root))
+    then = parse_lock((root / "apps/toy/traces/relu.yaml").read_text(), "lock")
+    assert {tag: one["dtypes"] for tag, one in new.items()} == {
+        tag: sorted({*dtypes} - {*lock.kernel_tags.get(tag, ())})
+        for tag, dtypes in then.kernel_tags.items()
+        if not {*dtypes} <= {*lock.kernel_tags.get(tag, ())}
+    }
+    found = model(orchestrator("run", "//apps/toy", "--json", cwd=root))
+    assert found["growth"] == {"operators": [], "kernel_dtypes": [], "bytes": 0}
 
 
 def test_own_operators_classes_and_elementwise_kernels_are_in_the_shard(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import struct
@@ -10,10 +11,13 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from real import ROOT, workspace_copy
+from real import ROOT, orchestrator, workspace_copy
+
+from orchestrator.trace.lock import parse_lock
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
@@ -23,14 +27,14 @@ WAITING = "waiting for //apps/inker to be saved; Ctrl-C ends this\n"
 class Watching:
     """A running `watch` of inker, and what it printed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *options: str) -> None:
         self.root = root
         self.model = root / "apps/inker/models/strokes.ptl"
         self.printed = root / "printed"
         self.seen = 0
         with self.printed.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "orchestrator", "watch", "//apps/inker"],
+                [sys.executable, "-P", "-m", "orchestrator", "watch", "//apps/inker", *options],
                 cwd=root,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -56,15 +60,53 @@ class Watching:
         part.replace(self.model)
 
 
-@pytest.fixture
-def watching(tmp_path: Path) -> Iterator[Watching]:
-    one = Watching(workspace_copy(tmp_path, "inker"))
+@contextmanager
+def begun(root: Path, *options: str) -> Iterator[Watching]:
+    one = Watching(root, *options)
     try:
         yield one
     finally:
         if one.process.poll() is None:
             os.killpg(one.process.pid, signal.SIGKILL)
         one.process.wait()
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Watching]:
+    with begun(workspace_copy(tmp_path, "inker")) as one:
+        yield one
+
+
+def test_a_faulty_source_is_told_mended_and_traced(tmp_path: Path) -> None:
+    """The locks of what was mended are those of the whole file, and a new export gets its own."""
+    root = workspace_copy(tmp_path, "inker")
+    kernel, lock = (
+        root / "apps/inker/kernels/ease.elementwise",
+        root / "apps/inker/traces/strokes.yaml",
+    )
+    good, before = kernel.read_text(), lock.read_text()
+    kernel.write_text(good.replace("name: ease", "name: not a name"))
+    with begun(root, "--trace") as watching:
+        said = watching.until_it_waits()
+        assert "apps/inker/kernels/ease.elementwise:" in said
+        assert "tracing " not in said
+        kernel.write_text(good)
+        said = watching.until_it_waits()
+        assert said.startswith("saved: apps/inker/kernels/ease.elementwise\n")
+        assert said.count("  as it was traced\n") == 2
+        # its locks are current again
+        assert "tracing " not in said
+        assert lock.read_text() == before
+
+        changed = other_weights(watching.model, tmp_path)
+        watching.save(changed)
+        said = watching.until_it_waits()
+        assert "tracing //apps/inker: strokes\n" in said
+        assert "    changed in the lock: model" in said
+    traced = parse_lock(lock.read_text(), "lock")
+    assert traced.identity.model == hashlib.sha256(changed).hexdigest()
+    out = orchestrator("run", "//apps/inker", cwd=root).out
+    assert out.count("  as it was traced\n") == 2
 
 
 def other_weights(model: Path, folder: Path) -> bytes:

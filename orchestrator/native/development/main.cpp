@@ -1,6 +1,6 @@
 // The model runner of the development library: the driver, watched by what times operators. Its
-// output is the driver's, and "operators". With --record as its first argument, the recorder
-// watches, and the output is a tracer's.
+// output is the driver's, "operators" and "kernel_tags". With --record as its first argument, the
+// recorder watches, and the output is a tracer's.
 #include <cstring>
 
 #include "observer.h"

@@ -10,7 +10,7 @@
 
 #include <ATen/record_function.h>
 
-#if defined(PYTORCH_DISABLE_PER_OP_PROFILING)
+#if defined(PYTORCH_DISABLE_PER_OP_PROFILING) || !defined(ENABLE_RECORD_KERNEL_FUNCTION_DTYPE)
 #error "the development library is compiled with the tracing flags: see tracer/recorder.h"
 #endif
 
@@ -24,7 +24,8 @@ struct Called {
 };
 
 std::map<std::string, Called> operators;
-std::mutex lock; // over `operators`; an operator may run on threads of its own
+std::map<std::string, std::map<std::string, int64_t>> kernel_tags; // tag -> dtype -> times
+std::mutex lock; // over both; an operator may run on threads of its own
 bool counting = true;
 
 // An operator that is running.
@@ -65,11 +66,25 @@ void ended(const at::RecordFunction&, at::ObserverContext* context) {
   called.microseconds += all - frame.callees;
 }
 
+// The name is "tag$Dtype"; the scope is over before the kernel begins.
+std::unique_ptr<at::ObserverContext> chosen(const at::RecordFunction& function) {
+  if (counting) {
+    const std::string name = function.name();
+    const size_t dollar = name.rfind('$');
+    const std::lock_guard<std::mutex> guard(lock);
+    ++kernel_tags[name.substr(0, dollar)]
+                 [dollar == std::string::npos ? "" : name.substr(dollar + 1)];
+  }
+  return nullptr;
+}
+
 class Times : public driver::Observer {
  public:
   void before_load() override {
     at::addGlobalCallback(at::RecordFunctionCallback(started, ended)
                               .scopes({at::RecordScope::FUNCTION}));
+    at::addGlobalCallback(at::RecordFunctionCallback(chosen).scopes(
+        {at::RecordScope::KERNEL_FUNCTION_DTYPE}));
   }
   void repeating(bool on) override { counting = !on; }
   void write(json::Writer& out) override {
@@ -77,6 +92,14 @@ class Times : public driver::Observer {
     for (const auto& entry : operators) {
       out.key(entry.first).open('{').key("calls").integer(entry.second.calls);
       out.key("microseconds").real(entry.second.microseconds).close('}');
+    }
+    out.close('}').key("kernel_tags").open('{');
+    for (const auto& tag : kernel_tags) {
+      out.key(tag.first).open('{');
+      for (const auto& dtype : tag.second) {
+        out.key(dtype.first).integer(dtype.second);
+      }
+      out.close('}');
     }
     out.close('}');
   }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from core_toy import FACTS, make_index
 
 from orchestrator.build import run as running
 from orchestrator.build import shard_contents
@@ -32,8 +33,12 @@ from orchestrator.build.timed import Seen, TimedLibrary
 from orchestrator.errors import Place
 from orchestrator.index.model import Registration
 from orchestrator.plan.development import NAME
-from orchestrator.select.closure import Registry
+from orchestrator.pytorch.v1_13.dialect import DIALECT
+from orchestrator.select.closure import Registry, registry
+from orchestrator.trace.lock import write_lock
 from orchestrator.values.config import ModelConfig
+from orchestrator.values.growth import Growth, NewDtypes
+from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.model_runner import still_running
 from orchestrator.verify.verdict import RunnerResult
 
@@ -340,6 +345,77 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
         (trace,) if traced else (),
         ("add",),
     )
+
+
+def grown(
+    root: Path, locks: Mapping[str, Mapping[str, Any]], policy: str = "traced", **ran: Any
+) -> Growth | None:
+    """What the library of an app of core_toy's index would grow by for a model that ran so.
+
+    locks: model -> what its lock has, in addition to aten::linear in Float
+    """
+    for name, more in locks.items():
+        lock: dict[str, Any] = {
+            "called_operators": {"aten::linear": 1},
+            "kernel_tags": {"linear_tag": {"Float": 1}},
+            **more,
+        }
+        identity = TraceIdentity("a" * 64, "b" * 64, "bundled", ("CPU",), "c" * 16)
+        trace = Trace("toy", name, identity, ("aten::linear",), outputs="d" * 64, **lock)
+        write_lock(root, trace, b"")
+    names = (*locks, "untraced")
+    models = [ModelConfig(file=f"{name}.ptl") for name in names]
+    app = SimpleNamespace(folder=root, config=SimpleNamespace(models=models), selection=policy)
+    index = make_index()
+    session = SimpleNamespace(
+        runtime=SimpleNamespace(index=index, entry=frozenset(), dialect=DIALECT, facts=FACTS),
+        kernels_for=lambda _: registry(index, ("CPU",), DIALECT.keys),
+        cut_units=lambda _: frozenset(),
+    )
+    info: Any = SimpleNamespace(root_operators=ran.pop("roots", ("aten::linear",)))
+    subject = Subject("untraced", root, models[-1], None, info)
+    return running._growth(cast(Any, session), subject, cast(Any, app), ran)
+
+
+def test_an_app_without_a_trace_has_no_library_to_grow(tmp_path: Path) -> None:
+    assert grown(tmp_path, {}, operators={"aten::linear": {}}) is None
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces/untraced.yaml").write_text("damaged")
+    assert grown(tmp_path, {}, operators={"aten::linear": {}}) is None
+
+
+def test_what_a_trace_of_any_model_has_is_nothing_new(tmp_path: Path) -> None:
+    other = {"kernel_tags": {"linear_tag": {"Float": 1, "Double": 2}}}
+    ran: dict[str, Any] = {
+        "operators": {"aten::linear": {"calls": 1}},
+        "kernel_tags": {"linear_tag": {"Double": 3}},
+    }
+    assert grown(tmp_path, {"one": {}, "two": other}, **ran) == Growth()
+
+
+def test_a_known_kernel_that_ran_in_another_dtype_is_told(tmp_path: Path) -> None:
+    ran: dict[str, Any] = {
+        "operators": {"aten::linear": {"calls": 1}},
+        "kernel_tags": {"linear_tag": {"Double": 3, "Float": 1}},
+    }
+    new = (NewDtypes("linear_tag", ("Double",), 200),)
+    assert grown(tmp_path, {"one": {}}, **ran) == Growth((), new, 200)
+    # its library has all dtypes, whatever ran
+    new = (NewDtypes("linear_tag", ("Double",), 0),)
+    assert grown(tmp_path, {"one": {}}, "static", **ran) == Growth((), new, 0)
+    # no input of the trace ran the operator: it is guarded
+    unrun: dict[str, Any] = {"one": {"called_operators": {}}}
+    assert grown(tmp_path, unrun, "guarded", **ran) == Growth((), new, 0)
+
+
+def test_operators_that_are_named_or_called_are_told_with_their_kernels(tmp_path: Path) -> None:
+    ran: dict[str, Any] = {
+        "operators": {"toy::conv": {"calls": 1}},
+        "kernel_tags": {"conv_tag": {"Float": 3}},
+    }
+    found = grown(tmp_path, {"one": {}}, roots=("aten::linear", "aten::add.Tensor"), **ran)
+    new = (NewDtypes("conv_tag", ("Float",), 0),)
+    assert found == Growth(("aten::add.Tensor", "toy::conv"), new, 364 + 24 + 100 + 12)
 
 
 def test_a_shard_that_the_base_refuses_is_a_bug_of_ours(toy: Callable[..., Toy]) -> None:

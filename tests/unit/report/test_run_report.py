@@ -11,6 +11,7 @@ import pytest
 from test_output_schemas import faults
 
 from orchestrator.report.run import MadeLibrary, MadeShard, RunReport, shown_value
+from orchestrator.values.growth import Growth, NewDtypes
 from orchestrator.verify.verdict import Failure, VerifyResult
 
 
@@ -69,8 +70,7 @@ def report(**changes: Any) -> RunReport:
             },
         },
         "verdict": VerifyResult("classifier", "ok"),
-        "new_operators": ("aten::gcd",),
-        "new_bytes": 6400,
+        "growth": Growth(("aten::gcd",), (), 6400),
     }
     return RunReport(**(values | changes))
 
@@ -102,10 +102,45 @@ def test_times_are_of_a_library_as_it_is_delivered() -> None:
 def test_what_differs_is_told() -> None:
     failure = Failure("classifier", "forward[0]", "OTHER_OUTPUT", "int: expected 4, seen 3")
     differs = VerifyResult("classifier", "failed", failures=(failure,))
-    text = report(verdict=differs, new_operators=None).text()
+    text = report(verdict=differs, growth=None).text()
     assert text.endswith(
         "  not as it was traced: classifier, forward[0]: int: expected 4, seen 3\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("growth", "told"),
+    [
+        (
+            Growth((), (NewDtypes("add_stub", ("Double", "Half"), 2100),), 2100),
+            "add_stub for Double, add_stub for Half; with them its library grows by 2.1 kB at most",
+        ),
+        (
+            Growth(
+                ("aten::gcd",),
+                (NewDtypes("gcd_cpu", ("Long",), 0), NewDtypes("made_up", ("Int",), None)),
+                6400,
+            ),
+            "aten::gcd, gcd_cpu for Long, made_up for Int; with them its library grows by 6.4 kB at"
+            " most, without made_up, of which the index does not tell",
+        ),
+        (
+            Growth((), tuple(NewDtypes(f"k{n:02}", ("Half",), 1000) for n in range(14)), 14_000),
+            ", ".join(f"k{n:02} for Half" for n in range(12))
+            + ", 2 other dtypes of kernels; with them its library grows by 14 kB at most",
+        ),
+    ],
+)
+def test_what_the_library_would_grow_by(growth: Growth, told: str) -> None:
+    value = report(growth=growth)
+    assert value.text().splitlines()[-1] == f"  not in the app's traces: {told}"
+    assert faults("run", json.dumps({"format": 1, "models": [value.to_value()]})) == []
+
+
+def test_a_library_that_would_not_grow_is_not_told_of() -> None:
+    value = report(growth=Growth())
+    assert "not in the app's traces" not in value.text()
+    assert value.to_value()["growth"] == {"operators": [], "kernel_dtypes": [], "bytes": 0}
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
@@ -124,9 +159,15 @@ def test_as_json() -> None:
         (2, ["Gcd.cpp", "Relu.cpp"]),
         (None, []),
     ]
-    every = [value, timed, report(verdict=None, new_operators=None).to_value()]
+    every = [value, timed, report(verdict=None, growth=None).to_value()]
     assert faults("run", json.dumps({"format": 1, "models": every})) == []
     assert value["shards"][0]["missing"] == ["aten::gcd"]
     assert value["as_recorded"] == "ok"
+    grown = report(growth=Growth((), (NewDtypes("add_stub", ("Half",), None),), 0)).to_value()
+    assert grown["growth"] == {
+        "operators": [],
+        "kernel_dtypes": [{"kernel_tag": "add_stub", "dtypes": ["Half"], "bytes": None}],
+        "bytes": 0,
+    }
     assert value["runs"][0]["output"] == {"int": 3}
-    assert report(verdict=None, new_operators=None).to_value()["growth"] is None
+    assert report(verdict=None, growth=None).to_value()["growth"] is None

@@ -1,0 +1,106 @@
+"""What a library grows by for what a model was seen to use. Pure.
+
+By the index, which has all functions with all dtypes: so each size is a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.select.closure import Registry
+from orchestrator.select.needs import Needed, added_bytes, needed
+from orchestrator.select.tag_code import code_behind
+from orchestrator.values.growth import Growth, NewDtypes
+from orchestrator.values.selection import ALL_DTYPES, Selection
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The library that grows.
+
+    kernels      those that its models can reach, with the new one
+    entry        nodes that our own native code refers to
+    units, cut   that it has in any case, and that its models cannot enter, by their numbers
+    selection    what it has of operators and dtypes
+    """
+
+    index: RuntimeIndex
+    kernels: Registry
+    entry: Collection[int]
+    units: Collection[int]
+    cut: Collection[int]
+    selection: Selection
+
+    def needed(self, operators: Collection[str]) -> Needed:
+        """What it needs with these operators."""
+        return needed(
+            self.index,
+            self.kernels,
+            entry=self.entry,
+            operators=sorted(operators),
+            units=sorted(self.units),
+            cut=sorted(self.cut),
+            follow_calls=False,
+        )
+
+
+def unknown_to(
+    traced: Selection, operators: Collection[str], kernel_dtypes: Mapping[str, Collection[str]]
+) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
+    """Of the operators, and of the dtypes by kernel tag, those that no trace has."""
+    dtypes = dict[str, tuple[str, ...]]()
+    for tag in sorted(kernel_dtypes):
+        missing = set(kernel_dtypes[tag]).difference(traced.kernel_dtypes.get(tag, ()))
+        if missing:
+            dtypes[tag] = tuple(sorted(missing))
+    return frozenset(operators).difference(traced.operators), dtypes
+
+
+def growth(
+    library: Grown, operators: Collection[str], kernel_dtypes: Mapping[str, tuple[str, ...]]
+) -> Growth:
+    """What new operators, and dtypes of kernel tags, add to a library.
+
+    The code of a tag that only new operators reach comes with them. Dtypes that the library has
+    although no trace names them, for what no input ran, add nothing.
+    """
+    known = library.kernels.by_operator.keys()
+    before = known & library.selection.operators.keys()
+    new = known & frozenset(operators)
+    total = 0
+    if new:
+        _, total = added_bytes(
+            library.index,
+            library.kernels,
+            entry=library.entry,
+            operators=sorted(before),
+            units=sorted(library.units),
+            cut=sorted(library.cut),
+            more=sorted(new),
+        )
+    has, later = library.needed(before), library.needed(before | new)
+    sizes, code = library.index.sizes, set[int]()
+    rows = []
+    for tag, dtypes in sorted(kernel_dtypes.items()):
+        size: int | None = 0
+        if not _has_dtypes(library.selection, tag, dtypes):
+            behind = code_behind(library.index, _switches(library.index, has, tag))
+            if not behind and not _switches(library.index, later, tag):
+                size = None
+            else:
+                size = sum(sizes[node] for node in behind)
+            code |= behind
+        rows.append(NewDtypes(tag, dtypes, size))
+    total += sum(sizes[node] for node in code)
+    return Growth(tuple(sorted(operators)), tuple(rows), total)
+
+
+def _has_dtypes(selection: Selection, tag: str, dtypes: Collection[str]) -> bool:
+    has = selection.kernel_dtypes.get(tag, {})
+    return ALL_DTYPES in has or has.keys() >= set(dtypes)
+
+
+def _switches(index: RuntimeIndex, found: Needed, tag: str) -> list[int]:
+    return [node for node in found.switches if tag in index.kernel_tags[node]]
