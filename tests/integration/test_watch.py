@@ -102,7 +102,7 @@ def test_a_faulty_source_is_told_mended_and_traced(tmp_path: Path) -> None:
         watching.save(changed)
         said = watching.until_it_waits()
         assert "tracing //apps/inker: strokes\n" in said
-        assert "    changed in the lock: model" in said
+        assert "    changed in the lock: outputs; model\n" in said
     traced = parse_lock(lock.read_text(), "lock")
     assert traced.identity.model == hashlib.sha256(changed).hexdigest()
     out = orchestrator("run", "//apps/inker", cwd=root).out
