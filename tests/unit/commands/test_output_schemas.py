@@ -192,7 +192,7 @@ def test_what_verify_prints(
 def test_what_toolchain_show_prints(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    able = Capabilities(*([True, False] * 3), True)
+    able = Capabilities(*([True, False] * 3 + [True]))
     tool = SimpleNamespace(
         compiler="zig 1",
         driver=SimpleNamespace(target="x"),
