@@ -137,6 +137,20 @@ def test_twenty_at_once_of_which_some_are_killed(campaign: Campaign, tmp_path: P
 
 real = pytest.mark.real
 _APPS = ("camera", "scanner")
+RUN_CAMERA = (*(sys.executable, "-P", "-m", "orchestrator"), "run", "//apps/camera", "--json")
+_IN_A_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-euc")
+# <KB> <store> <copy of it afterwards> <command>: runs it with the store on a file system of that
+# size, and again when that has grown.
+_STORE_ON_A_SMALL_DISK = """
+mount -t tmpfs -o "size=$1k" small "$2"
+store=$2 copy=$3
+shift 3
+"$@" >/dev/null
+mount -o remount,size=1g "$store"
+"$@"
+cp -R "$store" "$copy"
+"""
+_READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
 
 
 class Runs:
@@ -172,6 +186,17 @@ class Runs:
         # of a shard; zig's own cache may hold what a killed zig left unfinished: it is made again
         assert "in the store is damaged" not in ran.err, ran.err
         return outputs(ran.out, app)
+
+    def inside(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs a shell's words in a namespace that may mount, in the workspace."""
+        return subprocess.run(
+            [*_IN_A_NAMESPACE, *words],
+            cwd=self.root,
+            env={**os.environ, "ORCHESTRATOR_CACHE": str(self.cache)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def lose(self, rng: random.Random) -> None:
         """Take away a shard, the base, or an object of a shard: there is something to make."""
@@ -232,16 +257,15 @@ def test_run_on_a_full_disk(campaign: Campaign, runs: Runs, tmp_path: Path) -> N
     """A workspace on a small file system, a larger one at each try, and a store without shards."""
     # from none of the objects that are linked to all of them
     sizes = range(4_000, 100_000, 8_000)
-    argv = (*(sys.executable, "-P", "-m", "orchestrator"), "run", "//apps/camera", "--json")
     source = tmp_path / "workspace"
     shutil.copytree(runs.root, source, ignore=shutil.ignore_patterns(".orchestrator", "scanner"))
     codes = set()
     for number, _ in campaign.tries(short=2, long=len(sizes)):
         size = sizes[number] if campaign.long else (12_000, 200_000)[number]
-        shutil.rmtree(runs.cache / "shards")
+        shutil.rmtree(runs.cache / "shards", ignore_errors=True)
         folder = tmp_path / str(number)
         folder.mkdir()
-        done = on_a_small_disk(folder, size, source, argv, ORCHESTRATOR_CACHE=str(runs.cache))
+        done = on_a_small_disk(folder, size, source, RUN_CAMERA, ORCHESTRATOR_CACHE=str(runs.cache))
         assert outputs(done.stdout, "camera") == runs.expected["camera"], f"try {number}"
         assert list(whole(runs.cache / "shards"))
         codes.add(done.returncode)
@@ -249,11 +273,49 @@ def test_run_on_a_full_disk(campaign: Campaign, runs: Runs, tmp_path: Path) -> N
 
 
 @real
+def test_run_with_a_store_on_a_full_disk(campaign: Campaign, runs: Runs, tmp_path: Path) -> None:
+    """What the store has no space for, the base or the shard, stays in the workspace."""
+    sizes = range(500, 60_500, 5_000)
+    store = runs.cache / "shards"
+    for number, _ in campaign.tries(short=2, long=len(sizes)):
+        size = sizes[number] if campaign.long else (500, 200_000)[number]
+        for folder in (".orchestrator/development", ".orchestrator/store"):
+            shutil.rmtree(runs.root / folder, ignore_errors=True)
+        shutil.rmtree(store, ignore_errors=True)
+        store.mkdir()
+        copy = tmp_path / str(number)
+        words = (_STORE_ON_A_SMALL_DISK, "sh", str(size), str(store), str(copy), *RUN_CAMERA)
+        done = runs.inside(*words)
+        told = f"try {number}, {size} KB: {done.stderr}"
+        assert done.returncode == 0, told
+        assert outputs(done.stdout, "camera") == runs.expected["camera"], told
+        # nothing in it is half written
+        assert bool(list(whole(copy))) or size < 60_000, told
+
+
+@real
+def test_run_with_a_store_that_is_read_only(runs: Runs) -> None:
+    """What it makes, the base and the shard, goes into the workspace; zig's part of the store is
+    read-only, too."""
+    shutil.rmtree(runs.cache / "shards", ignore_errors=True)
+    shutil.rmtree(runs.root / ".orchestrator/development", ignore_errors=True)
+    for _ in range(2):
+        done = runs.inside(_READ_ONLY, "sh", str(runs.cache), *RUN_CAMERA)
+        assert done.returncode == 0, done.stderr
+        assert outputs(done.stdout, "camera") == runs.expected["camera"]
+        assert not (runs.cache / "shards").exists()
+    assert list(whole(runs.root / ".orchestrator/store/shards"))
+    # the second time it is there
+    (model,) = json.loads(done.stdout)["models"]
+    assert [shard["compiled"] for shard in model["shards"]] == [None]
+
+
+@real
 def test_runs_at_once_give_the_same(campaign: Campaign, runs: Runs) -> None:
     """Of one workspace, from a store without shards."""
     for number, _ in campaign.tries(short=1, long=3):
-        shutil.rmtree(runs.cache / "shards")
-        shutil.rmtree(runs.root / ".orchestrator/development")
+        shutil.rmtree(runs.cache / "shards", ignore_errors=True)
+        shutil.rmtree(runs.root / ".orchestrator/development", ignore_errors=True)
         every = [(app, runs.start(app)) for app in _APPS * (10 if campaign.long else 2)]
         for app, process in every:
             out, err = process.communicate(timeout=900)
