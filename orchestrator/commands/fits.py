@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="packages",
         metavar="PACKAGE",
-        help="folders of dist/, .tar.zst, .deb, .aar and .xcframework.zip files",
+        help="folders of dist/, .tar.zst, .deb, .aar, .whl and .xcframework.zip files",
     )
     parser.add_argument("--trace", metavar="LOCK", help="the model's lock, if no app here has it")
     how = parser.add_mutually_exclusive_group()

@@ -50,7 +50,7 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _AR: Final = b"!<arch>\n"
 _ZIP: Final = b"PK\x03\x04"
 # What can be read, for messages.
-_PACKAGES: Final = "a delivered folder, a .tar.zst, a .deb, an .aar or an .xcframework.zip"
+_PACKAGES: Final = "a delivered folder, a .tar.zst, a .deb, an .aar, a .whl or an .xcframework.zip"
 # tar(5): blocks, at the end two of nothing; kinds of entries
 _BLOCK: Final = 512
 _REGULAR: Final = (b"0", b"\0")

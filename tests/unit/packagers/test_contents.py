@@ -22,7 +22,7 @@ from test_aar import inputs as android_inputs
 from orchestrator.deliver.manifest import MANIFEST, FileFact, read_manifest
 from orchestrator.deliver.variant import deliver
 from orchestrator.errors import OrchestratorError
-from orchestrator.packagers import aar, contents, deb, tarball, xcframework
+from orchestrator.packagers import aar, contents, deb, tarball, wheel, xcframework
 from orchestrator.packagers.contents import (
     DamagedPackageError,
     NoLibraryError,
@@ -43,8 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def packages(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     into = tmp_path_factory.mktemp("packages")
-    made = (*tarball.pack([folder], into), *deb.pack([folder], into))
-    names = ("tar", "tar symbols", "deb", "deb dev", "deb symbols")
+    made = (*tarball.pack([folder], into), *deb.pack([folder], into), *wheel.pack([folder], into))
+    names = ("tar", "tar symbols", "deb", "deb dev", "deb symbols", "wheel")
     return dict(zip(names, made, strict=True))
 
 
@@ -57,6 +57,16 @@ def refusal(path: Path) -> OrchestratorError:
     with pytest.raises(OrchestratorError) as caught:
         read_packages(path)
     return caught.value
+
+
+def test_a_wheel(folder: Path, packages: Mapping[str, Path], tmp_path: Path) -> None:
+    """Its manifest is without the headers, which a wheel has not."""
+    one, manifest = read_one(packages["wheel"]), read_manifest(folder)
+    assert one.inside == "toy_libtorch/libtoy_torch.so"
+    told = (one.manifest.app, one.manifest.selection, one.manifest.runtime)
+    assert told == (manifest.app, manifest.selection, manifest.runtime)
+    take_library(one, tmp_path / "taken.so")
+    assert (tmp_path / "taken.so").read_bytes() == (folder / "lib/libtoy_torch.so").read_bytes()
 
 
 def test_a_folder_and_its_packages_tell_the_same(
