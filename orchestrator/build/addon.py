@@ -328,7 +328,7 @@ def _require_addable(one: Packaged, held: Held, runtimes: Mapping[str, str]) -> 
     ]
     if own := _of_own_sources(held.app, runtime, wrong):
         raise NoAddonError(
-            f"an add-on cannot bring what //apps/{held.app.name} registers itself",
+            "an add-on cannot bring what an app's own sources register",
             place=held.app.places.key(("sources",)),
             expected="operators of PyTorch",
             seen="; ".join(f"{lack.kind} {lack.name}" for lack in own),

@@ -227,8 +227,8 @@ def test_an_apps_own_operators_and_classes_are_refused_as_such() -> None:
     with pytest.raises(NoAddonError) as caught:
         _require_addable(PACKAGED, held(*BY_THEMSELVES, sources=True), RUNTIMES)
     assert caught.value.render() == (
-        "apps/inker/app.yaml:8:1: error: an add-on cannot bring what //apps/inker registers"
-        " itself\n"
+        "apps/inker/app.yaml:8:1: error: an add-on cannot bring what an app's own sources"
+        " register\n"
         "  expected: operators of PyTorch\n"
         "  seen:     operator ink::smooth; custom class Brush\n"
         "  do:       build the app with the model, and ship it again"
