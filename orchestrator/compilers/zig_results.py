@@ -17,7 +17,6 @@ So nothing is taken away that zig may have to build again, but where all of it i
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -28,6 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from orchestrator.system.locks import is_held
 from orchestrator.system.reading import read_json, readable_sha256
 from orchestrator.system.staging import write_text
 
@@ -77,16 +77,7 @@ def note_results(folder: Path) -> None:
 def _at_work(folder: Path) -> bool:
     """Whether a zig is making something: it holds the manifest's lock alone until it is done
     (lib/std/Build/Cache.zig, `Manifest.hit`)."""
-    for manifest in folder.glob(f"{_MANIFESTS}/*"):
-        try:
-            with manifest.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            # it is gone, or the file system has no locks
-            continue
-    return False
+    return any(is_held(manifest) for manifest in folder.glob(f"{_MANIFESTS}/*"))
 
 
 def _is_old(path: Path) -> bool:

@@ -1,7 +1,8 @@
 """Locks between processes: flock(2) on a file, dropped by the kernel when its process ends.
 
 One helper, three policies of waiting: the caller's `busy` decides what to do while another process
-holds the lock. Descriptors are close-on-exec, so compilers and emulators never keep a lock.
+holds the lock. `is_held` asks, and never waits. Descriptors are close-on-exec, so compilers and
+emulators never keep a lock.
 
 The package `filelock` is not suitable: its FileLock truncates the file when it opens it, so that
 the file cannot name the holder; it polls, and has no shared mode. Its ReadWriteLock is a SQLite
@@ -73,6 +74,23 @@ def file_lock(
                 return
         finally:
             os.close(descriptor)
+
+
+def is_held(file: Path) -> bool:
+    """Whether another process holds the lock of a file alone at this moment.
+
+    False where nothing can tell: the file is gone or unreadable, or its file system has no locks.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, file)
+    except (OSError, LocksUnsupportedError):
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def holders(descriptor: int) -> list[str]:

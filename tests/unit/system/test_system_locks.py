@@ -18,7 +18,7 @@ from test_fetch_story import World
 
 from orchestrator.source.debian import binary_packages
 from orchestrator.system.folders import MARKER, ensure_folder, is_ours, remove_folder
-from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders
+from orchestrator.system.locks import LocksUnsupportedError, file_lock, holders, is_held
 from orchestrator.system.workspace_lock import (
     CacheInUseError,
     cache_alone,
@@ -93,6 +93,23 @@ def test_a_file_system_without_locks(tmp_path: Path, without_locks: str) -> None
         f"  seen:     {without_locks}\n"
         f"  do:       {HINT}"
     )
+
+
+def test_who_only_asks_does_not_wait(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    assert not is_held(file)
+    # a lock belongs to an open file: another one of this process is as another process's
+    with file_lock(file, never, before=lambda: None):
+        assert is_held(file)
+    assert not is_held(file)
+    with file_lock(file, never, before=lambda: None, shared=True):
+        assert not is_held(file)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_there_are_no_locks_none_is_held(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    assert not is_held(tmp_path / "lock")
 
 
 @pytest.mark.parametrize(
