@@ -10,6 +10,7 @@ import io
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 Instruction = tuple[str, int, int]
 
@@ -27,7 +28,9 @@ def text(value: str) -> bytes:
     return b"X" + struct.pack("<I", len(data)) + data
 
 
-def number(value: int) -> bytes:
+def number(value: int | float) -> bytes:
+    if isinstance(value, float):
+        return b"G" + struct.pack(">d", value)
     return b"\x8a\x08" + struct.pack("<q", value)
 
 
@@ -52,19 +55,21 @@ def tensor(
     numel: int = 1,
     dtype: bytes = b"ctorch\nDoubleStorage\n",
     bits: bytes = b"",
+    record: str = "0",
 ) -> bytes:
-    """A tensor over the record `0`, whose storage is said to have `numel` elements; `bits`: a
-    dictionary of what else is true of it."""
-    storage = row(text("storage"), dtype, text("0"), text("cpu"), number(numel)) + b"Q"
+    """A tensor over a record, whose storage is said to have `numel` elements; `bits`: a dictionary
+    of what else is true of it."""
+    storage = row(text("storage"), dtype, text(record), text("cpu"), number(numel)) + b"Q"
     shape = [row(*map(number, values)) for values in (sizes, strides)]
     hooks = b"ccollections\nOrderedDict\n)R"
     rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n"
     return rebuild + row(storage, number(offset), *shape, b"\x89", hooks, bits) + b"R"
 
 
-def module(attribute: bytes) -> bytes:
-    """The pickle of an object with one attribute."""
-    return pickled(b"c__torch__\nM\n)\x81}(" + text("t") + attribute + b"ub")
+def module(*attributes: bytes) -> bytes:
+    """The pickle of an object with these attributes, in their order."""
+    slots = (text(f"t{slot}") + value for slot, value in enumerate(attributes))
+    return pickled(b"c__torch__\nM\n)\x81}(" + b"".join(slots) + b"ub")
 
 
 NONE = b"N"
@@ -75,19 +80,31 @@ def argument(name: str, kind: str, default: bytes = NONE) -> bytes:
     return named(name=text(name), type=text(kind), default_value=default)
 
 
-def method(
+def method(instructions: Sequence[Instruction], *, version: int = 7, **parts: Any) -> bytes:
+    """The pickle of the bytecode of a method `forward`; below version 5 it has no schema. parts:
+    what `function` takes."""
+    name, code, schema = function("forward", instructions, **parts)
+    return bytecode(row(name, code, schema) if version > 4 else row(name, code), version=version)
+
+
+def bytecode(*functions: bytes, version: int = 7) -> bytes:
+    """The pickle of functions, each a row of what `function` gives."""
+    return pickled(row(number(version), *functions))
+
+
+def function(
+    name: str,
     instructions: Sequence[Instruction],
     *,
     arguments: Sequence[bytes] = (),
     own: Sequence[bytes] = (argument("self", "__torch__.M"),),
     result: str = "Any",
-    version: int = 7,
     operators: Sequence[bytes] = (),
     constants: Sequence[bytes] = (),
     types: Sequence[bytes] = (),
     registers: int = 1,
-) -> bytes:
-    """The pickle of the bytecode of a method `forward`; below version 5 it has no schema."""
+) -> tuple[bytes, bytes, bytes]:
+    """A method's name, code and schema."""
     code = named(
         instructions=row(*(row(text(op), number(x), number(n)) for op, x, n in instructions)),
         operators=row(*operators),
@@ -96,8 +113,7 @@ def method(
         register_size=number(registers),
     )
     schema = named(arguments=row(*own, *arguments), returns=row(argument("", result)))
-    rows = (code, schema) if version > 4 else (code,)
-    return pickled(row(number(version), row(text("__torch__.M.forward"), *rows)))
+    return text(f"__torch__.M.{name}"), code, schema
 
 
 def operator(name: str, overload: str = "", arguments: int | None = None) -> bytes:

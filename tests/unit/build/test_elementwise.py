@@ -5,13 +5,18 @@ A folder of tests/failing/elementwise is a file with something wrong.
 
 from __future__ import annotations
 
+import ctypes
 import shutil
+import subprocess
+from array import array
 from pathlib import Path
 
 import pytest
 from golden_files import Golden
+from zig_tool import HOST_CXX, zig_environment
 
 from orchestrator.build.elementwise import all_sources
+from orchestrator.compilers.zig_cxx import LINK_FLAGS
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import App
 from orchestrator.load.elementwise import read_elementwise
@@ -26,6 +31,34 @@ APP = """\
 models: [{file: small.ptl}]
 targets: [linux-x86_64]
 sources: {kernels: {namespace: ew, files: ["kernels/*.elementwise"]}}
+"""
+# What a generated loop needs of PyTorch, and a product of which it is compiled.
+AROUND = """\
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+namespace at { template <typename T> using opmath_type = T; }
+namespace c10 {
+template <typename T> T load(const void* at) { return *static_cast<const T*>(at); }
+}
+"""
+PRODUCT = """\
+name: product
+arity: 2
+dtypes: [float32]
+functor: |
+  template <typename T>
+  T product(T a, T b) {
+    return a * b;
+  }
+"""
+RUN = """\
+extern "C" void products(char** data, const int64_t* strides, int64_t count) {
+  run<float>(data, strides, count, std::make_index_sequence<2>());
+}
 """
 
 
@@ -66,6 +99,67 @@ def test_the_text_of_an_operator(name: str, tmp_path: Path, golden: Golden) -> N
     assert sources.files == (path,)
     assert sources.generated == {path: f"kernels/{name}.elementwise"}
     golden(TWELVE / "texts" / f"{name}.cpp", sources.texts[path])
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The loop of a product of float32, compiled as kernels that take the time are: a shared
+    library, and its assembly beside it."""
+    folder = tmp_path_factory.mktemp("loop")
+    (folder / "apps/toy/kernels").mkdir(parents=True)
+    (folder / "apps/toy/kernels/product.elementwise").write_text(PRODUCT)
+    sources = all_sources(app(folder))
+    assert sources is not None
+    (text,) = sources.texts.values()
+    start, end = text.index("namespace {"), text.index("// Shapes, dtypes")
+    (folder / "loop.cpp").write_text(f"{AROUND}{text[start:end]}}}\n{RUN}")
+    argv = [*HOST_CXX, "-std=gnu++17", "-O2", "-fPIC"]
+    link = ["loop.s", "-shared", *LINK_FLAGS, "-o", "loop.so"]
+    for rest in (["-S", "loop.cpp", "-o", "loop.s"], link):
+        done = subprocess.run(
+            [*argv, *rest], cwd=folder, env=zig_environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+    return folder / "loop.so"
+
+
+def test_the_loop_multiplies_four_numbers_at_once(loop: Path) -> None:
+    assembly = loop.with_suffix(".s").read_text()
+    assert assembly.count("\tmulps\t") >= 2
+
+
+# Elements from one to the next, of the result and of both operands.
+@pytest.mark.parametrize(
+    "steps",
+    [(1, 1, 1), (1, 0, 1), (1, 1, 0), (1, 0, 0), (1, 3, 1), (2, 1, 1), (3, 2, 0), (2, 2, -1)],
+)
+@pytest.mark.parametrize("count", [0, 1, 1023, 1024, 1025, 2500])
+def test_operands_that_are_not_contiguous(
+    loop: Path, steps: tuple[int, int, int], count: int
+) -> None:
+    """A block has 1024 elements."""
+    out, *operands = (array("f", [first] * 8000) for first in (0, 1, 2))
+    for one in operands:
+        one[:] = array("f", (value + one[0] for value in range(8000)))
+    begins = [0 if step >= 0 else count for step in steps]
+    pointers = (ctypes.c_void_p * 3)(
+        *(
+            one.buffer_info()[0] + 4 * begin
+            for one, begin in zip((out, *operands), begins, strict=True)
+        )
+    )
+    library = ctypes.CDLL(str(loop))
+    library.products(
+        pointers, (ctypes.c_int64 * 3)(*(4 * step for step in steps)), ctypes.c_int64(count)
+    )
+    expected = array("f", [0] * 8000)
+    for i in range(count):
+        a, b = (
+            one[begin + i * step]
+            for one, begin, step in zip(operands, begins[1:], steps[1:], strict=True)
+        )
+        expected[i * steps[0]] = a * b
+    assert out == expected
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:

@@ -20,20 +20,32 @@ namespace functor {
 using namespace std;
 #line 6 "apps/toy/kernels/lcm.elementwise"
   template <typename T>
+  T magnitude(T x) {
+    return x < 0 ? T(-x) : x;
+  }
+
+  template <typename T>
   T common(T a, T b) {
-    while (b != 0) {
-      const T rest = a % b;
-      a = b;
-      b = rest;
+    // without signs: the least number divided by -1 is more than the largest, which ends a process
+    a = magnitude(a);
+    b = magnitude(b);
+    while (a != 0) {
+      const T last = a;
+      a = b % a;
+      b = last;
     }
-    return a;
+    return b;
   }
 
   template <typename T>
   T lcm(T a, T b) {
     const T divisor = common(a, b);
-    const T product = divisor == 0 ? T(0) : T(a / divisor * b);
-    return product < 0 ? -product : product;
+    if (divisor == 0) {
+      return 0;
+    }
+    // of short numbers an int, which holds more
+    const auto product = a / divisor * b;
+    return T(product < 0 ? -product : product);
   }
 
 #line 1 "<generated>"
@@ -47,27 +59,47 @@ scalar_t apply(Inputs... inputs) {
       functor::lcm<computed_t>(static_cast<computed_t>(inputs)...));
 }
 
-// Without strides, so that a compiler can use vectors.
+// Without strides and aliases, so that a compiler can use vectors.
 template <typename scalar_t, typename... Inputs>
-void run_contiguous(int64_t count, scalar_t* out, const Inputs*... inputs) {
+void run_contiguous(int64_t count, scalar_t* __restrict out, const Inputs* __restrict... inputs) {
   for (int64_t i = 0; i < count; ++i) {
     out[i] = apply<scalar_t>(c10::load<scalar_t>(inputs + i)...);
   }
 }
 
+// Elements that are not contiguous, and scalars, are copied so many bytes at once.
+constexpr int64_t kBlockSize = 4096;
+
+// `count` elements of an input from element `start` on: where they are, or a copy of them.
+template <typename scalar_t>
+const scalar_t* gathered(
+    const char* data, int64_t stride, int64_t start, int64_t count, scalar_t* block) {
+  if (stride == sizeof(scalar_t)) {
+    return reinterpret_cast<const scalar_t*>(data) + start;
+  }
+  if (stride != 0 || start == 0) {
+    for (int64_t i = 0; i < count; ++i) {
+      block[i] = c10::load<scalar_t>(data + (start + i) * stride);
+    }
+  }
+  return block;
+}
+
 template <typename scalar_t, size_t... input>
 void run(char** data, const int64_t* strides, int64_t count, std::index_sequence<input...>) {
-  constexpr int64_t kSize = sizeof(scalar_t);
-  if (strides[0] == kSize && ((strides[input + 1] == kSize) && ...)) {
+  constexpr int64_t kSize = sizeof(scalar_t), kBlock = kBlockSize / kSize;
+  const bool written = strides[0] == kSize;
+  const int64_t most = written && ((strides[input + 1] == kSize) && ...) ? count : kBlock;
+  scalar_t blocks[sizeof...(input) + 1][kBlock];
+  for (int64_t start = 0; start < count; start += most) {
+    const int64_t now = std::min(most, count - start);
     run_contiguous<scalar_t>(
-        count,
-        reinterpret_cast<scalar_t*>(data[0]),
-        reinterpret_cast<const scalar_t*>(data[input + 1])...);
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    *reinterpret_cast<scalar_t*>(data[0] + i * strides[0]) =
-        apply<scalar_t>(c10::load<scalar_t>(data[input + 1] + i * strides[input + 1])...);
+        now,
+        written ? reinterpret_cast<scalar_t*>(data[0]) + start : blocks[0],
+        gathered(data[input + 1], strides[input + 1], start, now, blocks[input + 1])...);
+    for (int64_t i = 0; !written && i < now; ++i) {
+      *reinterpret_cast<scalar_t*>(data[0] + (start + i) * strides[0]) = blocks[0][i];
+    }
   }
 }
 

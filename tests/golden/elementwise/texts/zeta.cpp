@@ -18,28 +18,56 @@ namespace {
 
 namespace functor {
 using namespace std;
-#line 7 "apps/toy/kernels/zeta.elementwise"
+#line 8 "apps/toy/kernels/zeta.elementwise"
   template <typename T>
   T zeta(T in, T from) {
-    const double x = in;
-    double q = from, sum = 0;
-    if (x == 1 || (q <= 0 && q == std::floor(q) && x > 1)) {
+    const double least = 1.11022302462515654042E-16; // of 1, what counts
+    const double x = in, q = from;
+    if (x == 1) {
       return T(INFINITY);
     }
-    if (!(x > 1) || (q <= 0 && x != std::floor(x))) {
+    if (x < 1) {
       return T(NAN);
     }
-    for (; q < 12; ++q) {
-      sum += std::pow(q, -x);
+    if (q <= 0) {
+      if (q == std::floor(q)) {
+        return T(INFINITY);
+      }
+      if (x != std::floor(x)) {
+        return T(NAN);
+      }
     }
-    sum += std::pow(q, 1 - x) / (x - 1) + std::pow(q, -x) / 2;
-    // B(2k) / (2k)!
-    const double terms[] = {
-        1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47900160, -691. / 1307674368000.};
-    double rising = x * std::pow(q, -x - 1);
-    for (int k = 0; k < 6; ++k) {
-      sum += terms[k] * rising;
-      rising *= (x + 2 * k + 1) * (x + 2 * k + 2) / (q * q);
+    // in float64, but for the first term
+    double sum = std::pow(from, -in), a = q, b = 0;
+    for (int i = 0; i < 9 || a <= 9; ++i) {
+      a += 1;
+      b = std::pow(a, -x);
+      sum += b;
+      if (-least * sum < b && b < least * sum) {
+        return T(sum);
+      }
+    }
+    const double w = a;
+    sum += b * w / (x - 1);
+    sum -= b / 2;
+    // (2k)! / B(2k)
+    static const double terms[] = {
+        12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10,
+        -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15,
+        1.8152105401943546773e17, -7.1661652561756670113e18};
+    double rising = 1, k = 0;
+    for (const double term : terms) {
+      rising *= x + k;
+      b /= w;
+      const double t = rising * b / term;
+      sum += t;
+      if (std::abs(t / sum) < least) {
+        break;
+      }
+      k += 1;
+      rising *= x + k;
+      b /= w;
+      k += 1;
     }
     return T(sum);
   }
@@ -55,27 +83,47 @@ scalar_t apply(Inputs... inputs) {
       functor::zeta<computed_t>(static_cast<computed_t>(inputs)...));
 }
 
-// Without strides, so that a compiler can use vectors.
+// Without strides and aliases, so that a compiler can use vectors.
 template <typename scalar_t, typename... Inputs>
-void run_contiguous(int64_t count, scalar_t* out, const Inputs*... inputs) {
+void run_contiguous(int64_t count, scalar_t* __restrict out, const Inputs* __restrict... inputs) {
   for (int64_t i = 0; i < count; ++i) {
     out[i] = apply<scalar_t>(c10::load<scalar_t>(inputs + i)...);
   }
 }
 
+// Elements that are not contiguous, and scalars, are copied so many bytes at once.
+constexpr int64_t kBlockSize = 4096;
+
+// `count` elements of an input from element `start` on: where they are, or a copy of them.
+template <typename scalar_t>
+const scalar_t* gathered(
+    const char* data, int64_t stride, int64_t start, int64_t count, scalar_t* block) {
+  if (stride == sizeof(scalar_t)) {
+    return reinterpret_cast<const scalar_t*>(data) + start;
+  }
+  if (stride != 0 || start == 0) {
+    for (int64_t i = 0; i < count; ++i) {
+      block[i] = c10::load<scalar_t>(data + (start + i) * stride);
+    }
+  }
+  return block;
+}
+
 template <typename scalar_t, size_t... input>
 void run(char** data, const int64_t* strides, int64_t count, std::index_sequence<input...>) {
-  constexpr int64_t kSize = sizeof(scalar_t);
-  if (strides[0] == kSize && ((strides[input + 1] == kSize) && ...)) {
+  constexpr int64_t kSize = sizeof(scalar_t), kBlock = kBlockSize / kSize;
+  const bool written = strides[0] == kSize;
+  const int64_t most = written && ((strides[input + 1] == kSize) && ...) ? count : kBlock;
+  scalar_t blocks[sizeof...(input) + 1][kBlock];
+  for (int64_t start = 0; start < count; start += most) {
+    const int64_t now = std::min(most, count - start);
     run_contiguous<scalar_t>(
-        count,
-        reinterpret_cast<scalar_t*>(data[0]),
-        reinterpret_cast<const scalar_t*>(data[input + 1])...);
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    *reinterpret_cast<scalar_t*>(data[0] + i * strides[0]) =
-        apply<scalar_t>(c10::load<scalar_t>(data[input + 1] + i * strides[input + 1])...);
+        now,
+        written ? reinterpret_cast<scalar_t*>(data[0]) + start : blocks[0],
+        gathered(data[input + 1], strides[input + 1], start, now, blocks[input + 1])...);
+    for (int64_t i = 0; !written && i < now; ++i) {
+      *reinterpret_cast<scalar_t*>(data[0] + (start + i) * strides[0]) = blocks[0][i];
+    }
   }
 }
 
