@@ -28,11 +28,12 @@ from orchestrator.libraries.features import (
     asked_by_units,
     at_levels,
     fast_sources,
-    headers_of_units,
     library_symbols,
     load_entries,
     runtime_symbols,
     sources_of,
+    units_calling,
+    with_beside,
 )
 from orchestrator.libraries.levels import levels_for
 from orchestrator.packagers.aar_java import java_package
@@ -417,7 +418,7 @@ def spec_of(session: RuntimeSession, prepared: Prepared, request: VariantRequest
     asked = _with_features(session, spec, request.features, request.cpu)
     asking = asked_by_units(request.parts)
     linked = session.planner.linked(asking, request.kernels, request.selection, asked)
-    more = frozenset(asking[unit] for unit in linked)
+    more = with_beside([asking[unit] for unit in linked])
     if more <= request.features:
         return asked
     return _with_features(session, spec, request.features | more, request.cpu)
@@ -429,8 +430,7 @@ def _with_features(
     features: frozenset[str],
     cpu: tuple[CpuLevel, ...] | None,
 ) -> VariantSpec:
-    asking = asked_by_units()
-    calling = frozenset(unit for unit in headers_of_units() if asking[unit] in features)
+    calling = units_calling(features)
     levels = levels_for(session.cpu_levels(spec.abi), cpu, features)
     features = at_levels(features, levels)
     return replace(

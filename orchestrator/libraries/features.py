@@ -76,8 +76,13 @@ def asked_by_operators(
         if one.named in parts
         and not (set(one.operators).isdisjoint(operators) and set(one.called).isdisjoint(called))
     }
-    beside = {one.name for one in load_features() if not found.isdisjoint(one.beside)}
-    return frozenset(found | beside)
+    return with_beside(found)
+
+
+def with_beside(features: Collection[str]) -> frozenset[str]:
+    """The features, and those that they imply."""
+    beside = {one.name for one in load_features() if not set(one.beside).isdisjoint(features)}
+    return frozenset({*features, *beside})
 
 
 def at_levels(features: Collection[str], levels: Collection[CpuLevel]) -> frozenset[str]:
@@ -91,8 +96,13 @@ def asked_by_units(parts: Collection[str] | None = None) -> Mapping[str, str]:
     return {
         one.unit: one.name
         for one in load_features()
-        if one.unit is not None and (parts is None or one.named in parts)
+        if one.unit and not one.operators and (parts is None or one.named in parts)
     }
+
+
+def units_calling(features: Collection[str]) -> frozenset[str]:
+    """The units that read a header of ours where these features are in."""
+    return frozenset(one.unit for one in load_features() if one.unit and one.name in features)
 
 
 def headers_of_units() -> Mapping[str, str]:

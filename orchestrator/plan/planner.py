@@ -136,11 +136,11 @@ class Planner:
     def linked(
         self, units: Iterable[str], kernels: Registry, selection: Selection, spec: VariantSpec
     ) -> frozenset[str]:
-        """Those of these units, by path, that are linked into such a variant. Raises
-        UnitUnknownError."""
+        """Those of these units, by path, that are linked into such a variant: none that the version
+        does not have. Raises UnitUnknownError."""
         app = self._app(kernels, selection, spec)
         linked = frozenset((*app.whole, *app.on_demand))
-        return frozenset(unit for unit in units if self._number(unit) in linked)
+        return frozenset(unit for unit in units if self._numbers.get(unit) in linked)
 
     def walk(self, kernels: Registry, selection: Selection, spec: VariantSpec) -> Reach:
         """What the plan's roots reach, with the way to each node. Raises UnitUnknownError."""

@@ -43,6 +43,7 @@ KernelPart = Literal[
     "linear",
     "recurrent",
     "gemm",
+    "attention",
     "softmax",
     "layer_norm",
     "activation",

@@ -14,7 +14,7 @@ from real_units import RealUnits
 from orchestrator.build.make_library_index import known_symbols
 from orchestrator.build.prepare import NATIVE
 from orchestrator.index.entry import undefined_symbols
-from orchestrator.index.model import IndexUnreadableError, load_index
+from orchestrator.index.model import IndexUnreadableError, UnitFacts, load_index
 from orchestrator.index.objects import ObjectFacts, read_object
 from orchestrator.libraries.declared import LibraryData, load_library
 from orchestrator.libraries.features import (
@@ -28,6 +28,8 @@ from orchestrator.libraries.features import (
     load_features,
     own_units,
     sources_of,
+    units_calling,
+    with_beside,
 )
 from orchestrator.libraries.index import (
     LibraryIndex,
@@ -40,6 +42,7 @@ from orchestrator.libraries.units import kernel_list, library_units
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import kernel_compiles
 from orchestrator.plan.libraries import level_flags, library_compiles, library_facts
+from orchestrator.plan.variant import index_unit
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.values.config import KernelPart, Processor
 
@@ -244,10 +247,14 @@ def test_features() -> None:
     both = ["aten::_convolution", "prepacked::linear_clamp_run"]
     assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
     assert asked_by_operators(both, up, ["gemm"]) == frozenset()
+    vectors = asked_by_operators(["aten::matmul"], ["aten::mv", "aten::addmv_"], parts)
+    assert vectors == asked_by_operators(["aten::dot"], [], ["gemm"]) == {"vectors"}
+    assert with_beside({"attention"}) == {"attention", "attention_rows", "vectors"}
     assert {one.part or one.name for one in load_features()} > set(parts)
     cpu = "aten/src/ATen/native/cpu/"
     assert asked_by_units() == {
         f"{cpu}BlasKernel.cpp": "gemm",
+        f"{cpu}FlashAttentionKernel.cpp": "attention",
         f"{cpu}SoftMaxKernel.cpp": "softmax",
         f"{cpu}layer_norm_kernel.cpp": "layer_norm",
         f"{cpu}Activation.cpp": "activation",
@@ -259,6 +266,8 @@ def test_features() -> None:
         f"{cpu}SoftMaxKernel.cpp": "softmax",
         "generated/UfuncCPUKernel_add.cpp": "add",
     }
+    blas = "aten/src/ATen/native/BlasKernel.cpp"
+    assert units_calling({"vectors", "unary", "linear"}) == {blas, f"{cpu}UnaryOpsKernel.cpp"}
     assert sources_of({"linear", "rewrite"}) == ("kernels/rewrite.cpp", "kernels/linear.cpp")
     assert all((NATIVE / one.source).is_file() for one in load_features())
     names = {one.name for one in load_features()}
@@ -364,3 +373,16 @@ def test_the_shipped_symbols_are_those_of_the_sources(name: str, tmp_path: Path)
         entry = load_entries(runtime.dialect)[feature.name]
         assert undefined & index.symbols == entry.library
         assert undefined & known == entry.runtime
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", sorted(load_workspace(ROOT, {}).config.pins))
+def test_ours_takes_the_place_of_pytorchs_loop(name: str, tmp_path: Path) -> None:
+    """The instances for floats that PyTorch's unit makes of its templates are calls of ours."""
+    real = RealUnits(tmp_path, name)
+    unit, facts = "aten/src/ATen/native/BlasKernel.cpp", real.session.runtime.facts
+    ours = {"_ZN3lta5sgemvEbllfPKflS1_lfPfl", "_ZN3lta4sdotElPKflS1_l"}
+    for calling, expected in ((units_calling({"vectors"}), ours), (frozenset[str](), set())):
+        spec = replace(real.spec("release"), lean=calling)
+        made = real.made([index_unit(facts, spec, UnitFacts(unit, 0.0))])
+        assert undefined_symbols([made[unit]]) & ours == expected

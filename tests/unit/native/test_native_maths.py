@@ -141,3 +141,76 @@ def test_activations_of_extremes(library: ctypes.CDLL) -> None:
         assert found[3] == pytest.approx(0, abs=1e-7)
         assert found[4] == INF
         assert math.isnan(found[5])
+
+
+def _weigh(
+    library: ctypes.CDLL,
+    scores: list[list[float]],
+    before: list[tuple[float, float]],
+    seen: int,
+    mask: list[list[float]] | None = None,
+) -> tuple[list[list[float]], list[tuple[float, float, float]]]:
+    """The weights; of each row its largest score, the sum, and what it keeps of before."""
+    keys = len(scores[0])
+    lie = floats([score for row in scores for score in row] + [NAN])
+    masks = None if mask is None else floats([one for row in mask for one in row])
+    width = 0 if mask is None else len(mask[0])
+    most, sums = (floats([row[i] for row in before]) for i in range(2))
+    kept = floats([NAN] * len(scores))
+    library.weigh(
+        lie, ctypes.c_int64(len(scores)), ctypes.c_int64(keys), ctypes.c_int64(seen), masks,
+        ctypes.c_int64(width), ctypes.c_int64(width > 1), most, sums, kept,
+    )  # fmt: skip
+    assert math.isnan(lie[keys * len(scores)])  # nothing is written behind the last row
+    rows = [list(lie)[i * keys : (i + 1) * keys] for i in range(len(scores))]
+    return rows, list(zip(most, sums, kept, strict=True))
+
+
+@pytest.mark.parametrize("keys", [1, 7, 8, 9, 40])
+@pytest.mark.parametrize("masked", ["not", "each", "one for all"])
+def test_weights_of_attention(library: ctypes.CDLL, keys: int, masked: str) -> None:
+    """After keys whose largest score was 0.5; the first query sees one key less than there are."""
+    scores = [_row(keys + row)[:keys] for row in range(3)]
+    each = keys if masked == "each" else 1
+    mask = None if masked == "not" else [_row(each + 9 + row)[:each] for row in range(3)]
+    rows, after = _weigh(library, scores, [(0.5, 2.0)] * 3, keys - 1, mask)
+    for row, score in enumerate(scores):
+        added = [0.0] * keys if mask is None else mask[row] * (keys // len(mask[row]))
+        seen = min(keys, keys - 1 + row)
+        whole = [a + b for a, b in zip(score, added, strict=True)][:seen]
+        most = max([0.5, *whole])
+        weights = [math.exp(one - most) for one in whole] + [0.0] * (keys - seen)
+        kept = math.exp(0.5 - most)
+        assert rows[row] == pytest.approx(weights, rel=2e-6, abs=1e-30)
+        assert after[row] == pytest.approx((most, math.fsum(weights) + 2 * kept, kept), rel=2e-6)
+
+
+def test_weights_of_what_is_no_number(library: ctypes.CDLL) -> None:
+    """A NaN and +inf make the sum one; where no key is seen, or all are -inf, all weights are 0."""
+    nothing = (-INF, 0.0)
+    for other in (NAN, INF):
+        for rest in (1.0, -INF):
+            _, ((_, total, _),) = _weigh(library, [[rest, other] + [rest] * 9], [nothing], 11)
+            assert math.isnan(total)
+    (weights,), (after,) = _weigh(library, [[-INF] * 11], [nothing], 11)
+    assert (weights, after) == ([0.0] * 11, (-INF, 0.0, 0.0))
+    (weights,), (after,) = _weigh(library, [[NAN] * 11], [nothing], 0)
+    assert (weights, after) == ([0.0] * 11, (-INF, 0.0, 0.0))
+    (weights,), (after,) = _weigh(library, [[1.0] * 11], [nothing], 11, [[-INF]])
+    assert (weights, after) == ([0.0] * 11, (-INF, 0.0, 0.0))
+    (weights,), (after,) = _weigh(library, [[-INF, 2.0, -INF]], [(3.0, 1.5)], 3)
+    assert weights == [0.0, pytest.approx(math.exp(-1), rel=1e-6), 0.0]
+    assert after == pytest.approx((3.0, 1.5 + math.exp(-1), 1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 8, 13])
+def test_rows_by_their_factors(library: ctypes.CDLL, size: int) -> None:
+    rows = [_row(size + row)[:size] for row in range(3)]
+    lie = floats([number for row in rows for number in (*row, NAN)])
+    factors = [2.0, 0.25, -1.0]
+    numbers = map(ctypes.c_int64, (size + 1, 3, size))
+    library.scale_rows(lie, *numbers, floats(factors))
+    for row, factor in enumerate(factors):
+        found = list(lie)[row * (size + 1) :][: size + 1]
+        assert found[:-1] == [factor * number for number in rows[row]]
+        assert math.isnan(found[-1])

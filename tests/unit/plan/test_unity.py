@@ -9,6 +9,7 @@ import pytest
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
 
 from orchestrator.index.model import UnitFacts
+from orchestrator.libraries.features import headers_of_units
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.unity import UnityRules, can_share, shard_compile, shard_text, shards
 from orchestrator.plan.variant import VariantPlan
@@ -134,6 +135,14 @@ def test_a_hot_member_takes_its_shard_apart() -> None:
     units = [action.unit for action in after.compiles]
     assert hot in units
     assert set(shards_of(before)[gone.pop()].units) <= set(units)
+
+
+def test_no_member_of_a_shard_reads_a_header_of_our_kernels() -> None:
+    """Members are compiled as if there were none."""
+    members = {
+        unit for app in APPS for shard in shards_of(plan(app)).values() for unit in shard.units
+    }
+    assert members.isdisjoint(headers_of_units())
 
 
 def test_a_variant_without_the_usual_operators_has_only_the_shards_of_all() -> None:

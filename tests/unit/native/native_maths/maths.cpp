@@ -1,5 +1,6 @@
 // What tests/unit/native/test_native_maths.py runs: our functions of rows, at the level that it chooses.
 #include "activation.cpp"
+#include "attention_rows.cpp"
 #include "layer_norm.cpp"
 #include "softmax.cpp"
 #undef LTA_MAP
@@ -84,5 +85,13 @@ void layer_norm(const float* from, float* to, int64_t size, const float* scale, 
 void one_by_one(int which, const float* from, float* to, int64_t count) {
   const Run all[] = {lta::gelu, lta::gelu_by_tanh, lta::silu};
   all[which](from, to, count);
+}
+// mask_key: 1 where each key has its own, 0 where all have one
+void weigh(float* scores, int64_t queries, int64_t keys, int64_t seen, const float* mask,
+           int64_t mask_row, int64_t mask_key, float* most, float* sum, float* kept) {
+  lta::weigh({scores, queries, keys, seen, mask, mask_row, mask_key, most, sum, kept});
+}
+void scale_rows(float* to, int64_t apart, int64_t rows, int64_t size, const float* factors) {
+  lta::scale_rows(to, apart, rows, size, factors);
 }
 }
