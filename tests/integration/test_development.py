@@ -165,6 +165,34 @@ def test_a_known_kernel_in_a_new_dtype_is_what_the_library_would_grow_by(tmp_pat
     assert found["growth"] == {"operators": [], "kernel_dtypes": [], "bytes": 0}
 
 
+# x * 1.5, where PyTorch makes a float64 tensor of the number
+BY_A_NUMBER = model_bytes(
+    code=method(
+        [("STOREN", 1, 2), ("MOVE", 2, 0), ("LOADC", 0, 0), ("OP", 0, 0), ("RET", 0, 0)],
+        arguments=[argument("x", "Tensor")],
+        operators=[operator("aten::mul", "Scalar", 2)],
+        constants=[b"G" + struct.pack(">d", 1.5)],
+        registers=2,
+    )
+)
+
+
+def test_a_file_that_was_never_traced_is_timed_in_all_dtypes_that_ran(tmp_path: Path) -> None:
+    """The base, which has all dtypes of its own kernels, misses none of them; the library that a
+    model is timed in is cut."""
+    root = workspace_copy(tmp_path)
+    (root / "scaled.ptl").write_bytes(BY_A_NUMBER)
+    data = base64.b64encode(struct.pack("<3f", 1, 2, 3)).decode()
+    tensor = {"dtype": "float32", "shape": [3], "data": data}
+    calls = root / "calls.json"
+    calls.write_text(json.dumps([{"method": "forward", "args": [{"tensor": tensor}]}]))
+    words = ("run", "scaled.ptl", "--input", str(calls), "--repeat", "3", "--json")
+    (run,) = model(orchestrator(*words, cwd=root))["runs"]
+    (result,) = (base64.b64decode(run["output"]["tensor"]["data"]),)
+    assert struct.unpack("<3f", result) == (1.5, 3.0, 4.5)
+    assert run["microseconds"] > 0
+
+
 def test_own_operators_classes_and_elementwise_kernels_are_in_the_shard(tmp_path: Path) -> None:
     """inker's models call all three; the base has nothing of them."""
     folder = workspace_copy(tmp_path, "inker")
