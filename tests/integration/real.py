@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,15 +37,33 @@ class Ran:
 
 def orchestrator(*arguments: str, cwd: Path = ROOT, **env: str) -> Ran:
     """Run the command as a user does, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "orchestrator", *arguments],
-        cwd=cwd,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    in_turn = cwd == ROOT and arguments[:1] == ("build",) and not _alone
+    with alone_in_repository() if in_turn else nullcontext():
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "orchestrator", *arguments],
+            cwd=cwd,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def alone_in_repository() -> Iterator[None]:
+    """Meanwhile no other run of the tests builds in this repository, of which `check` starts two:
+    each build replaces what the last one left in `.orchestrator`."""
+    with Path(__file__).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _alone.append(None)
+        try:
+            yield
+        finally:
+            _alone.pop()
+
+
+_alone: list[None] = []
 
 
 def models_of(app: str) -> list[Path]:

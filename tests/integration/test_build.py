@@ -14,7 +14,15 @@ import pytest
 import yaml
 from guide import rough, shown
 from native_runner import compile_consumer
-from real import CONSUMERS, ROOT, consume, models_of, orchestrator, workspace_copy
+from real import (
+    CONSUMERS,
+    ROOT,
+    alone_in_repository,
+    consume,
+    models_of,
+    orchestrator,
+    workspace_copy,
+)
 
 from orchestrator.binary.elf import exported_symbols
 from orchestrator.load.workspace import load_config
@@ -90,19 +98,20 @@ def test_the_readmes_table(built: Path) -> None:
 
 def test_nothing_changed_is_told_again_and_ninja_has_no_work(built: Path) -> None:
     words = ("build", "//...", "--json", "--quiet")
-    # what a replay says of itself, the ordinary way finds out
-    (ROOT / ".orchestrator/last-build.json").unlink(missing_ok=True)
-    first, again = (orchestrator(*words) for _ in range(2))
+    with alone_in_repository():
+        # what a replay says of itself, the ordinary way finds out
+        (ROOT / ".orchestrator/last-build.json").unlink(missing_ok=True)
+        first, again = (orchestrator(*words) for _ in range(2))
+        ninja = subprocess.run(
+            [NINJA, "-f", str(ROOT / ".orchestrator/build.ninja")],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     assert (first.code, again.code) == (0, 0)
     ordinary = json.loads(first.out)
     assert (ordinary["replayed"], ordinary["actions_run"]) == (False, 0)
     assert json.loads(again.out)["replayed"]
-    ninja = subprocess.run(
-        [NINJA, "-f", str(ROOT / ".orchestrator/build.ninja")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     assert ninja.stdout == "ninja: no work to do.\n"
 
 
