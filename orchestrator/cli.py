@@ -235,8 +235,11 @@ def _run(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
         return ExitCode.OK
     arguments.argv = tuple(argv)
     context = make_context(arguments, env, cwd, command.in_workspace)
+    from orchestrator.system.heartbeat import heartbeat
+
     try:
-        return module.run(arguments, context)
+        with heartbeat(arguments.quiet):
+            return module.run(arguments, context)
     except OSError as error:
         known = _known(error, context.cache)
         if known is None:

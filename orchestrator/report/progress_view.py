@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.text import Text
 
 from orchestrator.execute.ninja_progress import Progress, Snapshot, human_seconds
+from orchestrator.system.heartbeat import BEAT_SECONDS
 
 _BAR: Final = 20
 _REFRESH_PER_SECOND: Final = 4
-_BEAT_SECONDS: Final = 30.0
 
 
 class ProgressView:
@@ -38,7 +38,7 @@ class ProgressView:
         *,
         auto_refresh: bool = True,
         verbose: bool = False,
-        beat: float = _BEAT_SECONDS,
+        beat: float = BEAT_SECONDS,
         assumed: str = "",
     ) -> None:
         self._progress = progress
