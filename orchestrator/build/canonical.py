@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from orchestrator.build.session import RuntimeSession, Session, require_loadable
 from orchestrator.build.trace import estimated
@@ -53,6 +53,9 @@ from orchestrator.values.config import ModelConfig
 from orchestrator.verify.inputs import inputs_json
 
 Kind = Literal["static", "traced"]
+T = TypeVar("T")
+# What was made, what the new model names, and the rewrites that were applied.
+Attempt = tuple[T, ModelInfo, Sequence[Rewrite]]
 
 
 class CanonicalPlaceError(OrchestratorError):
@@ -219,19 +222,17 @@ class _Pricing:
 
         Raises what converting, reading and checking raise.
         """
-        app, forbidden = self.app, dict[str, str]()
-        said = app.canonical_kind(model)
+        said = self.app.canonical_kind(model)
         kind = self.kind if said == "off" else said
         before = self._read(model)
-        while True:
+
+        def attempt(forbidden: Mapping[str, str]) -> Attempt[_Made]:
             done = self._convert(model, kind, {*left, *forbidden})
-            after = _looked_at(self.session, app, model, before, done.made)
-            found = forbidden_operators(after, app.config.forbid)
-            bring = bringing(done.rewrites, {str(name) for name in found})
-            if not bring:
-                require_allowed(after, found, {})
-                return _Made(model, kind, before, after, done, left, forbidden)
-            forbidden |= bring
+            after = _looked_at(self.session, self.app, model, before, done.made)
+            made = _Made(model, kind, before, after, done, left, forbidden)
+            return made, after, done.rewrites
+
+        return permitted(attempt, left, self.app.config.forbid)
 
     def _convert(self, model: ModelConfig, kind: Kind, without: Collection[str]) -> Converted:
         app, context = self.app, self.session.context
@@ -252,6 +253,29 @@ class _Pricing:
             without,
             timed=True,
         )
+
+
+def permitted(
+    attempt: Callable[[Mapping[str, str]], Attempt[T]],
+    left: Collection[str],
+    forbid: Mapping[str, str],
+) -> T:
+    """What is made without the rewrites that bring an operator which the app forbids.
+
+    attempt  makes it without those of `left` and those that it is given: name -> operator
+    Raises what an attempt raises, and ForbiddenOperatorError where no more can be left out.
+    """
+    forbidden: Mapping[str, str] = {}
+    while True:
+        made, info, rewrites = attempt(forbidden)
+        found = forbidden_operators(info, forbid)
+        # One that was applied although it is left out already would be left out for ever.
+        applied = [row for row in rewrites if row.name not in {*left, *forbidden}]
+        bring = bringing(applied, {str(name) for name in found})
+        if not bring:
+            require_allowed(info, found, {})
+            return made
+        forbidden = {**forbidden, **bring}
 
 
 def _names(info: ModelInfo) -> frozenset[str]:

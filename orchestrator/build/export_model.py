@@ -11,17 +11,16 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.build.add_app import AppRequest, add_app
-from orchestrator.build.canonical import omitted, rewrite_line
+from orchestrator.build.canonical import Attempt, omitted, permitted, rewrite_line
 from orchestrator.build.session import RuntimeSession, Session, require_loadable
 from orchestrator.build.trace import estimated
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, export_module
-from orchestrator.canonical.pricing import Candidate, affordable, bringing
+from orchestrator.canonical.pricing import Candidate, affordable
 from orchestrator.canonical.python import ExportPython, find_python
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.export.tolerances import TOLERANCES
 from orchestrator.load.declared import App
 from orchestrator.load.validate import raise_all
-from orchestrator.models.checks import forbidden_operators, require_allowed
 from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
@@ -178,9 +177,9 @@ class _Exporting:
         return Candidate(name, (after, after), made.result.rewrites, left)
 
     def _exported(self, left: Mapping[str, int]) -> _Exported:
-        context, forbidden = self.session.context, dict[str, str]()
-        forbid = {} if self.app is None else self.app.config.forbid
-        while True:
+        context = self.session.context
+
+        def attempt(forbidden: Mapping[str, str]) -> Attempt[_Exported]:
             without = sorted({*left, *forbidden})
             if without:
                 self.session.log(f"exporting again without {', '.join(without)}")
@@ -192,12 +191,9 @@ class _Exporting:
                 context.runner,
             )
             info = self._checked(data)
-            found = forbidden_operators(info, forbid)
-            bring = bringing(result.rewrites, {str(name) for name in found})
-            if not bring:
-                require_allowed(info, found, {})
-                return _Exported(data, info, result, left, forbidden)
-            forbidden |= bring
+            return _Exported(data, info, result, left, forbidden), info, result.rewrites
+
+        return permitted(attempt, left, {} if self.app is None else self.app.config.forbid)
 
     def _checked(self, data: bytes) -> ModelInfo:
         """The facts of a new model; of an app that is there, its runtime loads it."""

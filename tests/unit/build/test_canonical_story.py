@@ -13,7 +13,7 @@ import crafted
 import pytest
 
 from orchestrator.build import canonical
-from orchestrator.build.canonical import canonical_apps
+from orchestrator.build.canonical import Attempt, canonical_apps, permitted
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.canonical.convert import Converted, UntraceableError
 from orchestrator.canonical.lock import ComparedCall, Rewrite
@@ -21,6 +21,9 @@ from orchestrator.canonical.python import ExportPython
 from orchestrator.context import Context
 from orchestrator.errors import Place
 from orchestrator.models.archive import NotAModelError
+from orchestrator.models.checks import ForbiddenOperatorError
+from orchestrator.models.info import read_model
+from orchestrator.pytorch.v2_6.dialect import DIALECT
 from orchestrator.report.canonical import CanonicalReport, OmittedRewrite
 
 ROOT = Path(__file__).parents[3]
@@ -203,6 +206,25 @@ def test_what_is_forbidden_and_cannot_be_left_out_is_refused(made: Made, tmp_pat
         "  | aten::mul.Tensor: no products; named in forward"
     )
     assert files(tmp_path) == []
+
+
+def test_a_rewrite_that_is_applied_although_it_is_left_out_is_refused(tmp_path: Path) -> None:
+    """Leaving it out again would change nothing."""
+    file = tmp_path / "net.ptl"
+    file.write_bytes(model("aten::clamp"))
+    info = read_model(file, DIALECT.models, name="net.ptl")
+    row = {"name": "clamp", "from": "aten::relu6", "to": ["aten::clamp"], "calls": 1, "why": "so"}
+    given: list[Mapping[str, str]] = []
+
+    def attempt(forbidden: Mapping[str, str]) -> Attempt[None]:
+        given.append(forbidden)
+        return None, info, (Rewrite.model_validate(row),)
+
+    for left, rounds in [((), [{}, {"clamp": "aten::clamp"}]), (("clamp",), [{}])]:
+        given.clear()
+        with pytest.raises(ForbiddenOperatorError):
+            permitted(attempt, left, {"aten::clamp": "why not"})
+        assert given == rounds
 
 
 def test_apps_that_have_more_in_common(made: Made) -> None:
