@@ -7,16 +7,17 @@ A backend is a template, `elementwise_<backend>.cpp.j2`. The function is inserte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from orchestrator.codegen.render import render
 from orchestrator.system.templates import Fit
-from orchestrator.values.config import ElementwiseConfig, ElementwiseDtype
+from orchestrator.values.config import ElementwiseConfig
 
 Backend = Literal["cpu"]
 
 # c10/core/ScalarType.h
-_SCALAR_TYPES: Final[dict[ElementwiseDtype, str]] = {
+SCALAR_TYPES: Final[Mapping[str, str]] = {
     "bool": "Bool",
     "uint8": "Byte",
     "int8": "Char",
@@ -48,7 +49,7 @@ def elementwise_text(
         namespace=namespace,
         name=config.name,
         inputs=[f"x{number}" for number in range(config.arity)],
-        scalar_types=[_SCALAR_TYPES[dtype] for dtype in config.dtypes],
+        scalar_types=[SCALAR_TYPES[dtype] for dtype in config.dtypes],
         promotes=config.promotion != "none",
         to_float=config.promotion == "int_to_float",
         # C++ of the user's own, as that under `sources:`

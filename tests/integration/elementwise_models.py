@@ -18,6 +18,7 @@ from crafted import NONE, Instruction, archive, bytecode, function, module, numb
 from crafted import pickled as crafted_pickle
 from crafted import tensor as crafted_tensor
 
+from orchestrator.codegen.elementwise import SCALAR_TYPES
 from orchestrator.values.elements import FORMATS
 
 TWELVE = Path(__file__).parents[1] / "golden/elementwise"
@@ -48,18 +49,6 @@ BETWEEN: Mapping[str, tuple[float, float]] = {
     "ndtri": (0, 1),
     "trigamma": (-8.7, 40),
     "zeta": (1.1, 9),
-}
-_STORAGES = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "float32": "Float",
-    "float64": "Double",
 }
 
 
@@ -149,7 +138,7 @@ def model_of(methods: Sequence[Calls]) -> bytes:
             one.strides,
             offset=one.offset,
             numel=len(one.data) // struct.calcsize(FORMATS[one.dtype][0]),
-            dtype=f"ctorch\n{_STORAGES[one.dtype]}Storage\n".encode(),
+            dtype=f"ctorch\n{SCALAR_TYPES[one.dtype]}Storage\n".encode(),
             record=records[one.data],
         )
         for one in tensors
