@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from orchestrator import cli
 from orchestrator.trace.lock import parse_lock
 from orchestrator.trace.selected import (
+    Form,
     SelectionUnreadableError,
     UnwritableSelectionError,
     read_selected,
@@ -75,7 +77,10 @@ selections = st.builds(
         st.sampled_from(("add_stub", "cat_serial_kernel")),
         st.frozensets(st.sampled_from(("Float", "Long", "Bool")), max_size=3),
     ),
-    st.just({}),
+    st.dictionaries(
+        st.sampled_from(("aten::add.out", "aten::cat")),
+        st.frozensets(st.sampled_from(("v1/6;0,1|6;0,1", "v1/4;0|6;", "default"))),
+    ),
     st.frozensets(st.sampled_from(("Packed", "Other"))),
     st.frozensets(st.sampled_from(("F", "G"))),
     names,
@@ -94,15 +99,21 @@ def test_merging_is_a_union(one: Selected, two: Selected, three: Selected) -> No
     for file in (one, two):
         for name, operator in file.operators.items():
             assert operator.debug_info <= both.operators[name].debug_info
+        assert all(keys <= both.kernel_keys[name] for name, keys in file.kernel_keys.items())
     assert both.debug_info == one.debug_info | two.debug_info
 
 
 @settings(deadline=None, max_examples=50)
 @given(selections)
 def test_what_is_written_is_read_again(one: Selected) -> None:
-    text = selected_text(one, "pytorch")
-    assert read_selected(text, "x") == one
-    assert selected_text(read_selected(text, "x"), "pytorch") == text
+    forms: Mapping[Form, Selected] = {
+        "pytorch": replace(one, kernel_keys={}),
+        "executorch": replace(one, kernel_dtypes={}),
+    }
+    for form, selected in forms.items():
+        text = selected_text(selected, form)
+        assert read_selected(text, "x") == selected
+        assert selected_text(read_selected(text, "x"), form) == text
 
 
 def test_pytorchs_own_form() -> None:
