@@ -12,10 +12,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
-from orchestrator.export.archive import reproducible
-from orchestrator.export.saving import prepare
+from orchestrator.export.saving import Export, run
 
 
 class Attention(nn.Module):
@@ -80,23 +78,11 @@ class Attention(nn.Module):
         return found
 
 
-def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
-    compiled = torch.jit.script(model.eval())
-    methods = {
-        getattr(compiled, method): [tuple(InflatableArg(v, "{}") for v in row) for row in rows]
-        for method, rows in inputs.items()
-    }
-    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
-    path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(reproducible(saved, name))
-
-
 def heads(queries: int, keys: int) -> tuple[Tensor, ...]:
     return tuple(torch.randn(2, 3, rows, 32) for rows in (queries, keys, keys))
 
 
-def main() -> None:
-    prepare()
+def models() -> dict[str, Export]:
     usual, wide, wrong = heads(9, 21), heads(37, 37), heads(9, 11)
     wrong[0][0, 0, 2, 5] = torch.nan
     wrong[0][1, 1, 3, 0] = torch.inf
@@ -116,8 +102,8 @@ def main() -> None:
         "wrong": [(*wrong, masks[0][..., 5:16])],
         "others": [(*usual, masks[0])],
     }
-    write(Attention(), "attention", inputs)
+    return {"attention": Export(Attention(), inputs, canonical="off")}
 
 
 if __name__ == "__main__":
-    main()
+    run(models, Path(__file__).resolve().parent / "models")

@@ -14,10 +14,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
-from orchestrator.export.archive import reproducible
-from orchestrator.export.saving import prepare
+from orchestrator.export.saving import Export, run
 
 
 def _normalised(*conv: int, **options: int) -> nn.Sequential:
@@ -204,19 +202,11 @@ class Pairs(nn.Module):
         return found
 
 
-def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
-    compiled = torch.jit.script(model.eval())
-    methods = {
-        getattr(compiled, method): [tuple(InflatableArg(v, "{}") for v in row) for row in rows]
-        for method, rows in inputs.items()
-    }
-    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
-    path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(reproducible(saved, name))
+def unchanged(model: nn.Module, inputs: dict[str, list[tuple[Tensor, ...]]]) -> Export:
+    return Export(model.requires_grad_(False), inputs, canonical="off")
 
 
-def main() -> None:
-    prepare()
+def models() -> dict[str, Export]:
     image = torch.randn(2, 6, 13, 15)
     last = image.contiguous(memory_format=torch.channels_last)
     inputs: dict[str, list[tuple[Tensor, ...]]] = {
@@ -227,10 +217,9 @@ def main() -> None:
         "product": [(torch.randn(7, 4),), (torch.randn(1, 4),)],
         "precise": [(torch.randn(1, 2, 5, 5, dtype=torch.float64),)],
     }
-    model = Layers().requires_grad_(False)
-    write(model, "layers", inputs)
+    made = {"layers": unchanged(Layers(), inputs)}
     given = torch.randn(1, 2, 6, 6)
-    write(Changing().requires_grad_(False), "changing", {"forward": [(given,), (given,)]})
+    made["changing"] = unchanged(Changing(), {"forward": [(given,), (given,)]})
     x = torch.randn(9, 40)
     edges = [0.0, -0.0, 1e-40, 0.6, -0.7, 3.9, -5.0, 12.0, -95.0, 104.0, torch.inf, -torch.inf]
     extreme = torch.tensor([*edges, torch.nan]).repeat(40)[:520].reshape(13, 40)
@@ -239,7 +228,7 @@ def main() -> None:
         "numbers": [(x,), (extreme,), (30 * x,)],
         "others": [(x, torch.arange(-4, 5))],
     }
-    write(Rows().requires_grad_(False), "rows", inputs)
+    made["rows"] = unchanged(Rows(), inputs)
     one, other = torch.randn(9, 41), torch.randn(9, 41)
     one[1, :4] = torch.tensor([torch.inf, -torch.inf, torch.nan, -0.0])
     other[1, :4] = torch.tensor([-torch.inf, 1.0, 1.0, -0.0])
@@ -249,8 +238,9 @@ def main() -> None:
         "others": [(usual, usual.flip(0))],
         "products": [(torch.randn(6, 17, 20),)],
     }
-    write(Pairs(), "pairs", inputs)
+    made["pairs"] = unchanged(Pairs(), inputs)
+    return made
 
 
 if __name__ == "__main__":
-    main()
+    run(models, Path(__file__).resolve().parent / "models")

@@ -12,10 +12,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
-from orchestrator.export.archive import reproducible
-from orchestrator.export.saving import prepare
+from orchestrator.export.saving import Export, run
 
 
 class Layers(nn.Module):
@@ -149,19 +147,11 @@ class Written(nn.Module):
         return first - self.layer(x)[0]
 
 
-def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
-    compiled = torch.jit.script(model.eval())
-    methods = {
-        getattr(compiled, method): [tuple(InflatableArg(v, "{}") for v in row) for row in rows]
-        for method, rows in inputs.items()
-    }
-    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
-    path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(reproducible(saved, name))
+def unchanged(model: nn.Module, inputs: dict[str, list[tuple[Tensor, ...]]]) -> Export:
+    return Export(model.requires_grad_(False), inputs, canonical="off")
 
 
-def main() -> None:
-    prepare()
+def models() -> dict[str, Export]:
     x = torch.randn(4, 3, 6)
     state = torch.randn(1, 3, 16), torch.randn(1, 3, 16)
     inputs: dict[str, list[tuple[Tensor, ...]]] = {
@@ -171,12 +161,15 @@ def main() -> None:
         "cells": [(x,), (x[:, :1],)],
         "steps": [(x,), (torch.randn(3, 2, 6),)],
     }
-    write(Layers().requires_grad_(False), "layers", inputs)
+    layers = unchanged(Layers(), inputs)
     given = torch.randn(3, 2, 3)
-    write(Left().requires_grad_(False), "left", {"forward": [(given,)]})
-    write(Changing().requires_grad_(False), "changing", {"forward": [(given,), (given,)]})
-    write(Written().requires_grad_(False), "written", {"forward": [(given,), (given,)]})
+    return {
+        "layers": layers,
+        "left": unchanged(Left(), {"forward": [(given,)]}),
+        "changing": unchanged(Changing(), {"forward": [(given,), (given,)]}),
+        "written": unchanged(Written(), {"forward": [(given,), (given,)]}),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    run(models, Path(__file__).resolve().parent / "models")

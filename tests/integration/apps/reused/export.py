@@ -13,10 +13,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
-from orchestrator.export.archive import reproducible
-from orchestrator.export.saving import prepare
+from orchestrator.export.saving import Export, run
 
 
 class Bias(nn.Module):
@@ -149,29 +147,23 @@ class Kept(nn.Module):
         return found
 
 
-def write(model: nn.Module, inputs: dict[str, tuple[Tensor, ...]]) -> None:
-    """The model, under its class's name, with its bundled inputs, given twice."""
-    compiled = torch.jit.script(model.eval().requires_grad_(False))
-    methods = {
-        getattr(compiled, method): 2 * [tuple(InflatableArg(v, "{}") for v in row)]
-        for method, row in inputs.items()
-    }
-    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
-    name = type(model).__name__.lower()
-    path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(reproducible(saved, name))
+def twice(model: nn.Module, inputs: dict[str, tuple[Tensor, ...]]) -> Export:
+    rows = {method: 2 * [row] for method, row in inputs.items()}
+    return Export(model.requires_grad_(False), rows, canonical="off")
 
 
-def main() -> None:
-    prepare()
+def models() -> dict[str, Export]:
     x, weight, images = torch.rand(5, 4), torch.rand(3, 4), torch.rand(2, 2, 6, 6)
-    write(Bias(), {"forward": (x, images), "recurrent": (x,)})
-    write(Chosen(), {"forward": (x, weight)})
-    write(Statistics(), {"forward": (images,)})
-    write(Passed(), {"forward": (x,)})
-    write(Listed(), {"forward": (x,)})
-    write(Kept(), {"forward": (x, weight)})
+    calls: list[tuple[nn.Module, dict[str, tuple[Tensor, ...]]]] = [
+        (Bias(), {"forward": (x, images), "recurrent": (x,)}),
+        (Chosen(), {"forward": (x, weight)}),
+        (Statistics(), {"forward": (images,)}),
+        (Passed(), {"forward": (x,)}),
+        (Listed(), {"forward": (x,)}),
+        (Kept(), {"forward": (x, weight)}),
+    ]
+    return {type(model).__name__.lower(): twice(model, inputs) for model, inputs in calls}
 
 
 if __name__ == "__main__":
-    main()
+    run(models, Path(__file__).resolve().parent / "models")

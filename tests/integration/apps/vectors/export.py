@@ -10,10 +10,8 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.utils.bundled_inputs import InflatableArg, bundle_inputs
 
-from orchestrator.export.archive import reproducible
-from orchestrator.export.saving import prepare
+from orchestrator.export.saving import Export, run
 
 
 class Vectors(nn.Module):
@@ -47,23 +45,11 @@ class Vectors(nn.Module):
         return found
 
 
-def write(model: nn.Module, name: str, inputs: dict[str, list[tuple[Tensor, ...]]]) -> None:
-    compiled = torch.jit.script(model.eval())
-    methods = {
-        getattr(compiled, method): [tuple(InflatableArg(v, "{}") for v in row) for row in rows]
-        for method, rows in inputs.items()
-    }
-    saved = bundle_inputs(compiled, methods)._save_to_buffer_for_lite_interpreter()
-    path = Path(__file__).resolve().parent / "models" / f"{name}.ptl"
-    path.write_bytes(reproducible(saved, name))
-
-
 def sized(rows: int, columns: int) -> tuple[Tensor, ...]:
     return torch.randn(rows, columns), torch.randn(columns), torch.randn(rows)
 
 
-def main() -> None:
-    prepare()
+def models() -> dict[str, Export]:
     wrong = sized(12, 21)
     wrong[0][3, 20], wrong[0][5, 0], wrong[1][7] = torch.nan, torch.inf, -torch.inf
     wrong[2][4] = torch.nan
@@ -73,8 +59,8 @@ def main() -> None:
         "pairs": [(one, one.flip(0) + 0.5) for one in pairs],
         "others": [sized(9, 21)[:2]],
     }
-    write(Vectors(), "vectors", inputs)
+    return {"vectors": Export(Vectors(), inputs, canonical="off")}
 
 
 if __name__ == "__main__":
-    main()
+    run(models, Path(__file__).resolve().parent / "models")
