@@ -84,9 +84,10 @@ def prepared(bench: Bench, chosen: argparse.Namespace) -> dict[str, str]:
     ours = [name for name in chosen.runtimes if RUNTIMES[name].declared]
     log("making the models")
     bench.peers("make", str(bench.folder), *chosen.models).require("making the models")
-    log("building ours")
-    write_workspace(bench.root, bench.workspace, bench.folder, ours, chosen.models)
-    build(bench.root, bench.workspace, chosen.jobs)
+    if ours:
+        log("building ours")
+        write_workspace(bench.root, bench.workspace, bench.folder, ours, chosen.models)
+        build(bench.root, bench.workspace, chosen.jobs)
     log("converting")
     return converted(bench, chosen.runtimes, chosen.models)
 

@@ -76,6 +76,8 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
         level="as with `kernels: auto`",
     ),
     "ours-native": Runtime("ours, `kernels: native`", declared={"kernels": "native"}, level="SSE2"),
+    "torch": Runtime("PyTorch, TorchScript", ("torch",)),
+    "torch-lite": Runtime("PyTorch, lite interpreter", ("torch",)),
     "onnxruntime": Runtime("ONNX Runtime", ("onnxruntime", "onnx")),
     "litert": Runtime(
         "LiteRT", ("ai-edge-litert", "litert-torch", "litert-converter", "ai-edge-quantizer")

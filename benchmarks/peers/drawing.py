@@ -16,6 +16,8 @@ _DARK: Final = "#e6edf3"
 
 LABELS: Final[Mapping[str, str]] = {
     "ours": "ours",
+    "torch": "PyTorch",
+    "torch-lite": "PyTorch, lite",
     "onnxruntime": "ONNX Runtime",
     "litert": "LiteRT",
     "ncnn": "ncnn",
@@ -26,10 +28,7 @@ LABELS: Final[Mapping[str, str]] = {
 # Dots whose sizes differ by less than this factor stand over each other.
 _NEAR: Final = 1.5
 # Readable on white and on black.
-COLOURS: Final[Mapping[str, str]] = {
-    "ours": "#d1242f",
-    **dict.fromkeys(("onnxruntime", "litert", "ncnn", "executorch", "mnn", "openvino"), "#4a90d9"),
-}
+COLOURS: Final[Mapping[str, str]] = dict.fromkeys(LABELS, "#4a90d9") | {"ours": "#d1242f"}
 
 
 def label_above(point: Point, points: Sequence[Point]) -> bool:

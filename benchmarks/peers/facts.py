@@ -32,7 +32,7 @@ def libraries(runtime: str) -> dict[str, list[str]]:
 
 def main() -> int:
     """Tell."""
-    names = {"torch"}.union(*(runtime.distributions for runtime in RUNTIMES.values()))
+    names = set[str]().union(*(runtime.distributions for runtime in RUNTIMES.values()))
     facts = {
         "versions": {name: version(name) for name in sorted(names)},
         "libraries": {name: libraries(name) for name in RUNTIMES},

@@ -63,6 +63,8 @@ _MODULES: Final[Mapping[str, str]] = {
     "ours-avx512": "ours",
     "ours-threads": "ours",
     "ours-native": "ours",
+    "torch": "torch_script",
+    "torch-lite": "torch_lite",
     "onnxruntime": "onnx_runtime",
     "litert": "litert",
     "ncnn": "ncnn_net",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import gzip
 import json
 import os
 import struct
@@ -15,7 +16,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from benchmarks.peers import catalogue, convert, runtimes
+from benchmarks.peers import __main__ as peers
+from benchmarks.peers import catalogue, convert, runtimes, sizes
 from benchmarks.peers.__main__ import names
 from benchmarks.peers.building import library_of, write_workspace
 from benchmarks.peers.drawing import COLOURS, INK, LABELS, adapted, description, label_above
@@ -47,7 +49,7 @@ class TestWhatIsParsed:
         text = (ROOT / "requirements/peers.in").read_text()
         found = {one.name: str(one.specifier) for one in map(Requirement, pins(text))}
         needed = {name for one in catalogue.RUNTIMES.values() for name in one.distributions}
-        assert {"torch", "numpy", "matplotlib", *needed} == found.keys()
+        assert {"numpy", "matplotlib", *needed} == found.keys()
         assert all(pin.startswith("==") and "," not in pin for pin in found.values())
 
     def test_names(self) -> None:
@@ -193,6 +195,42 @@ class TestRounds:
         assert found[0]["runtime"] == "ours"
         assert found[0]["difference"] == pytest.approx(0.3)
         assert found[0]["samples"] == [1, 1]
+
+
+def test_a_run_without_ours_builds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Path] = []
+    monkeypatch.setattr(peers, "build", lambda root, workspace, jobs: built.append(workspace))
+    monkeypatch.setattr(Bench, "peers", lambda *arguments: finished(code=0))
+    bench = Bench(ROOT, tmp_path, Path("python"))
+    for named in (("torch", "ncnn"), ("torch", "ours")):
+        chosen = argparse.Namespace(runtimes=named, models=(), jobs=None)
+        assert peers.prepared(bench, chosen) == {}
+    assert built == [tmp_path / "workspace"]
+
+
+def test_a_file_of_two_runtimes_is_stripped_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stripped: list[str] = []
+
+    def strip(path: Path) -> bytes:
+        stripped.append(path.name)
+        return path.read_bytes()[1:]
+
+    monkeypatch.setattr(sizes, "_stripped", strip)
+    for name in ("a.so", "b.so"):
+        (tmp_path / name).write_bytes(b"x" * 1000)
+    first = sizes.sizes([tmp_path / "a.so"])
+    assert (first["files"], first["delivered"], first["stripped"]) == (["a.so"], 1000, 999)
+    assert first["gzip"] == len(gzip.compress(b"x" * 999, 9))
+    both = sizes.sizes([tmp_path / "a.so", tmp_path / "b.so"])
+    assert both == {
+        "files": ["a.so", "b.so"],
+        "delivered": 2000,
+        "stripped": 1998,
+        "gzip": 2 * first["gzip"],
+    }
+    assert stripped == ["a.so", "b.so"]
 
 
 def test_ours_are_apps_of_a_workspace(tmp_path: Path) -> None:
