@@ -12,7 +12,7 @@ from benchmarks import scratch
 from benchmarks.other_runtime import moved_workspace
 from benchmarks.processes import CommandFailedError
 from orchestrator.cache.store import ObjectStore
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 if TYPE_CHECKING:
     from benchmarks.steps import Bench
@@ -97,7 +97,9 @@ def _build(bench: Bench, workspace: Path, cache: Path, *labels: str) -> dict[str
         "actions_run": report["actions_run"],
         "variants": len(rows),
         "units_compiled": sum(row["units_compiled"] for row in rows),
-        "verified": {str(Label(r["app"], r["abi"])): r["made_as"] or r["verified"] for r in rows},
+        "verified": {
+            str(VariantLabel(r["app"], r["abi"])): r["made_as"] or r["verified"] for r in rows
+        },
     }
 
 

@@ -26,7 +26,7 @@ from orchestrator.execute.action_log import (
 from orchestrator.report.explanation import Explanation, explanation
 from orchestrator.values.action import Compile, Link
 from orchestrator.values.fingerprint import Identity, fingerprint, text_digest
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.names import nearest
 
 # What the links of a variant are asked about by, all at once.
@@ -39,10 +39,10 @@ class UnknownActionError(OrchestratorError):
     """A variant has no unit, and links no file, of this name."""
 
 
-def log_path(session: Session, label: Label) -> Path:
+def log_path(session: Session, label: VariantLabel) -> Path:
     """The file of a variant's action log, `<state>/variants/<app>/<abi>/actions.log`, next to its
     links."""
-    return session.context.state / "variants" / label.app / str(label.abi) / FILE
+    return session.context.state / "variants" / label.app / label.abi / FILE
 
 
 def log_actions(session: Session, variants: Iterable[Variant]) -> None:
@@ -53,7 +53,7 @@ def log_actions(session: Session, variants: Iterable[Variant]) -> None:
     OSError.
     """
     variants = tuple(variants)
-    shared = shared_details(session, {str(variant.label.abi) for variant in variants})
+    shared = shared_details(session, {variant.label.abi for variant in variants})
     for variant in variants:
         update_logs(log_path(session, variant.label), action_log(session, variant, shared))
 
@@ -107,7 +107,7 @@ def _links(
     session: Session, variant: Variant, names: Mapping[str, str], digests: Mapping[str, str]
 ) -> dict[str, LoggedAction]:
     """The variant's links, by the names of what they make."""
-    toolchain = session.toolchain(str(variant.label.abi))
+    toolchain = session.toolchain(variant.label.abi)
     environment = link_environment(session)
     links = {link.output: link for link in variant.links.all}
     known = dict(digests)
@@ -150,13 +150,13 @@ def link_name(link: Link) -> str:
     return link.output.rpartition("/")[2]
 
 
-def explain(session: Session, label: Label, name: str) -> tuple[Explanation, ...]:
+def explain(session: Session, label: VariantLabel, name: str) -> tuple[Explanation, ...]:
     """What the next build of a variant does with a unit, or with `link`: with each of its links.
 
     Raises UnknownActionError, and what reading traces and planning raise.
     """
     (variant,) = plan_variants(session, [label], generate=False)
-    now = action_log(session, variant, shared_details(session, [str(label.abi)]))
+    now = action_log(session, variant, shared_details(session, [label.abi]))
     logs = read_logs(log_path(session, label))
     if logs == "damaged":
         session.log(

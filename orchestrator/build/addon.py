@@ -69,7 +69,7 @@ from orchestrator.trace.lock import read_runs
 from orchestrator.values.action import Compile
 from orchestrator.values.config import NAME
 from orchestrator.values.fits import Lack
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import RunnerResult, require_verified
@@ -623,7 +623,7 @@ def _proving(
     models = (own, *library_models(session, base.one, unpacked))
     if session.toolchain(base.abi).config.run == "none":
         return _Proving(session, base, models, None, running.why_not)
-    runner = runner_path(session, Label(base.app, base.abi))
+    runner = runner_path(session, VariantLabel(base.app, base.abi))
     if running.prefix is None or not runner.is_file():
         raise NoAddonError(
             f"the add-on cannot be run for {base.abi} here, and is not written",

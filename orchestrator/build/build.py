@@ -21,7 +21,7 @@ from orchestrator.build.package import (
     mark_unproven,
     refuse_blocked_folder,
 )
-from orchestrator.build.plan import Variant, abi_of, apps_of, plan_variants
+from orchestrator.build.plan import Variant, apps_of, plan_variants
 from orchestrator.build.session import Session
 from orchestrator.build.verify import runner_path, verify_library
 from orchestrator.compilers.relink import EXPORTED
@@ -32,7 +32,7 @@ from orchestrator.report.packages import PackageReport
 from orchestrator.report.table import BuildReport, Exported, VariantReport
 from orchestrator.system.folders import ensure_folder
 from orchestrator.values.action import count_units
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import Status, levels_of_all, require_verified
 
 
@@ -72,7 +72,7 @@ class _Proof:
 
 def build(
     session: Session,
-    labels: Sequence[Label],
+    labels: Sequence[VariantLabel],
     *,
     jobs: int | None,
     view: View,
@@ -137,7 +137,7 @@ def build(
 
 def _failed(
     session: Session,
-    label: Label,
+    label: VariantLabel,
     error: OrchestratorError,
     variants: Sequence[Variant],
     execution: Execution,
@@ -155,7 +155,7 @@ def _failed(
 def _all_operators_bytes(session: Session, variant: Variant) -> int | None:
     """What the library of all operators has at the variant's flags, where it is known."""
     whole = session.of(variant.label.app).runtime.version.all_operators_bytes.get(
-        abi_of(variant.label), {}
+        variant.label.abi, {}
     )
     return whole.get(variant.app.optimize)
 
@@ -175,7 +175,7 @@ def _finish(
     compiled = count_units(c for c in variant.objects.compiles if c.object in execution.compiled)
     report = VariantReport(
         app=variant.label.app,
-        abi=abi_of(variant.label),
+        abi=variant.label.abi,
         operators=len(variant.selection.operators),
         units_compiled=compiled,
         units_reused=count_units(variant.objects.compiles) - compiled,
@@ -204,7 +204,7 @@ def _prove(
 ) -> _Proof:
     """Check the delivered library, and run its models. Raises the first error."""
     check_library(
-        session.toolchain(abi_of(variant.label)),
+        session.toolchain(variant.label.abi),
         delivered,
         extensible=variant.objects.plan.spec.extensible,
     )
@@ -213,7 +213,7 @@ def _prove(
     results = verify_library(
         session,
         variant.app,
-        abi_of(variant.label),
+        variant.label.abi,
         variant.traces,
         runner_path(session, variant.label),
         delivered.shared_library,
@@ -236,10 +236,10 @@ def _prove(
 
 @contextmanager
 def _noting_what_is_delivered(
-    session: Session, label: Label, delivered: Delivered
+    session: Session, label: VariantLabel, delivered: Delivered
 ) -> Iterator[None]:
     """Adds to an error about a delivery what dist/ contains afterwards."""
-    folder = session.context.dist / label.app / abi_of(label)
+    folder = session.context.dist / label.app / label.abi
     try:
         yield
     except OrchestratorError as error:
@@ -264,7 +264,7 @@ def _executed_twin(
     own = session.own_abi
     if own is None or own not in variant.app.config.targets:
         return None
-    ran = Label(variant.label.app, own)
+    ran = VariantLabel(variant.label.app, own)
     on = session.of(variant.label.app)
     if not comparable(on, delivered, ran):
         return None
@@ -277,7 +277,7 @@ def _executed_twin(
 
 
 def _check_budget(variant: Variant, delivered: Delivered) -> None:
-    budget = variant.app.config.budgets.get(abi_of(variant.label))
+    budget = variant.app.config.budgets.get(variant.label.abi)
     if budget is not None and delivered.stripped_bytes > budget:
         raise OverBudgetError(
             f"{variant.label} is larger than its budget",

@@ -12,11 +12,11 @@ from orchestrator.build.session import RuntimeSession
 from orchestrator.deliver.manifest import MANIFEST, read_manifest
 from orchestrator.deliver.variant import Delivered
 from orchestrator.plan.graph import VariantObjects
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.structural import Structure, require_same, structure_of, wrappers_of
 
 
-def comparable(session: RuntimeSession, delivered: Delivered, ran: Label) -> bool:
+def comparable(session: RuntimeSession, delivered: Delivered, ran: VariantLabel) -> bool:
     """Whether `ran` is in dist/, was executed, and was built for the same models as `delivered`."""
     theirs = _folder(session, ran)
     if not (theirs / MANIFEST).is_file():
@@ -27,10 +27,10 @@ def comparable(session: RuntimeSession, delivered: Delivered, ran: Label) -> boo
 
 def require_same_structure(
     session: RuntimeSession,
-    label: Label,
+    label: VariantLabel,
     delivered: Delivered,
     objects: VariantObjects,
-    ran: Label,
+    ran: VariantLabel,
     objects_that_ran: VariantObjects,
 ) -> None:
     """Raises StructureDiffersError where `label`, as delivered, is not made as `ran` in dist/."""
@@ -56,8 +56,8 @@ def unregistered(objects: VariantObjects) -> frozenset[str]:
     return frozenset(name for pair in {*called, *request.resolved} for name in wrappers_of(*pair))
 
 
-def _folder(session: RuntimeSession, label: Label) -> Path:
-    return session.context.dist / label.app / str(label.abi)
+def _folder(session: RuntimeSession, label: VariantLabel) -> Path:
+    return session.context.dist / label.app / label.abi
 
 
 def _structure(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.build.licences import licences
 from orchestrator.build.package import common_fingerprint
-from orchestrator.build.plan import Variant, abi_of
+from orchestrator.build.plan import Variant
 from orchestrator.build.prepare import NATIVE
 from orchestrator.build.public_headers import consumer_definitions, delivered_headers
 from orchestrator.build.selected import selection_fact
@@ -31,7 +31,7 @@ from orchestrator.values.trace import Trace
 
 def deliver_inputs(session: RuntimeSession, variant: Variant) -> DeliverInputs:
     """What is delivered of a variant that has been linked, and what its manifest tells."""
-    app, abi = variant.app, abi_of(variant.label)
+    app, abi = variant.app, variant.label.abi
     toolchain = session.toolchain(abi)
     links = variant.links
     selection = variant.selection

@@ -9,7 +9,7 @@ from orchestrator.build.plan import Variant, plan_variants
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.select.why import Explainer, of_selection, overloads
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.names import nearest
 
 
@@ -21,7 +21,7 @@ class UnknownSubjectError(OrchestratorError):
 class Answer:
     """Why `subject` is in a variant; without lines it is not in it."""
 
-    label: Label
+    label: VariantLabel
     subject: str
     lines: tuple[str, ...]
 
@@ -34,7 +34,7 @@ class Answer:
         return f"{self.subject} is in {self.label}\n{details}"
 
 
-def why(session: Session, label: Label, subject: str) -> Answer:
+def why(session: Session, label: VariantLabel, subject: str) -> Answer:
     """Why an operator, a unit, a kernel tag, a class, a feature or a symbol is in a variant.
 
     Raises UnknownSubjectError, and what reading traces and planning raise.
@@ -43,7 +43,7 @@ def why(session: Session, label: Label, subject: str) -> Answer:
     return _answer(session.of(label.app), label, variant, subject)
 
 
-def _answer(session: RuntimeSession, label: Label, variant: Variant, subject: str) -> Answer:
+def _answer(session: RuntimeSession, label: VariantLabel, variant: Variant, subject: str) -> Answer:
     index = session.runtime.index
     explainer = _explainer(session, variant)
     if operators := overloads(subject, session.kernels.by_operator):

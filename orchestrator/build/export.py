@@ -28,7 +28,7 @@ from orchestrator.execute.bazel import (
 )
 from orchestrator.plan.graph import action_graph, texts_of
 from orchestrator.system.folders import ensure_folder, is_ours, remove_folder
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 _PACKAGE = NATIVE.parent
 # Folders of C libraries that zig brings for systems that no toolchain of ours names: 9,000 files.
@@ -39,7 +39,7 @@ class NotExportedError(OrchestratorError):
     """A variant that only a build here can make."""
 
 
-def export_bazel(session: Session, labels: Sequence[Label], folder: Path) -> None:
+def export_bazel(session: Session, labels: Sequence[VariantLabel], folder: Path) -> None:
     """Write the plan of all labels into `folder`, which is ours or empty.
 
     Raises NotExportedError, FolderNotOursError, and what planning raises.
@@ -80,7 +80,7 @@ def _require_free(folder: Path) -> None:
 
 
 def _exported(variant: Variant) -> BazelVariant:
-    app, abi = variant.label.app, str(variant.label.abi)
+    app, abi = variant.label.app, variant.label.abi
     links = variant.links
     if isinstance(links, VariantLinks):
         archives = (links.registrations.output, links.core.output)

@@ -25,7 +25,7 @@ from orchestrator.models.info import ModelInfo, read_model
 from orchestrator.report.canonical import OmittedRewrite, RewriteLine
 from orchestrator.system.staging import write_bytes
 from orchestrator.values.config import NAME, PATTERN_WORDS, InputRun
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import AppLabel
 from orchestrator.verify.inputs import inputs_json
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -215,10 +215,7 @@ class _Exporting:
 
 def app_of(text: str) -> str:
     """The app that `//apps/x` or `apps/x` names. Raises LabelSyntaxError."""
-    label = Label.parse(text if text.startswith("//") else f"//{text.rstrip('/')}")
-    if label.abi is not None:
-        return Label.parse(f"//apps/{label.app}/{label.abi}").app
-    return label.app
+    return AppLabel.parse(text if text.startswith("//") else f"//{text.rstrip('/')}").app
 
 
 @contextmanager

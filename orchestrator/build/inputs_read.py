@@ -33,7 +33,7 @@ from orchestrator.platforms import PLATFORMS
 from orchestrator.trace.lock import lock_path, runs_path
 from orchestrator.values.action import ActionGraph
 from orchestrator.values.config import Emulator
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 _HEADERS = "include"
 
@@ -59,7 +59,7 @@ class InputsRead:
 
 def inputs_read(
     session: Session,
-    labels: Sequence[Label],
+    labels: Sequence[VariantLabel],
     graph: ActionGraph,
     deliveries: Iterable[DeliverInputs],
 ) -> InputsRead:
@@ -80,7 +80,7 @@ def inputs_read(
     made.add(session.context.state / "build.ninja")
     outputs = (*graph.compiles, *(link.output for link in graph.links))
     objects = frozenset(map(Path, map(session.fill, outputs)))
-    for toolchain in (session.toolchain(abi) for abi in sorted({str(one.abi) for one in labels})):
+    for toolchain in (session.toolchain(abi) for abi in sorted({one.abi for one in labels})):
         read.update(_compiler(toolchain))
         sought.update(_beside_compiler(toolchain), _looked_for(session, toolchain))
         made.update(files_and_folders(toolchain.cxx.parent))

@@ -15,7 +15,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import NINJA, failure_error
 from orchestrator.report.table import VariantReport
 from orchestrator.values.action import ActionGraph, Compile, Link, count_units, precompiled_headers
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 
 class Failures:
@@ -24,7 +24,7 @@ class Failures:
     def __init__(self, session: Session, keep_going: bool) -> None:
         self._session = session
         self._keep_going = keep_going
-        self.by_label: dict[Label, OrchestratorError] = {}
+        self.by_label: dict[VariantLabel, OrchestratorError] = {}
         self.others: list[OrchestratorError] = []
 
     @property
@@ -35,7 +35,7 @@ class Failures:
         return tuple(dict.fromkeys([*found, *self.others]))
 
     @contextmanager
-    def of(self, *labels: Label) -> Iterator[None]:
+    def of(self, *labels: VariantLabel) -> Iterator[None]:
         """Stores an error raised inside as the labels' failure, or lets it propagate."""
         try:
             yield
@@ -48,7 +48,7 @@ class Failures:
             if not labels:
                 self.others.append(error)
 
-    def with_traces(self, labels: Sequence[Label]) -> tuple[Label, ...]:
+    def with_traces(self, labels: Sequence[VariantLabel]) -> tuple[VariantLabel, ...]:
         """The labels of apps whose traces can be read; failures are noted for the other labels.
 
         Without --keep-going all labels are returned, and planning raises the first failure.
@@ -64,7 +64,7 @@ class Failures:
         self,
         execution: Execution,
         graph: ActionGraph,
-        variants: Iterable[tuple[Label, Iterable[Compile], Iterable[Link]]],
+        variants: Iterable[tuple[VariantLabel, Iterable[Compile], Iterable[Link]]],
     ) -> None:
         """Keeps the failure of every variant of which an object or a link failed."""
         log = self._session.context.state / "failures.log"
@@ -76,8 +76,7 @@ class Failures:
             about = failed.keys() & (outputs | {NINJA})
             if about:
                 with self.of(label):
-                    if label.abi is not None:
-                        self._session.require_compilers([label.abi])
+                    self._session.require_compilers([label.abi])
                     raise failure_error(
                         execution.result, names, execution.result.actions, log, about=about
                     )
@@ -89,11 +88,10 @@ class Failures:
 
 
 def failed_row(
-    label: Label, error: OrchestratorError, operators: int, compiled: int, reused: int
+    label: VariantLabel, error: OrchestratorError, operators: int, compiled: int, reused: int
 ) -> VariantReport:
     """The report's row of a variant that failed: operators and units are counts, and the size, in
     bytes, is known only if the error has it as a fact (`stripped_bytes`)."""
-    assert label.abi is not None
     return VariantReport(
         app=label.app,
         abi=label.abi,

@@ -17,19 +17,19 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.plan.flags import checks_calls, guards_stack
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary, StaticLibrary
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 
 class NotForReleaseError(OrchestratorError):
     """A release was requested of variants that must not ship."""
 
 
-def require_releasable(session: Session, labels: Sequence[Label]) -> None:
+def require_releasable(session: Session, labels: Sequence[VariantLabel]) -> None:
     """Raises NotForReleaseError for the variants whose toolchain is the stub sysroot's."""
-    found = [label for label in labels if not session.toolchain(str(label.abi)).for_release]
+    found = [label for label in labels if not session.toolchain(label.abi).for_release]
     if not found:
         return
-    toolchain = session.toolchain(str(found[0].abi))
+    toolchain = session.toolchain(found[0].abi)
     stub = toolchain.driver.stub
     assert stub is not None
     raise NotForReleaseError(

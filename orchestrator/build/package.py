@@ -25,7 +25,7 @@ from orchestrator.platforms.platform import C_LIBRARIES
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.values.config import PackageKind
 from orchestrator.values.fingerprint import fingerprint
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
@@ -38,7 +38,7 @@ class OnePackageError(OrchestratorError):
     """Packages of two targets of an app have the same name."""
 
 
-def make_packages(session: Session, labels: Sequence[Label]) -> tuple[PackageReport, ...]:
+def make_packages(session: Session, labels: Sequence[VariantLabel]) -> tuple[PackageReport, ...]:
     """Make the packages of variants that this build delivered and proved, and sum them up.
 
     Packages of ours that the app's declaration no longer gives are removed. What fails for one app
@@ -118,26 +118,26 @@ def common_fingerprint(
     )
 
 
-def mark_unproven(session: Session, label: Label) -> None:
+def mark_unproven(session: Session, label: VariantLabel) -> None:
     """Mark a variant's folder in dist/ as unverified: its last build has not passed yet."""
-    mark = _mark(session, label.app, str(label.abi))
+    mark = _mark(session, label)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
 
 
-def mark_proven(session: Session, label: Label) -> None:
+def mark_proven(session: Session, label: VariantLabel) -> None:
     """Remove the mark that `mark_unproven` sets: the variant has passed its checks and is in dist/.
     Does nothing where there is no mark."""
-    _mark(session, label.app, str(label.abi)).unlink(missing_ok=True)
+    _mark(session, label).unlink(missing_ok=True)
 
 
-def is_proven(session: Session, label: Label) -> bool:
+def is_proven(session: Session, label: VariantLabel) -> bool:
     """Whether the variant's last build has passed all checks, so that dist/ has its result."""
-    return not _mark(session, label.app, str(label.abi)).exists()
+    return not _mark(session, label).exists()
 
 
-def _mark(session: Session, app: str, abi: str) -> Path:
-    return session.context.state / "variants" / app / abi / "unproven"
+def _mark(session: Session, label: VariantLabel) -> Path:
+    return session.context.state / "variants" / label.app / label.abi / "unproven"
 
 
 def _of_app(session: Session, app: App, built: frozenset[str]) -> Iterator[PackageReport]:
@@ -245,5 +245,5 @@ def _missing(
             continue
         if {seen} != now:
             yield MissingAbi(abi, "was built from a different state of the app")
-        elif _mark(session, app, abi).exists():
+        elif not is_proven(session, VariantLabel(app, abi)):
             yield MissingAbi(abi, "has not passed its checks")

@@ -21,7 +21,7 @@ from orchestrator.report.plan import PlannedObjects, PlannedVariant, PlanReport,
 from orchestrator.select.policy import select, with_extra
 from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.action import Compile, precompiled_headers
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
@@ -30,7 +30,7 @@ from orchestrator.values.trace import Trace
 class Variant:
     """One app for one ABI, planned."""
 
-    label: Label
+    label: VariantLabel
     app: App
     traces: tuple[Trace, ...]
     selection: Selection
@@ -39,7 +39,7 @@ class Variant:
 
 
 def plan_variants(
-    session: Session, labels: Sequence[Label], *, generate: bool = True, last: bool = False
+    session: Session, labels: Sequence[VariantLabel], *, generate: bool = True, last: bool = False
 ) -> tuple[Variant, ...]:
     """Prepare and plan every label, in the order given; all selections come from the traces.
 
@@ -49,7 +49,7 @@ def plan_variants(
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, and what preparing and planning
     raise.
     """
-    found = dict[Label, Variant]()
+    found = dict[VariantLabel, Variant]()
     groups = session.grouped(label.app for label in labels)
     for name, same in groupby(groups, key=lambda group: group[0].name):
         base = session.on(name)
@@ -67,11 +67,11 @@ def plan_variants(
 
 
 def _plan_on(
-    session: RuntimeSession, labels: Sequence[Label], generate: bool
-) -> dict[Label, Variant]:
+    session: RuntimeSession, labels: Sequence[VariantLabel], generate: bool
+) -> dict[VariantLabel, Variant]:
     """The variants of one runtime's apps."""
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in apps_of(labels)}
-    prepared = session.prepare_planning(map(abi_of, labels))
+    prepared = session.prepare_planning(label.abi for label in labels)
     requests = variant_requests(session, labels, traces)
     objects = plan_all(session, prepared, requests, generate=generate)
     return {
@@ -88,7 +88,7 @@ def _plan_on(
 
 
 def variant_requests(
-    session: RuntimeSession, labels: Iterable[Label], traces: Mapping[str, Sequence[Trace]]
+    session: RuntimeSession, labels: Iterable[VariantLabel], traces: Mapping[str, Sequence[Trace]]
 ) -> tuple[VariantRequest, ...]:
     """What to plan for each label, from the traces of its app's models and what the app adds."""
     extra = {app: session.extra_operators(session.workspace.apps[app]) for app in traces}
@@ -122,7 +122,7 @@ def variant_requests(
     return tuple(
         VariantRequest(
             label=str(label),
-            abi=abi_of(label),
+            abi=label.abi,
             selection=selections[label.app],
             kernels=kernels[label.app],
             purpose="release",
@@ -132,9 +132,9 @@ def variant_requests(
             cut=cut[label.app],
             app=label.app,
             features=session.asked_features(
-                abi_of(label), label.app, roots[label.app], called[label.app]
+                label.abi, label.app, roots[label.app], called[label.app]
             ),
-            cpu=session.declared_levels(label.app, abi_of(label)),
+            cpu=session.declared_levels(label.app, label.abi),
             parts=session.kernel_parts(label.app),
             threads=session.workspace.apps[label.app].threads,
             self_relocation=session.workspace.apps[label.app].config.self_relocation,
@@ -145,18 +145,12 @@ def variant_requests(
     )
 
 
-def apps_of(labels: Iterable[Label]) -> list[str]:
+def apps_of(labels: Iterable[VariantLabel]) -> list[str]:
     """The names of the labels' apps, sorted, each once."""
     return sorted({label.app for label in labels})
 
 
-def abi_of(label: Label) -> str:
-    """A variant's ABI. A label without one names an app, and is a bug of the caller."""
-    assert label.abi is not None
-    return label.abi
-
-
-def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
+def planned(session: Session, labels: Sequence[VariantLabel]) -> PlanReport:
     """The plan of every label; when all is prepared, nothing is run or written.
 
     Raises what reading traces, preparing and planning raise.
@@ -171,18 +165,18 @@ def planned(session: Session, labels: Sequence[Label]) -> PlanReport:
 
 
 def _planned_on(
-    session: RuntimeSession, labels: Sequence[Label], every: PlannedObjects
+    session: RuntimeSession, labels: Sequence[VariantLabel], every: PlannedObjects
 ) -> Iterator[PlannedVariant]:
     """The variants of one runtime's apps, one app after another: of a planned app stays what the
     report tells. All traces are read before, so that what is wrong with them is told first.
 
     every: gets the objects of all of them
     """
-    of_app: dict[str, list[Label]] = {app: [] for app in apps_of(labels)}
+    of_app: dict[str, list[VariantLabel]] = {app: [] for app in apps_of(labels)}
     for label in labels:
         of_app[label.app].append(label)
     traces = {app: read_traces(session, session.workspace.apps[app]) for app in of_app}
-    prepared = session.prepare_planning(map(abi_of, labels))
+    prepared = session.prepare_planning(label.abi for label in labels)
     left_out = UnselectedDtypes(session.runtime.index)
     runners = dict[VariantSpec, tuple[Compile, ...]]()
     for app, own in of_app.items():

@@ -18,7 +18,7 @@ from orchestrator.build.variants import VariantRequest, hot_units, plan_all
 from orchestrator.load.declared import App
 from orchestrator.plan.development import NAME, every_dtype, usual_dtypes
 from orchestrator.select.closure import Registry
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 from orchestrator.values.trace import Trace
 
@@ -90,7 +90,7 @@ def timed_library(
 
 def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantRequest:
     if app is not None and seen.traces:
-        label = Label(app.name, session.host)
+        label = VariantLabel(app.name, session.host)
         (request,) = variant_requests(session, [label], {app.name: seen.traces})
         # a delivery finishes a library that relocates itself, and a link alone does not
         return replace(request, self_relocation=False, extensible=False)

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from orchestrator.build.session import Session
 from orchestrator.load.declared import App
 from orchestrator.trace.lock import TraceMissingError, read_lock, require_lock
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.trace import Trace
 
 
-def require_traced(session: Session, labels: Iterable[Label]) -> None:
+def require_traced(session: Session, labels: Iterable[VariantLabel]) -> None:
     """Raises TraceMissingError where models have no lock. A model whose canonical file is traced is
     left out: that file may be what is missing first."""
     root, missing, apps = session.context.root, list[TraceMissingError](), dict[str, None]()

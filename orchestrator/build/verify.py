@@ -20,7 +20,7 @@ from orchestrator.load.declared import App
 from orchestrator.system.limits import usable_cores
 from orchestrator.trace.lock import read_runs
 from orchestrator.values.config import BASELINE, CORES, ModelConfig
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.trace import Trace
 from orchestrator.verify.model_runner import run_model
 from orchestrator.verify.verdict import (
@@ -42,14 +42,13 @@ class OtherDeliveryError(OrchestratorError):
     """A whole delivery, right in itself, lies in another variant's folder."""
 
 
-def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]:
+def verify_delivered(session: Session, label: VariantLabel) -> tuple[VerifyResult, ...]:
     """Verify `dist/<app>/<abi>/`: that its files are those of its manifest, then that models run.
 
     The app's runtime is prepared once there is something to verify. Raises NotBuiltError where
     there is not, UnreadableManifestError, ChangedDeliveryError, OtherDeliveryError, and what
     `read_traces` raises.
     """
-    assert label.abi is not None
     app = session.workspace.apps[label.app]
     toolchain = session.toolchain(label.abi)
     name = f"lib{library_name(label.app)}.{'so' if toolchain.links_shared else 'a'}"
@@ -82,19 +81,21 @@ def verify_delivered(session: Session, label: Label) -> tuple[VerifyResult, ...]
     )
 
 
-def _levels(session: Session, label: Label, named: tuple[str, ...] | None) -> tuple[str, ...]:
+def _levels(
+    session: Session, label: VariantLabel, named: tuple[str, ...] | None
+) -> tuple[str, ...]:
     """A delivered library's CPU levels, of those that the manifest names, lowest first."""
-    known = session.of(label.app).cpu_levels(str(label.abi))
+    known = session.of(label.app).cpu_levels(label.abi)
     # before there was a choice, libraries had what every one has
     return tuple(
         one.name for one in known if (one.uses is None if named is None else one.name in named)
     )
 
 
-def runner_path(session: Session, label: Label) -> Path:
+def runner_path(session: Session, label: VariantLabel) -> Path:
     """The model runner that is linked against a variant's shared library; it exists once it was
     built for an ABI that can run here."""
-    return session.context.state / "variants" / label.app / str(label.abi) / "driver"
+    return session.context.state / "variants" / label.app / label.abi / "driver"
 
 
 def verify_library(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from orchestrator.errors import OrchestratorError
 from orchestrator.load.declared import Workspace
 from orchestrator.load.validate import faults_of, raise_all
-from orchestrator.values.labels import Label, Pattern, resolve
+from orchestrator.values.labels import Pattern, VariantLabel, resolve
 
 
 def add_patterns(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_patterns(parser: argparse.ArgumentParser) -> None:
 
 def resolve_patterns(
     patterns: Sequence[str], workspace: Workspace, log: Callable[[str], None]
-) -> tuple[Label, ...]:
+) -> tuple[VariantLabel, ...]:
     """The labels that the patterns name, sorted; raises the faults of apps that are among them.
 
     Broken apps that the patterns do not name are reported to `log`.
@@ -36,7 +36,7 @@ def resolve_patterns(
 
 def valid_labels(
     patterns: Sequence[str], workspace: Workspace, log: Callable[[str], None]
-) -> tuple[tuple[Label, ...], tuple[OrchestratorError, ...]]:
+) -> tuple[tuple[VariantLabel, ...], tuple[OrchestratorError, ...]]:
     """The same for commands that continue with valid apps: labels, and the faults of the others."""
     parsed = {text: Pattern.parse(text) for text in patterns}
     asked = {pattern.app for pattern in parsed.values()}

@@ -20,7 +20,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError, visible
 from orchestrator.system.terminal import shown
 from orchestrator.system.workspace_lock import cache_in_use
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import Status, VerifyResult, require_verified
 
 NAME = "verify"
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _row(
-    label: Label, results: Sequence[VerifyResult], error: OrchestratorError | None
+    label: VariantLabel, results: Sequence[VerifyResult], error: OrchestratorError | None
 ) -> dict[str, Any]:
     return {
         "app": label.app,
@@ -87,7 +87,7 @@ _STYLES: Final[Mapping[Status, str]] = {
 }
 
 
-def _print(label: Label, results: Sequence[VerifyResult], console: Console) -> None:
+def _print(label: VariantLabel, results: Sequence[VerifyResult], console: Console) -> None:
     for result in results:
         detail = f", {result.runs} runs" if result.runs else ""
         if result.levels:

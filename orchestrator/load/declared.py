@@ -19,7 +19,7 @@ from orchestrator.values.config import (
     ToolchainGroup,
     WorkspaceConfig,
 )
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,6 @@ class Workspace:
         """ABIs by app, as labels are resolved with."""
         return {name: app.config.targets for name, app in self.apps.items()}
 
-    def apps_of(self, labels: Iterable[Label]) -> list[App]:
+    def apps_of(self, labels: Iterable[VariantLabel]) -> list[App]:
         """The apps that labels name, each once, by name."""
         return [self.apps[name] for name in sorted({label.app for label in labels})]

@@ -39,29 +39,42 @@ class UnknownAbiError(OrchestratorError):
     """A label names an ABI that its app is not built for."""
 
 
-@dataclass(frozen=True)
-class Label:
-    """An app, or one of its variants if `abi` is set."""
+@dataclass(frozen=True, order=True)
+class AppLabel:
+    """An app."""
 
     app: str
-    abi: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The label that a text writes; raises `LabelSyntaxError`."""
+        """The app that a text names; raises `LabelSyntaxError`, also where it names one ABI."""
         match = _match(text)
         if match["all"]:
             raise LabelSyntaxError(
-                f"`{text}` names every app, but one is required",
-                expected="//apps/<app>:<abi> or //apps/<app>",
+                f"`{text}` names every app, but one is required", expected="//apps/<app>"
             )
-        return cls(match["app"], match["abi"])
+        app = cls(match["app"])
+        if match["abi"]:
+            raise LabelSyntaxError(
+                f"`{text}` names one ABI, but an app is required",
+                expected="//apps/<app>",
+                hint=f"write {app}",
+            )
+        return app
 
     def __str__(self) -> str:
-        return f"//apps/{self.app}" + (f":{self.abi}" if self.abi else "")
+        return f"//apps/{self.app}"
 
-    def __lt__(self, other: Label) -> bool:
-        return (self.app, self.abi or "") < (other.app, other.abi or "")
+
+@dataclass(frozen=True, order=True)
+class VariantLabel:
+    """One app for one ABI."""
+
+    app: str
+    abi: str
+
+    def __str__(self) -> str:
+        return f"//apps/{self.app}:{self.abi}"
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ def resolve(
     groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
     offered: Collection[str] = (),
     broken: Collection[str] = (),
-) -> tuple[Label, ...]:
+) -> tuple[VariantLabel, ...]:
     """The variants that patterns name, sorted, each once.
 
     `targets` maps every app to its ABIs, `groups` a name to the ABIs that it stands for; `offered`
@@ -95,7 +108,7 @@ def resolve(
     `LabelSyntaxError`, `UnknownAppError`, `UnknownAbiError`; a pattern that names nothing is an
     error too.
     """
-    found: set[Label] = set()
+    found = set[VariantLabel]()
     for text in patterns:
         pattern = Pattern.parse(text)
         if pattern.app is not None and pattern.app not in targets:
@@ -137,10 +150,15 @@ def _expand(
     targets: Mapping[str, Sequence[str]],
     groups: Mapping[str, Sequence[str]],
     offered: Collection[str],
-) -> Iterable[Label]:
+) -> list[VariantLabel]:
     apps = targets if pattern.app is None else [pattern.app]
     wanted = None if pattern.abi is None else set(groups.get(pattern.abi, (pattern.abi,)))
-    found = [Label(app, abi) for app in apps for abi in targets[app] if not wanted or abi in wanted]
+    found = [
+        VariantLabel(app, abi)
+        for app in apps
+        for abi in targets[app]
+        if not wanted or abi in wanted
+    ]
     if not found and pattern.abi is None:
         raise UnknownAppError(
             f"`{text}` names nothing: the workspace has no apps",

@@ -22,7 +22,7 @@ from orchestrator.build.plan import plan_variants
 from orchestrator.compilers.zig import zig_cache
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import action_graph
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 pytestmark = pytest.mark.real
 
@@ -283,7 +283,7 @@ def test_the_same_bytes_from_a_checkout_in_any_folder(
 def _own_objects() -> list[str]:
     """What the cache calls the objects of our own C++ sources in camera's library."""
     session = core_toy.session()
-    (variant,) = plan_variants(session, [Label("camera", "linux-x86_64")])
+    (variant,) = plan_variants(session, [VariantLabel("camera", "linux-x86_64")])
     compiles = action_graph([variant.objects], []).compiles
     return [Path(output).stem for output, one in compiles.items() if one.source.startswith("$nat")]
 

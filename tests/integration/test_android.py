@@ -24,7 +24,7 @@ from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.execute.ninja_run import ninja_binary
 from orchestrator.load.workspace import load_workspace
 from orchestrator.plan.graph import action_graph
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.structural import Structure, differences, structure_of
 
 ABI = "android-arm64-v8a"
@@ -103,7 +103,7 @@ toolchains/android-arm64-v8a.yaml: error: //apps/camera:android-arm64-v8a must n
 def test_a_link_without_a_registering_object_is_found(workspace: Path, tmp_path: Path) -> None:
     """Linked once more by hand, without the object that registers the CPU's device guard."""
     session = session_of(workspace)
-    ran, seen = plan_variants(session, [Label("camera", HOST), Label("camera", ABI)])
+    ran, seen = plan_variants(session, [VariantLabel("camera", HOST), VariantLabel("camera", ABI)])
     whole = structure(session, ran)
     library = Path(session.fill(seen.links.all[0].output))
     assert differences(whole, structure(session, seen, library)) == ()

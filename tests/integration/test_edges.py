@@ -22,7 +22,7 @@ from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
 from orchestrator.trace.lock import lock_path, lock_text, parse_lock
 from orchestrator.values.action import ActionGraph, precompiled_headers
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 pytestmark = pytest.mark.real
 # apps of the default runtime
@@ -82,7 +82,7 @@ class Planned:
 def planned(root: Path) -> Planned:
     context = make_context(argparse.Namespace(workspace=str(root)), os.environ, root)
     session = Session(context, lambda line: None).default
-    found = plan_variants(session, [Label(app, HOST) for app in APPS])
+    found = plan_variants(session, [VariantLabel(app, HOST) for app in APPS])
     links = [link for variant in found for link in variant.links.all]
     graph = action_graph((variant.objects for variant in found), links)
     runners = {c.object: c for variant in found for c in variant.links.runner_compiles}

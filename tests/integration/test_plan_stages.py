@@ -9,22 +9,24 @@ import pytest
 from refused import RefusingRunner, effects_refused
 
 from orchestrator.build.links import links_of
-from orchestrator.build.plan import abi_of, plan_variants, planned, variant_requests
+from orchestrator.build.plan import plan_variants, planned, variant_requests
 from orchestrator.build.session import Session
 from orchestrator.build.traced import read_traces
 from orchestrator.build.variants import plan_objects, plan_units, registration_units
 from orchestrator.plan.graph import action_graph, texts_of
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 # Every form of a library: shared, with a part of a toolchain's C++ library, static with anchors.
-LABELS = tuple(Label("camera", abi) for abi in ("linux-x86_64", "linux-arm64-musl", "ios-arm64"))
+LABELS = tuple(
+    VariantLabel("camera", abi) for abi in ("linux-x86_64", "linux-arm64-musl", "ios-arm64")
+)
 
 
 @pytest.fixture
 def session() -> Session:
     """A session that is prepared for the labels, and whose runner refuses from then on."""
     here = core_toy.session()
-    here.of("camera").prepare_planning(map(abi_of, LABELS))
+    here.of("camera").prepare_planning(label.abi for label in LABELS)
     here.context = replace(here.context, runner=RefusingRunner())
     here.of("camera").context = here.context
     return here
@@ -44,7 +46,7 @@ def test_a_build_plans_in_stages_of_which_one_generates(session: Session) -> Non
     on = session.of("camera")
     traces = {"camera": read_traces(on, session.workspace.apps["camera"])}
     with effects_refused():
-        prepared = on.prepare_planning(map(abi_of, LABELS))
+        prepared = on.prepare_planning(label.abi for label in LABELS)
         wanted = variant_requests(on, LABELS, traces)
         units = plan_units(on, prepared, wanted)
     generating = core_toy.session()

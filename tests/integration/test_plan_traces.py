@@ -18,7 +18,7 @@ from orchestrator.execute.ninja_file import Tools, ninja_text
 from orchestrator.plan.graph import action_graph
 from orchestrator.select.policy import select
 from orchestrator.values.action import ActionGraph, count_units
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 pytestmark = pytest.mark.real
 # apps of the default runtime
@@ -33,7 +33,7 @@ def session() -> RuntimeSession:
 
 
 def planned(here: RuntimeSession) -> dict[str, Variant]:
-    labels = [Label(app, HOST) for app in APPS]
+    labels = [VariantLabel(app, HOST) for app in APPS]
     return {variant.label.app: variant for variant in plan_variants(here, labels)}
 
 

@@ -34,10 +34,10 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.values.action import Link
 from orchestrator.values.fingerprint import text_digest
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 
-LABEL = Label("camera", "linux-x86_64")
+LABEL = VariantLabel("camera", "linux-x86_64")
 NATIVE = "2" * 64
 M = frozenset({"m"})
 
@@ -112,7 +112,7 @@ class Toy:
         shared = Link(
             "$state/variants/camera/linux-x86_64/libcamera_torch.so",
             "shared",
-            LABEL.abi or "",
+            LABEL.abi,
             objects.whole,
             objects.on_demand,
             self.link_flags,
@@ -142,7 +142,7 @@ class Toy:
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     toy = Toy(tmp_path)
 
-    def planned(session: object, labels: list[Label], *, generate: bool) -> tuple[Any, ...]:
+    def planned(session: object, labels: list[VariantLabel], *, generate: bool) -> tuple[Any, ...]:
         assert (labels, generate) == ([LABEL], False)
         return (toy.variant,)
 

@@ -11,11 +11,11 @@ import pytest
 from orchestrator.build import export
 from orchestrator.build.export import NotExportedError, export_bazel
 from orchestrator.errors import Place
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 
 def test_an_extensible_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    label = Label("toy", "linux-x86_64")
+    label = VariantLabel("toy", "linux-x86_64")
     variant = SimpleNamespace(
         label=label,
         app=SimpleNamespace(place=Place("apps/toy/app.yaml", 1, 1)),

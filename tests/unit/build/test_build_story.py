@@ -23,10 +23,10 @@ from orchestrator.deliver.delivered import ChangedDeliveryError
 from orchestrator.deliver.manifest import read_manifest
 from orchestrator.deliver.variant import Delivered, DeliverInputs, deliver
 from orchestrator.errors import OrchestratorError, Place
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import VerificationFailedError, VerifyResult
 
-LABEL = Label("toy", "linux-x86_64")
+LABEL = VariantLabel("toy", "linux-x86_64")
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from orchestrator.plan.graph import VariantObjects
 from orchestrator.plan.planner import Planner
 from orchestrator.select.closure import Registry
 from orchestrator.select.needs import Needed, needed
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 
 RUNTIMES = {"one": "a", "other": "b"}
@@ -81,7 +81,9 @@ class _Workspace:
         self.held[name] = weakref.ref(index)
         return index
 
-    def _plan(self, on: RuntimeSession, labels: list[Label], generate: bool) -> dict[Label, Any]:
+    def _plan(
+        self, on: RuntimeSession, labels: list[VariantLabel], generate: bool
+    ) -> dict[VariantLabel, Any]:
         needed(on.runtime.index, on.kernels, entry=[0], operators=(), follow_calls=False)
         _ = on.planner, on.kernels_for(())
         self.together = max(self.together, len(self.indexes))
@@ -93,7 +95,7 @@ class _Workspace:
         return [name for name, index in self.held.items() if index() is not None]
 
 
-LABELS = [Label(app, "linux-x86_64") for app in RUNTIMES.values()]
+LABELS = [VariantLabel(app, "linux-x86_64") for app in RUNTIMES.values()]
 
 
 def test_one_index_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,12 +120,12 @@ def test_an_apps_layer_is_freed_before_the_next_ones(monkeypatch: pytest.MonkeyP
     groups = [(layers[0], ["a"]), (base, ["b"]), (layers[1], ["c"])]
     session: Any = SimpleNamespace(on=lambda name: base, grouped=lambda apps: groups)
 
-    def plan(on: Any, labels: list[Label], generate: bool) -> dict[Label, Any]:
+    def plan(on: Any, labels: list[VariantLabel], generate: bool) -> dict[VariantLabel, Any]:
         events.append(f"plan {on.shown}")
         return dict.fromkeys(labels)
 
     monkeypatch.setattr(module, "_plan_on", plan)
-    labels = [Label(app, "linux-x86_64") for app in "abc"]
+    labels = [VariantLabel(app, "linux-x86_64") for app in "abc"]
     plan_variants(session, labels, last=True)
     assert events == ["plan a", "free a", "plan base", "plan c", "free c", "free base"]
 
@@ -166,7 +168,7 @@ def test_a_plan_holds_what_one_app_needs_at_a_time(monkeypatch: pytest.MonkeyPat
     )
     gc.disable()  # as the verb has it
     try:
-        report = planned(session, [Label(name, "linux-x86_64") for name in names])
+        report = planned(session, [VariantLabel(name, "linux-x86_64") for name in names])
     finally:
         gc.enable()
     assert [row.app for row in report.variants] == names

@@ -30,7 +30,7 @@ from orchestrator.load.workspace import cache_folder, load_config
 from orchestrator.system.environment import Environment
 from orchestrator.values.action import ActionGraph, Compile, Link
 from orchestrator.values.config import RuntimePin
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 WORKSPACE = f"""\
 version: 1
@@ -99,7 +99,7 @@ LIBRARY = Link(
     on_demand=(),
 )
 GRAPH = ActionGraph({OBJECT.object: OBJECT}, (LIBRARY,))
-LABELS = (Label("toy", "linux-x86_64"), Label("toy", "android-arm64"))
+LABELS = (VariantLabel("toy", "linux-x86_64"), VariantLabel("toy", "android-arm64"))
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
@@ -111,7 +111,9 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 class Machine:
     """A workspace, its tools and its cache, built; `read` is what the build says."""
 
-    def __init__(self, root: Path, inputs: DeliverInputs, labels: Sequence[Label] = LABELS) -> None:
+    def __init__(
+        self, root: Path, inputs: DeliverInputs, labels: Sequence[VariantLabel] = LABELS
+    ) -> None:
         self.root = root / "workspace"
         self.tools = root
         self._write()
@@ -315,7 +317,7 @@ def apply(change: str, machine: Machine) -> None:
 
 
 def test_zig_and_an_emulator_are_among_what_is_read(tmp_path: Path, quick: DeliverInputs) -> None:
-    read = Machine(tmp_path, quick, [Label("toy", "linux-arm64")]).read
+    read = Machine(tmp_path, quick, [VariantLabel("toy", "linux-arm64")]).read
     zig = Path(ziglang.__file__).with_name("zig")
     said = {path.name for path in read.read if path.parent.name.startswith("ziglang-")}
     assert zig in read.read

@@ -12,9 +12,9 @@ from orchestrator.build.keep_going import Failures, compiled_of, failed_row
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute.ninja_run import ActionFailedError, NinjaResult
 from orchestrator.values.action import ActionGraph, Compile, Link, Precompile
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
-CAMERA, READER = Label("camera", "linux-x86_64"), Label("reader", "linux-x86_64")
+CAMERA, READER = VariantLabel("camera", "linux-x86_64"), VariantLabel("reader", "linux-x86_64")
 
 
 class OneError(OrchestratorError):
@@ -106,7 +106,7 @@ def test_errors_are_told_once_and_in_order(tmp_path: Path) -> None:
     for labels, what in (
         ((), "packages"),
         ((READER,), "reader"),
-        ((CAMERA, Label("camera", "ios-arm64")), "camera"),
+        ((CAMERA, VariantLabel("camera", "ios-arm64")), "camera"),
     ):
         with failures.of(*labels):
             raise OneError(what)

@@ -27,7 +27,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.load.workspace import load_config, load_workspace
 from orchestrator.report.table import BuildReport
 from orchestrator.system.staging import write_bytes
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from tests import ptl
 
 ROOT = Path(__file__).parents[3]
@@ -572,7 +572,7 @@ WARNING = "warning: //apps/vad is skipped: apps/vad/app.yaml:1:17: "
 
 def test_what_needs_a_broken_app(two_apps: Path) -> None:
     workspace = load_workspace(two_apps, ENV)
-    camera = (Label("camera", "linux-x86_64"),)
+    camera = (VariantLabel("camera", "linux-x86_64"),)
     said: list[str] = []
     assert resolve_patterns(["//apps/camera"], workspace, said.append) == camera
     (warning,) = said
@@ -591,11 +591,11 @@ def test_what_needs_a_broken_app(two_apps: Path) -> None:
 
 
 @pytest.fixture
-def labels_built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
+def labels_built(monkeypatch: pytest.MonkeyPatch) -> list[VariantLabel]:
     """The labels that a build is asked for; it builds nothing."""
-    asked: list[Label] = []
+    asked: list[VariantLabel] = []
 
-    def build(session: object, labels: tuple[Label, ...], **_: object) -> Built:
+    def build(session: object, labels: tuple[VariantLabel, ...], **_: object) -> Built:
         asked.extend(labels)
         return Built(BuildReport(()), read=SimpleNamespace())  # type: ignore[arg-type]
 
@@ -606,7 +606,7 @@ def labels_built(monkeypatch: pytest.MonkeyPatch) -> list[Label]:
 
 
 def test_a_build_of_another_app(
-    two_apps: Path, labels_built: list[Label], capsys: pytest.CaptureFixture[str]
+    two_apps: Path, labels_built: list[VariantLabel], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 1
@@ -621,7 +621,7 @@ def test_a_build_of_another_app(
     (two_apps / "apps/camera/traces").mkdir()
     (two_apps / "apps/camera/traces/small.yaml").touch()
     assert cli.main(["build", "//apps/camera"], env=env, cwd=two_apps) == 0
-    assert labels_built == [Label("camera", "linux-x86_64")]
+    assert labels_built == [VariantLabel("camera", "linux-x86_64")]
     assert capsys.readouterr().err.startswith(WARNING)
 
 
@@ -659,7 +659,7 @@ def test_nothing_is_fetched_for_what_cannot_be_done(
 
 
 def test_a_build_of_all(
-    two_apps: Path, labels_built: list[Label], capsys: pytest.CaptureFixture[str]
+    two_apps: Path, labels_built: list[VariantLabel], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main(["build", "//..."], env=env, cwd=two_apps) == 1
@@ -670,11 +670,11 @@ def test_a_build_of_all(
 
 
 def test_a_build_of_all_that_keeps_going(
-    two_apps: Path, labels_built: list[Label], capsys: pytest.CaptureFixture[str]
+    two_apps: Path, labels_built: list[VariantLabel], capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = ENV | {"ORCHESTRATOR_CACHE": "cache"}
     assert cli.main(["build", "//...", "-k", "--json"], env=env, cwd=two_apps) == 1
-    assert labels_built == [Label("camera", "linux-x86_64")]
+    assert labels_built == [VariantLabel("camera", "linux-x86_64")]
     said = capsys.readouterr()
     assert against_schema("build", said.out) == []
     assert [one["place"]["line"] for one in json.loads(said.out)["errors"]] == [1, 3, 4]

@@ -33,7 +33,7 @@ from orchestrator.packagers.sums import SUMS
 from orchestrator.platforms.declared import default_packages, suitable_packages
 from orchestrator.report.packages import MissingAbi, PackageReport
 from orchestrator.values.config import Processor, System, ToolchainConfig
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 
 CASES = toy.ROOT / "tests/failing/packages"
@@ -126,7 +126,7 @@ class Workspace:
         deliver(inputs, self.dist)
 
     def build(self, *abis: str) -> tuple[PackageReport, ...]:
-        return packaging.make_packages(self.session, [Label("toy", abi) for abi in abis])
+        return packaging.make_packages(self.session, [VariantLabel("toy", abi) for abi in abis])
 
     def names(self) -> list[str]:
         return sorted(p.name for p in self.into.iterdir() if p.name not in (RECORD, SUMS))
@@ -292,7 +292,7 @@ def test_a_joined_package_says_which_abi_is_missing(
         fingerprint = "state 0" if state == "older" else "state 1"
         android.deliver("android-arm64-v8a", fingerprint=fingerprint)
     if state == "unproven":
-        packaging.mark_unproven(android.session, Label("toy", "android-arm64-v8a"))
+        packaging.mark_unproven(android.session, VariantLabel("toy", "android-arm64-v8a"))
     (report,) = android.build("android-x86_64")
     assert report.missing == (MissingAbi("android-arm64-v8a", why),)
     assert report.files == ()
@@ -303,7 +303,7 @@ def test_a_joined_package_says_which_abi_is_missing(
 
 
 def test_a_proven_variant_joins_again(android: Workspace) -> None:
-    label = Label("toy", "android-arm64-v8a")
+    label = VariantLabel("toy", "android-arm64-v8a")
     android.deliver("android-arm64-v8a")
     android.deliver("android-x86_64")
     packaging.mark_unproven(android.session, label)

@@ -9,7 +9,7 @@ from orchestrator.build.explain import Answer
 from orchestrator.commands.views import stderr_logger
 from orchestrator.errors import OrchestratorError, Place, visible
 from orchestrator.report.table import BuildReport, VariantReport, plain, show
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 
 TITLE = "\x1b]0;owned\x07"
 
@@ -62,5 +62,7 @@ def test_a_failure_is_told_in_a_table_as_it_is(capsys: pytest.CaptureFixture[str
 def test_other_words_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
     stderr_logger(False)(f"tracing {TITLE}")
     assert capsys.readouterr().err == "tracing \\x1b]0;owned\\x07\n"
-    answer = Answer(Label("camera"), "aten::relu", (f"who: {TITLE}",))
-    assert answer.text() == "aten::relu is in //apps/camera\n  who: \\x1b]0;owned\\x07\n"
+    answer = Answer(VariantLabel("camera", "linux-x86_64"), "aten::relu", (f"who: {TITLE}",))
+    assert (
+        answer.text() == "aten::relu is in //apps/camera:linux-x86_64\n  who: \\x1b]0;owned\\x07\n"
+    )

@@ -33,7 +33,7 @@ from orchestrator.report.explanation import Difference, Explanation
 from orchestrator.report.table import BuildReport, Exported
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.verdict import Failure, VerifyResult
 
@@ -76,7 +76,7 @@ def test_every_verb_that_prints_json_has_a_form() -> None:
     [
         REPORT,
         BuildReport(REPORT.variants, packages=PACKAGES, errors=(ERROR,)),
-        BuildReport((failed_row(Label("a", "b"), ERROR, 1, 2, 3),), replayed=True),
+        BuildReport((failed_row(VariantLabel("a", "b"), ERROR, 1, 2, 3),), replayed=True),
         BuildReport(
             (replace(REPORT.variants[0], levels_run=("baseline",), levels_not_run=("avx2",)),)
         ),
@@ -89,7 +89,7 @@ def test_a_build(report: BuildReport) -> None:
 
 
 def test_a_failed_variant_tells_the_numbers_that_are_known() -> None:
-    row = failed_row(Label("a", "b"), ERROR, 1, 2, 3)
+    row = failed_row(VariantLabel("a", "b"), ERROR, 1, 2, 3)
     (told,) = json.loads(BuildReport((row,)).to_json())["variants"]
     assert told["stripped_bytes"] == 7
     assert told["error"]["facts"] == {"stripped_bytes": 7}
@@ -167,7 +167,7 @@ def test_what_verify_prints(
 ) -> None:
     failed = Failure("m", "forward[0]", "MISSING_OPERATOR", "x", ("aten::x",))
 
-    def delivered(_: object, label: Label) -> tuple[VerifyResult, ...]:
+    def delivered(_: object, label: VariantLabel) -> tuple[VerifyResult, ...]:
         if label.abi == "a":
             raise ERROR
         return (VerifyResult("m", "failed", 1, (failed,)), VerifyResult("n", "ok", 2))
@@ -374,7 +374,7 @@ def test_what_why_prints(
 def test_what_explain_prints(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def explained(_: object, label: Label, name: str) -> tuple[Explanation, ...]:
+    def explained(_: object, label: VariantLabel, name: str) -> tuple[Explanation, ...]:
         assert name == "link"
         flags = (Difference("flags", added=("-s",)), Difference("compiler", before="1", after="2"))
         first = Explanation(str(label), "x.so", "link", "changed", flags)

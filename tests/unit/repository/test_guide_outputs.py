@@ -37,7 +37,7 @@ from orchestrator.report.table import BuildReport, VariantReport
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.fits import Lack
-from orchestrator.values.labels import Label
+from orchestrator.values.labels import VariantLabel
 from orchestrator.values.trace import Trace, TraceIdentity
 from orchestrator.verify.verdict import VerifyResult
 
@@ -222,7 +222,7 @@ def test_what_changed_with_the_runtime() -> None:
 def test_a_model_with_random_numbers() -> None:
     target = io.StringIO()
     result = VerifyResult("speaker", "ok in part", 1, uncompared=("forward[0] output[1]",))
-    verify._print(Label("voices", "linux-x86_64"), (result,), Console(file=target))
+    verify._print(VariantLabel("voices", "linux-x86_64"), (result,), Console(file=target))
     assert shown("docs/guide/trace.md", "//apps/voices") == target.getvalue()
 
 

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.values.labels import (
-    Label,
+    AppLabel,
     LabelSyntaxError,
     Pattern,
     UnknownAbiError,
     UnknownAppError,
+    VariantLabel,
     meant_app,
     resolve,
 )
@@ -27,9 +28,14 @@ ABIS = st.none() | st.from_regex(r"[a-z0-9][a-z0-9._-]*", fullmatch=True)
 
 
 @given(APPS, ABIS)
-def test_a_label_prints_what_it_parses(app: str, abi: str | None) -> None:
-    label = Label(app, abi)
-    assert Label.parse(str(label)) == label
+def test_a_label_prints_what_names_it(app: str, abi: str | None) -> None:
+    label = AppLabel(app) if abi is None else VariantLabel(app, abi)
+    assert Pattern.parse(str(label)) == Pattern(app, abi)
+
+
+@given(APPS)
+def test_an_app_label_prints_what_it_parses(app: str) -> None:
+    assert AppLabel.parse(str(AppLabel(app))) == AppLabel(app)
 
 
 @given(st.none() | APPS, ABIS)
@@ -43,11 +49,8 @@ def test_both_wildcards_mean_every_app() -> None:
 
 
 def test_labels_sort_by_app_then_abi() -> None:
-    assert sorted([Label("b"), Label("a", "x"), Label("a")]) == [
-        Label("a"),
-        Label("a", "x"),
-        Label("b"),
-    ]
+    first, second, third = VariantLabel("a", "y"), VariantLabel("b", "x"), VariantLabel("b", "z")
+    assert sorted([third, second, first]) == [first, second, third]
 
 
 @pytest.mark.parametrize(
@@ -213,22 +216,34 @@ def test_a_workspace_without_apps() -> None:
     )
 
 
-def test_a_label_is_not_a_wildcard() -> None:
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "//...",
+            "error: `//...` names every app, but one is required\n  expected: //apps/<app>",
+        ),
+        (
+            "//apps/vad:linux-x86_64",
+            "error: `//apps/vad:linux-x86_64` names one ABI, but an app is required\n"
+            "  expected: //apps/<app>\n"
+            "  do:       write //apps/vad",
+        ),
+    ],
+)
+def test_what_is_no_label_of_an_app(text: str, error: str) -> None:
     with pytest.raises(LabelSyntaxError) as caught:
-        Label.parse("//...")
-    assert caught.value.render() == (
-        "error: `//...` names every app, but one is required\n"
-        "  expected: //apps/<app>:<abi> or //apps/<app>"
-    )
+        AppLabel.parse(text)
+    assert caught.value.render() == error
 
 
 def test_a_name_that_stands_for_several_abis() -> None:
     targets = {"a": ("ios-arm64", "sim-arm64", "sim-x86_64"), "b": ("sim-arm64",), "c": ("linux",)}
     groups = {"sim": ("sim-arm64", "sim-x86_64")}
     assert resolve(["//...:sim"], targets, groups) == (
-        Label("a", "sim-arm64"),
-        Label("a", "sim-x86_64"),
-        Label("b", "sim-arm64"),
+        VariantLabel("a", "sim-arm64"),
+        VariantLabel("a", "sim-x86_64"),
+        VariantLabel("b", "sim-arm64"),
     )
     with pytest.raises(UnknownAbiError) as caught:
         resolve(["//apps/a:sym"], targets, groups)
