@@ -623,13 +623,14 @@ def _proving(
     models = (own, *library_models(session, base.one, unpacked))
     if session.toolchain(base.abi).config.run == "none":
         return _Proving(session, base, models, None, running.why_not)
-    runner = runner_path(session, VariantLabel(base.app, base.abi))
+    label = VariantLabel(base.app, base.abi)
+    runner = runner_path(session, label)
     if running.prefix is None or not runner.is_file():
         raise NoAddonError(
             f"the add-on cannot be run for {base.abi} here, and is not written",
-            expected=f"the model runner of //apps/{base.app}:{base.abi}, and a way to run it",
+            expected=f"the model runner of {label}, and a way to run it",
             seen=running.why_not or "no model runner",
-            hint=f"run: ./orchestrate build //apps/{base.app}:{base.abi}",
+            hint=f"run: ./orchestrate build {label}",
         )
     proving = _Proving(session, base, models, (*running.prefix, str(runner)), "")
     models = settled(models, proving.run)

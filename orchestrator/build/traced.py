@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from orchestrator.build.session import Session
 from orchestrator.load.declared import App
 from orchestrator.trace.lock import TraceMissingError, read_lock, require_lock
-from orchestrator.values.labels import VariantLabel
+from orchestrator.values.labels import AppLabel, VariantLabel
 from orchestrator.values.trace import Trace
 
 
 def require_traced(session: Session, labels: Iterable[VariantLabel]) -> None:
     """Raises TraceMissingError where models have no lock. A model whose canonical file is traced is
     left out: that file may be what is missing first."""
-    root, missing, apps = session.context.root, list[TraceMissingError](), dict[str, None]()
+    root, missing, apps = session.context.root, list[TraceMissingError](), dict[AppLabel, None]()
     for app in session.workspace.apps_of(labels):
-        label = f"//apps/{app.name}"
+        label = AppLabel(app.name)
         for model in app.config.models:
             try:
                 if not app.is_canonical(model):
@@ -28,7 +28,7 @@ def require_traced(session: Session, labels: Iterable[VariantLabel]) -> None:
         raise TraceMissingError(
             f"{len(missing)} models have not been traced",
             expected=f"{missing[0].expected} and {len(missing) - 1} more",
-            hint=f"run: ./orchestrate trace {' '.join(apps)}",
+            hint=f"run: ./orchestrate trace {' '.join(map(str, apps))}",
         )
     if missing:
         raise missing[0]
@@ -51,7 +51,7 @@ def read_traces(session: Session, app: App) -> tuple[Trace, ...]:
             app.folder,
             model.name,
             on.trace_identity(app, model),
-            f"//apps/{app.name}",
+            AppLabel(app.name),
             session.context.root,
             on.vocabulary,
             session.runtime_names,

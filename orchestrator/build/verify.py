@@ -68,7 +68,7 @@ def verify_delivered(session: Session, label: VariantLabel) -> tuple[VerifyResul
             "the delivered folder is of another variant",
             place=Place(str(folder)),
             expected=str(label),
-            seen=f"//apps/{manifest.app}:{manifest.abi}",
+            seen=str(VariantLabel(manifest.app, manifest.abi)),
             hint=f"build the variant again: ./orchestrate build {label}",
         )
     kernels = manifest.kernels

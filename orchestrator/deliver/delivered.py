@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from orchestrator.deliver.files import File
 from orchestrator.deliver.manifest import MANIFEST, Manifest, read_manifest
 from orchestrator.errors import OrchestratorError, Place
+from orchestrator.values.labels import VariantLabel
 
 NOT_FOR_RELEASE: Final = "NOT-FOR-RELEASE"
 # For packagers that start no program.
@@ -85,7 +86,7 @@ def _problem(manifest: Manifest, path: str, file: File) -> str | None:
 
 
 def _changed(folder: Path, manifest: Manifest, wrong: Sequence[str]) -> ChangedDeliveryError:
-    label = f"//apps/{manifest.app}:{manifest.abi}"
+    label = VariantLabel(manifest.app, manifest.abi)
     return ChangedDeliveryError(
         "the delivered folder was modified",
         place=Place(str(folder)),

@@ -38,6 +38,7 @@ from orchestrator.trace.runs import LARGEST as LARGEST_RUNS
 from orchestrator.trace.runs import RunsUnreadableError, digest_of_runs, parse_runs, runs_in
 from orchestrator.trace.written import HEADER
 from orchestrator.values.coverage import FunctionCoverage, ranges_text
+from orchestrator.values.labels import AppLabel
 from orchestrator.values.trace import Trace, TraceIdentity
 
 __all__ = [
@@ -138,7 +139,7 @@ def runs_path(app_folder: Path, model: str) -> Path:
     return app_folder / "traces" / f"{model}.runs.zst"
 
 
-def require_lock(app_folder: Path, model: str, label: str, root: Path) -> None:
+def require_lock(app_folder: Path, model: str, label: AppLabel, root: Path) -> None:
     """Raises TraceMissingError where a model of an app has no lock; `label` as in `read_lock`."""
     path = lock_path(app_folder, model)
     if not path.is_file():
@@ -153,7 +154,7 @@ def read_lock(
     app_folder: Path,
     model: str,
     identity: TraceIdentity,
-    label: str,
+    label: AppLabel,
     root: Path,
     known: Vocabulary | None = None,
     runtimes: Mapping[str, str] = MappingProxyType({}),
@@ -161,7 +162,7 @@ def read_lock(
     """The committed trace, if it is of this identity, of this app and model, and names nothing that
     is not `known`.
 
-    label: what to trace again (`//apps/camera`).
+    label: the app, which the advice is to trace again.
     runtimes: digest of a runtime's tree -> its name, of those that the workspace pins.
     Raises TraceMissingError, TraceStaleError, TraceDamagedError, TraceMisplacedError,
     TraceUnknownError.
@@ -201,7 +202,7 @@ def _of_runtimes(wanted: str | None, seen: str | None) -> _Seen:
 
 
 @contextmanager
-def _traced_again(label: str) -> Iterator[None]:
+def _traced_again(label: AppLabel) -> Iterator[None]:
     """Completes the command in an error's hint with the label."""
     try:
         yield

@@ -37,6 +37,7 @@ from orchestrator.trace.lock import (
     read_runs,
     runs_path,
 )
+from orchestrator.values.labels import AppLabel
 from orchestrator.values.trace import Trace
 from orchestrator.verify.compare import MalformedResultError
 from orchestrator.verify.verdict import RunnerResult, verify
@@ -85,7 +86,9 @@ def test_damaged_locks(campaign: Campaign, tmp_path: Path) -> None:
         try:
             with bounded(tmp_path):
                 try:
-                    trace = read_lock(path.parents[1], model, right.identity, "x", tmp_path, known)
+                    trace = read_lock(
+                        path.parents[1], model, right.identity, AppLabel("x"), tmp_path, known
+                    )
                 except OrchestratorError as error:
                     outcomes.add(type(error).__name__ if error.render() else "")
                 else:

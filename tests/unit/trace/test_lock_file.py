@@ -50,6 +50,7 @@ from orchestrator.trace.reading import check_vocabulary
 from orchestrator.trace.runs import LARGEST
 from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.forms import DTYPES
+from orchestrator.values.labels import AppLabel
 from orchestrator.values.trace import Trace, TraceIdentity
 
 TENSOR = {"dtype": "float32", "shape": [1], "data": "AADAPw=="}
@@ -79,7 +80,7 @@ def app(tmp_path: Path) -> Path:
 
 
 def read(app: Path, identity: TraceIdentity = IDENTITY) -> Trace:
-    return read_lock(app, "classifier", identity, "//apps/camera", app.parents[1])
+    return read_lock(app, "classifier", identity, AppLabel("camera"), app.parents[1])
 
 
 def refused(app: Path, identity: TraceIdentity = IDENTITY) -> OrchestratorError:
@@ -218,7 +219,7 @@ def test_a_trace_of_another_runtime_of_the_workspace(app: Path) -> None:
             app,
             "classifier",
             replace(IDENTITY, runtime="d" * 64),
-            "//apps/camera",
+            AppLabel("camera"),
             app.parents[1],
             runtimes=pins,
         )
@@ -556,7 +557,7 @@ def test_names_that_the_runtime_does_not_have(
     app: Path, known: Vocabulary, what: str, words: str, column: int, seen: str
 ) -> None:
     def read_with(known: Vocabulary, identity: TraceIdentity = IDENTITY) -> Trace:
-        return read_lock(app, "classifier", identity, "//apps/camera", app.parents[1], known)
+        return read_lock(app, "classifier", identity, AppLabel("camera"), app.parents[1], known)
 
     assert read_with(KNOWN) == TRACE
     with pytest.raises(TraceUnknownError) as caught:
