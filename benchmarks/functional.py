@@ -9,7 +9,8 @@ TorchScript into a scratch workspace; apps with sources of their own are left ou
 their operators. `built`: the same apps, built for this machine with their models as they are and
 with `canonical: static`, and each model timed in both libraries, in turn. `fits`: one model against
 100 packages, links to those in dist/ (`build //...` first). `answers`: each app's models in the
-libraries of all apps in dist/, what `fits` tells of them without a run beside what a run shows.
+libraries of all apps in dist/, what `fits` tells of them without a run beside what a run shows
+(minutes).
 """
 
 from __future__ import annotations
@@ -246,18 +247,18 @@ def _told(model: Path, libraries: Sequence[Path], *words: str) -> list[dict[str,
 
 
 def answers(dist: Path) -> dict[str, Any]:
-    """Each app's models in the libraries of all apps: by app and model, and by the library's app,
-    what is told without a run and what a run shows. Raises RuntimeError."""
+    """Each app's models in the libraries of dist/: by app and model, and by the library's app, what
+    is told without a run and what a run shows. Raises RuntimeError where there is no library."""
     libraries = {one.parent.name: one for one in sorted(dist.glob(f"*/{ABI}"))}
     if not libraries:
         raise RuntimeError(f"{dist} has no libraries: ./orchestrate build //... makes them")
     found = {}
-    for app in libraries:
-        config = yaml.safe_load((ROOT / "apps" / app / "app.yaml").read_text(encoding="utf-8"))
-        for file in [ROOT / "apps" / app / one["file"] for one in config["models"]]:
+    for declared in sorted(ROOT.glob("apps/*/app.yaml")):
+        config = yaml.safe_load(declared.read_text(encoding="utf-8"))
+        for file in [declared.parent / one["file"] for one in config["models"]]:
             told, ran = (_told(file, [*libraries.values()], how) for how in ("--no-run", "--run"))
             pairs = zip(libraries, told, ran, strict=True)
-            found[f"{app} {file.stem}"] = {
+            found[f"{declared.parent.name} {file.stem}"] = {
                 other: [said["verdict"], shown["verdict"]] for other, said, shown in pairs
             }
     return found
