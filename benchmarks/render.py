@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.third_party import FAMILIES
+
 Values = Mapping[str, Any]
 
 NOT_MEASURED: Final = "not measured"
@@ -488,7 +490,10 @@ def _upstream_part(results: Values) -> str:
     except _Missing as reason:
         return f"## Upstream's cost\n\n{reason}.\n"
     measured = len(upstream["sample"])
-    thin = "" if measured >= LEAST_SAMPLE else f" **Fewer than {LEAST_SAMPLE}: a trial only.**"
+    own = [one for one in upstream["sample"] if one["family"] not in FAMILIES]
+    thin = ""
+    if len(own) < LEAST_SAMPLE:
+        thin = f" **Fewer than {LEAST_SAMPLE} of PyTorch's own: a trial only.**"
     families = [
         (
             family["family"],
@@ -513,10 +518,19 @@ def _upstream_part(results: Values) -> str:
             _table(("family", "units", "measured", "mean CPU s", "all, CPU s"), families),
             "Flags:\n",
             "".join(flags),
+            *_deviations(upstream.get("deviations", ())),
             _not_compiled(upstream["not_compiled"]),
             _sample_table(upstream["sample"]),
         ]
     )
+
+
+def _deviations(told: Sequence[str]) -> list[str]:
+    if not told:
+        return []
+    lines = [f"- {one}\n" for one in told]
+    head = "Where this deviates from upstream's build, which makes upstream cheaper, or neither:\n"
+    return [head, "".join(lines)]
 
 
 def _not_compiled(units: Sequence[Values]) -> str:

@@ -2,11 +2,9 @@
 
 The flags are those of upstream's CMake files for `scripts/build_mobile.sh` with
 BUILD_LITE_INTERPRETER=1, TRACING_BASED=1 and a list of operators: `CMakeLists.txt`,
-`cmake/Codegen.cmake`, `aten/src/ATen/CMakeLists.txt`, `caffe2/CMakeLists.txt`. Four deviations,
-each of which makes upstream cheaper, or neither: `-w` in place of its warnings; `-O2` although
-CMAKE_BUILD_TYPE=Release puts an `-O3` behind it; `-DUSE_PTHREADPOOL` only for the units that use
-the library, so that those which would only include its header compile without it; our stub of
-cpuinfo.h.
+`cmake/Codegen.cmake`, `aten/src/ATen/CMakeLists.txt`, `caffe2/CMakeLists.txt`; XNNPACK and QNNPACK,
+which it compiles too, are in `third_party.py`. `DEVIATIONS` are all those that we know of.
+Each makes upstream cheaper, or neither, unless it says otherwise.
 """
 
 from __future__ import annotations
@@ -18,20 +16,50 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from benchmarks.processes import Finished, run
 from benchmarks.sampling import allocate, every_kth, scale
+from benchmarks.third_party import (
+    ThirdPartyUnit,
+    choose_third_party,
+    third_party_counts,
+    third_party_units,
+)
 from orchestrator.build.session import RuntimeSession
 from orchestrator.compilers.resolve import ResolvedToolchain, compiler_environment
 from orchestrator.pytorch.configure import write_configured_headers
 from orchestrator.pytorch.units import GENERATED, UpstreamUnit, upstream_units
 from orchestrator.pytorch.versions import VersionData
 
+# Told with the results.
+DEVIATIONS: Final = (
+    "`-w` in place of its warnings.",
+    "`-O2` although CMAKE_BUILD_TYPE=Release puts an `-O3` behind it, also for the units of QNNPACK"
+    " that run its operators.",
+    "`-DUSE_PTHREADPOOL` only for the units that use the library, so that those which would only"
+    " include its header compile without it; our stubs of cpuinfo.h and, for QNNPACK, of four"
+    " more headers.",
+    "Not counted: Eigen's BLAS (25 units; those of Eigen 3.4.0 took 54 CPU s with this compiler,"
+    " measured once and apart), NNPACK (on by default), pthreadpool, cpuinfo and clog (some 40"
+    " small units in C).",
+    "Not counted: what PyTorch's own units compile under USE_XNNPACK and USE_PYTORCH_QNNPACK, such"
+    " as registrations of prepacked layers: the XNNPACK here has another interface.",
+    "XNNPACK is that of November 2024, not commit ae108ef (February 2022), which PyTorch 1.13.1"
+    " pins: a kernel's mean may differ from that commit's either way. Kernels for dynamic"
+    " quantisation, for weights of 4 bits and for packing, which came later, are left out. The mean"
+    " is scaled to the compilations of ae108ef, whose build compiles every kernel, and those for"
+    " production twice: more than 3,000, counted as 3,000. What else it has (35 units of subgraphs"
+    " and a JIT in C++ among it) is counted at the mean of XNNPACK's operators, its tables and what"
+    " runs them.",
+)
+
 # Every family gets at least this part of the sample: small ones vary most (generated units).
 _LEAST_PART = 16
+# Families of third-party units get this part each: they vary, and cost little.
+_THIRD_PARTY_PART = 4
 
 _COMMON = (
     "-fPIC",
@@ -124,6 +152,14 @@ class Upstream:
         return self.session.runtime.fetched.tree
 
     @property
+    def third_party(self) -> tuple[ThirdPartyUnit, ...]:
+        """Units of XNNPACK and QNNPACK."""
+        library = self.session.library
+        assert library, "the runtime pins XNNPACK"
+        native = Path(self.session.runtime.folders["native"])
+        return third_party_units(self.tree, library.data, library.trees, native)
+
+    @property
     def include_folders(self) -> tuple[Path, ...]:
         """Selection header and generated headers are in `folder`, configured ones beside them."""
         return (
@@ -176,16 +212,21 @@ class Upstream:
         )
         return lists.user_seconds + sources.user_seconds
 
-    def compile(self, unit: UpstreamUnit) -> Compiled:
+    def compile(self, unit: UpstreamUnit | ThirdPartyUnit) -> Compiled:
         """Compile one unit as upstream would."""
+        if isinstance(unit, ThirdPartyUnit):
+            own, folders, source = (unit.flag, *unit.flags), unit.include, unit.source
+        else:
+            own, folders = upstream_flags(unit), self.include_folders
+            source = self.source(unit)
         toolchain = self.toolchain
         compiler = toolchain.cxx if unit.language == "c++" else toolchain.cc
         output = self.folder / (unit.path.replace("/", "_") + ".o")
-        includes = [f"-I{folder}" for folder in self.include_folders]
-        flags = [*toolchain.compile_flags, *upstream_flags(unit), *includes]
+        includes = [f"-I{folder}" for folder in folders]
+        flags = [*toolchain.compile_flags, *own, *includes]
         written = ["-MD", "-MF", f"{output}.d", "-o", str(output)]
         done = run(
-            [str(compiler), *flags, *written, "-c", str(self.source(unit))],
+            [str(compiler), *flags, *written, "-c", str(source)],
             env=compiler_environment(self.session.context.cache, self.session.context.env),
         )
         output.unlink(missing_ok=True)
@@ -209,16 +250,22 @@ def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict
     """
     version = upstream.session.runtime.version
     units = upstream_units(upstream.tree, version)
-    sample = choose(units, lambda u: upstream.source(u).stat().st_size, total)
+    others = upstream.third_party
+    sample: tuple[UpstreamUnit | ThirdPartyUnit, ...] = (
+        *choose(units, lambda u: upstream.source(u).stat().st_size, total),
+        *choose_third_party(others, max(1, total // _THIRD_PARTY_PART)),
+    )
     with ThreadPoolExecutor(jobs) as pool:
         compiled = tuple(_watched(upstream, sample, pool))
     good = [one for one in compiled if not one.why]
     seconds: dict[str, list[float]] = {}
     for one in good:
         seconds.setdefault(one.family, []).append(one.seconds)
-    estimate = scale(Counter(unit.family for unit in units), seconds)
+    counts = Counter(unit.family for unit in units) + third_party_counts(others)
+    estimate = scale(counts, seconds)
     return {
-        "units": len(units),
+        "units": counts.total(),
+        "deviations": list(DEVIATIONS),
         "seconds": estimate.seconds,
         "standard_error": estimate.error,
         "generation_seconds": generated,
@@ -227,6 +274,7 @@ def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict
             "c10": _shown(units, "c10"),
             "kernels": _shown(units, "kernels"),
             "others": _shown(units, "native"),
+            **{family: _shown_third_party(others, family) for family in third_party_counts(others)},
         },
         "sample": [asdict(one) for one in good],
         "not_compiled": [asdict(one) for one in compiled if one.why],
@@ -234,7 +282,7 @@ def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict
 
 
 def _watched(
-    upstream: Upstream, sample: Sequence[UpstreamUnit], pool: ThreadPoolExecutor
+    upstream: Upstream, sample: Sequence[UpstreamUnit | ThirdPartyUnit], pool: ThreadPoolExecutor
 ) -> Iterable[Compiled]:
     for number, one in enumerate(pool.map(upstream.compile, sample), 1):
         told = one.why or f"{one.seconds:.1f} s"
@@ -246,6 +294,14 @@ def _shown(units: Iterable[UpstreamUnit], family: str) -> str:
     """The flags of a family's C++ units."""
     one = next(u for u in units if u.family == family and u.language == "c++")
     return " ".join(upstream_flags(one))
+
+
+def _shown_third_party(units: Iterable[ThirdPartyUnit], family: str) -> str:
+    """The flags that all of a family's units have, without switches."""
+    of_all = [dict.fromkeys((u.flag, *u.flags)) for u in units if u.family == family]
+    common = [flag for flag in of_all[0] if all(flag in flags for flags in of_all)]
+    told = [flag for flag in common if not flag.startswith("-DXNN_")]
+    return " ".join(told)
 
 
 def _with_native_threads(version: VersionData) -> VersionData:

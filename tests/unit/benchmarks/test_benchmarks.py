@@ -37,9 +37,22 @@ from benchmarks.steps import (
     seconds,
     tracer_units,
 )
+from benchmarks.third_party import (
+    FAMILIES,
+    KERNELS,
+    LEVELS,
+    QNNPACK,
+    REST,
+    ThirdPartyUnit,
+    all_kernels,
+    choose_third_party,
+    third_party_counts,
+    third_party_units,
+)
 from benchmarks.upstream import choose, first_error, selected_operators, upstream_flags
 from orchestrator.build.session import Session
 from orchestrator.cli import make_context
+from orchestrator.libraries.declared import load_library
 from orchestrator.pytorch.units import UpstreamUnit
 from orchestrator.trace.lock import parse_lock
 from orchestrator.values.trace import TraceIdentity
@@ -178,6 +191,96 @@ class TestUpstream:
     def test_the_selection_of_a_lock_is_pytorchs_own_format(self) -> None:
         lock = "format: 1\nselected_operators:\n  operators: {}\n"
         assert selected_operators(lock) == {"operators": {}}
+
+
+LIST = """# Description: filenames
+SET(PROD_AVX_MICROKERNEL_SRCS
+  src/f32-gemm/gen/a-avx.c
+  src/qd8-f32-qc8w-gemm/gen/b-avx.c)
+
+SET(NON_PROD_AVX_MICROKERNEL_SRCS
+  src/f32-gemm/gen/a-avx.c
+  src/x32-packw/gen/c-avx.c
+  src/qs8-qc8w-gemm/gen/d-avx.c)
+
+SET(ALL_AVX_MICROKERNEL_SRCS ${PROD_AVX_MICROKERNEL_SRCS} + ${NON_PROD_AVX_MICROKERNEL_SRCS})
+"""
+QNNPACK_TREE = "aten/src/ATen/native/quantized/cpu/qnnpack"
+
+
+def write_files(folder: Path, *paths: str) -> None:
+    for size, path in enumerate(paths):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("x" * size)
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> tuple[ThirdPartyUnit, ...]:
+    """Those of trees that have a few units of each kind."""
+    xnnpack = tmp_path / "xnnpack"
+    write_files(xnnpack, *(f"cmake/gen/{level}_microkernels.cmake" for level in LEVELS))
+    for level in LEVELS:
+        text = LIST if level == "avx" else ""
+        (xnnpack / f"cmake/gen/{level}_microkernels.cmake").write_text(text)
+    write_files(xnnpack, "src/f32-gemm/gen/a-avx.c", "src/qs8-qc8w-gemm/gen/d-avx.c")
+    write_files(xnnpack, "src/operators/o.c", "src/tables/t.c", "src/init.c", "src/subgraph.c")
+    names = ("src/init.c", "src/fc-run.cc", "src/fc-prepack.cc", "src/q8conv/4x4c2-sse2.c")
+    left = ("src/q8conv/8x8-neon.c", "src/requantization/q31-sse2.c", "src/sconv/6x8-psimd.c")
+    write_files(tmp_path / "pytorch" / QNNPACK_TREE, *names, *left, "src/sgemm/6x8-psimd.c")
+    trees = {"xnnpack": xnnpack, "pthreadpool": tmp_path / "pool", "fxdiv": tmp_path / "fxdiv"}
+    return third_party_units(tmp_path / "pytorch", load_library(), trees, tmp_path / "native")
+
+
+class TestThirdParty:
+    def test_every_list_is_read_once_whether_for_production_or_not(self) -> None:
+        assert all_kernels(LIST) == (
+            "src/f32-gemm/gen/a-avx.c",
+            "src/qd8-f32-qc8w-gemm/gen/b-avx.c",
+            "src/x32-packw/gen/c-avx.c",
+            "src/qs8-qc8w-gemm/gen/d-avx.c",
+        )
+
+    def test_units_and_their_optimisation(self, others: tuple[ThirdPartyUnit, ...]) -> None:
+        assert [(one.family, one.path, one.flag, one.language) for one in others] == [
+            (QNNPACK, f"{QNNPACK_TREE}/src/fc-prepack.cc", "-Os", "c++"),
+            (QNNPACK, f"{QNNPACK_TREE}/src/fc-run.cc", "-O2", "c++"),
+            (QNNPACK, f"{QNNPACK_TREE}/src/init.c", "-Os", "c"),
+            (QNNPACK, f"{QNNPACK_TREE}/src/q8conv/4x4c2-sse2.c", "-O2", "c"),
+            (QNNPACK, f"{QNNPACK_TREE}/src/sgemm/6x8-psimd.c", "-O2", "c"),
+            # dynamic quantisation and packing came after the XNNPACK that upstream has
+            (KERNELS, "xnnpack/src/f32-gemm/gen/a-avx.c", "-O2", "c"),
+            (REST, "xnnpack/src/init.c", "-Os", "c"),
+            (REST, "xnnpack/src/operators/o.c", "-Os", "c"),
+            (KERNELS, "xnnpack/src/qs8-qc8w-gemm/gen/d-avx.c", "-O2", "c"),
+            (REST, "xnnpack/src/tables/t.c", "-O2", "c"),
+        ]
+        assert all(one.source.is_file() for one in others)
+
+    def test_flags_of_instructions_and_switches(self, others: tuple[ThirdPartyUnit, ...]) -> None:
+        flags = {one.path.rpartition("/")[2]: one.flags for one in others}
+        assert flags["a-avx.c"][-2:] == ("-fno-math-errno", "-mavx")
+        assert "-DXNN_LOG_LEVEL=0" in flags["a-avx.c"]
+        assert "-fno-math-errno" not in flags["o.c"]
+        assert flags["4x4c2-sse2.c"][-2:] == ("-std=gnu11", "-msse2")
+        assert flags["fc-run.cc"][-1] == "-std=gnu++14"
+        assert not any(flag.startswith("-DXNN") for flag in flags["fc-run.cc"])
+
+    def test_counts_are_upstreams_not_those_of_our_pin(
+        self, others: tuple[ThirdPartyUnit, ...]
+    ) -> None:
+        assert third_party_counts(others) == {KERNELS: 3000, REST: 93, QNNPACK: 5}
+        many = [replace(others[0], family=KERNELS)] * 4000
+        assert third_party_counts(many)[KERNELS] == 3000
+
+    def test_each_family_gives_as_many_by_size(self, others: tuple[ThirdPartyUnit, ...]) -> None:
+        assert {one.family for one in choose_third_party(others, 1)} == set(FAMILIES)
+        taken = [one.path for one in choose_third_party(others, 3) if one.family == REST]
+        assert taken == [
+            "xnnpack/src/operators/o.c",
+            "xnnpack/src/tables/t.c",
+            "xnnpack/src/init.c",
+        ]
+        assert len(choose_third_party(others, 99)) == len(others)
 
 
 class TestProcesses:
@@ -685,9 +788,27 @@ class TestRender:
         assert "**" not in text.partition("| measure |")[0]
         noted = render({**RESULTS, "note": "Another job ran."})
         assert ".\n\n**Another job ran.**\n\n| measure |" in noted
-        assert "**Fewer than 60: a trial only.**" in text
+        assert "**Fewer than 60 of PyTorch's own: a trial only.**" in text
         assert "| c10 | 67 | 2 | 0.50 | 33.5 |\n" in text
         assert "- `caffe2/t.cc`: 'pthreadpool.h' file not found\n" in text
+
+    def test_only_pytorchs_own_units_make_the_sample_large_enough(self) -> None:
+        results = copy.deepcopy(RESULTS)
+        upstream = results["steps"]["upstream"]["measured"]
+        (one,) = upstream["sample"]
+        upstream["sample"] = 59 * [one] + 9 * [{**one, "family": KERNELS}]
+        assert "a trial only" in render(results)
+        upstream["sample"] += [one]
+        assert "a trial only" not in render(results)
+
+    def test_deviations_are_told(self) -> None:
+        assert "deviates" not in render(RESULTS)
+        results = copy.deepcopy(RESULTS)
+        results["steps"]["upstream"]["measured"]["deviations"] = ["no Eigen", "no warnings"]
+        assert (
+            "this deviates from upstream's build, which makes upstream cheaper, or neither:\n\n"
+            "- no Eigen\n- no warnings\n"
+        ) in render(results)
 
     def test_both_files_are_written_and_agree(self, tmp_path: Path) -> None:
         cut.write(tmp_path / "out", RESULTS)
