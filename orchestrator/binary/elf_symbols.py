@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,11 @@ from orchestrator.errors import Place
 
 _VERSION: Final = re.compile(r"([A-Z]+)_(\d+(?:\.\d+)*)$")
 _UNDEFINED: Final = 0
+_WEAK: Final = 2
 # st_name, st_info and st_shndx of a symbol (System V ABI, chapter 4), for 64 and 32 bits.
 _SYMBOL: Final = {64: struct.Struct("<IBxH16x"), 32: struct.Struct("<I8xBxH")}
+# st_name, st_info, st_shndx, st_value and st_size; for 32 bits in another order.
+_PLACED: Final = {64: struct.Struct("<IBxHQQ"), 32: struct.Struct("<IIIBxH")}
 # Of `.gnu.hash`: how many buckets, the first symbol that it has, words of the filter, a shift.
 _HASH_HEADER: Final = 16
 _FUNCTION_OR_OBJECT: Final = frozenset((1, 2, 10))
@@ -44,6 +48,39 @@ def defined_symbols(path: Path) -> frozenset[str]:
             for name, info, section in rows
             if section != _UNDEFINED and info & 0xF in _FUNCTION_OR_OBJECT
         )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A function or object that a file defines: its name, where it begins, and its bytes.
+
+    shared  whether other files may define the same (a weak symbol, as inline functions are)
+    """
+
+    name: str
+    address: int
+    bytes: int
+    shared: bool
+
+
+def placed_symbols(path: Path) -> tuple[Placed, ...]:
+    """The functions and objects that an object or an unstripped library defines, local ones too, in
+    the order of its table."""
+    with _elf(path) as elf:
+        table = elf.get_section_by_name(".symtab")
+        if table is None:
+            return ()
+        names = elf.get_section(table["sh_link"]).data()
+        found = list[Placed]()
+        for row in _PLACED[elf.elfclass].iter_unpack(table.data()):
+            if elf.elfclass == 64:
+                name, info, section, address, size = row
+            else:
+                name, address, size, info, section = row
+            if section != _UNDEFINED and info & 0xF in _FUNCTION_OR_OBJECT:
+                text = names[name : names.index(b"\0", name)].decode()
+                found.append(Placed(text, address, size, info >> 4 == _WEAK))
+        return tuple(found)
 
 
 def needed_libraries(path: Path) -> tuple[str, ...]:

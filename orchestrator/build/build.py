@@ -11,6 +11,7 @@ from orchestrator.binary.elf_symbols import exported_bytes
 from orchestrator.build.actions import log_actions
 from orchestrator.build.compare import comparable, require_same_structure
 from orchestrator.build.deliver import deliver_inputs
+from orchestrator.build.engines import engines_of
 from orchestrator.build.execute import Execution, View, execute_actions
 from orchestrator.build.inputs_read import InputsRead, inputs_read
 from orchestrator.build.keep_going import Failures, compiled_of, failed_row
@@ -77,10 +78,12 @@ def build(
     jobs: int | None,
     view: View,
     keep_going: bool = False,
+    engines: bool = False,
 ) -> Built:
     """Build, deliver, verify and package every label.
 
     keep_going: what fails in one variant leaves the others built; its error is among the failures.
+    engines: the report tells what each engine of kernels takes of a library.
     Raises ActionFailedError, VerificationFailedError, OverBudgetError, and what planning,
     delivering and packaging raise.
     """
@@ -113,7 +116,8 @@ def build(
     for variant in sorted(variants, key=lambda variant: variant.label.abi != session.own_abi):
         if variant.label not in failures.by_label:
             with failures.of(variant.label):
-                finished.append(_finish(session, variant, variants, execution))
+                one = _finish(session, variant, variants, execution)
+                finished.append(_with_engines(session, variant, one) if engines else one)
     built = [variant.label for variant in variants if variant.label not in failures.by_label]
     packages: tuple[PackageReport, ...] = ()
     with failures.of():
@@ -189,6 +193,14 @@ def _finish(
         extensible=_exported(variant, inputs),
     )
     return _Finished(report, inputs)
+
+
+def _with_engines(session: Session, variant: Variant, one: _Finished) -> _Finished:
+    library = one.inputs.shared_library
+    if library is None or session.toolchain(abi_of(variant.label)).config.format != "elf":
+        return one
+    found = engines_of(session.of(variant.label.app), variant, library)
+    return replace(one, report=replace(one.report, engines=found))
 
 
 def _exported(variant: Variant, inputs: DeliverInputs) -> Exported | None:

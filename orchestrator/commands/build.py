@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
+        "--engines",
+        action="store_true",
+        help="also report the bytes of XNNPACK, QNNPACK and our own kernels in each library",
+    )
+    parser.add_argument(
         "--release",
         action="store_true",
         help="fail if any variant would be built against the stub sysroot, without an Android NDK",
@@ -85,6 +90,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 jobs=arguments.jobs or session.workspace.config.jobs,
                 view=progress_view(arguments.quiet, arguments.verbose),
                 keep_going=arguments.keep_going,
+                engines=arguments.engines,
             )
             if not session.workspace.broken:  # else the replayed report would lack the warning
                 _keep(arguments, context, built, since)

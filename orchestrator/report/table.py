@@ -48,6 +48,23 @@ class Exported:
 
 
 @dataclass(frozen=True)
+class Engine:
+    """What an engine of kernels takes of a library: the bytes of its functions and objects.
+
+    models  those with layers that are computed by it, sorted; None where that is not known
+    """
+
+    name: str
+    bytes: int
+    models: tuple[str, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """See `BuildReport.to_json`."""
+        models = None if self.models is None else list(self.models)
+        return {"name": self.name, "bytes": self.bytes, "models": models}
+
+
+@dataclass(frozen=True)
 class VariantReport:
     """One app for one ABI. Sizes are bytes of the stripped shared library, or what an app's
     linker takes of a static one.
@@ -56,7 +73,8 @@ class VariantReport:
     what the library of all operators has at the same flags, where it is known. `verified` is None
     where the build did not get so far; `problem` has a short reason, `error` the full one.
     `same_structure_as` is the executed ABI of the same app to which this one, not executed here, is
-    structurally identical. `extensible` is None where it takes no add-ons.
+    structurally identical. `extensible` is None where it takes no add-ons, `engines` where nobody
+    asked for them, or the library's format tells nothing of them.
     `levels_run` are the CPU levels, lowest first, at which every model ran, of those that the
     library chooses from, `levels_not_run` the others: none of either where it has no levels, or
     did not run at all.
@@ -77,6 +95,7 @@ class VariantReport:
     levels_run: tuple[str, ...] = ()
     levels_not_run: tuple[str, ...] = ()
     extensible: Exported | None = None
+    engines: tuple[Engine, ...] | None = None
 
     @property
     def saved_percent(self) -> float | None:
@@ -109,7 +128,8 @@ class BuildReport:
         "all_operators_bytes": n|null, "saved_percent": x|null,
         "verified": "ok"|"ok in part"|"failed"|"not run here"|null, "problem": s,
         "levels_run": [s], "levels_not_run": [s], "for_release": b, "made_as": s|null,
-        "extensible": null | {"names": n, "bytes": n, "sections": {s: n}}, "error": ...|null}],
+        "extensible": null | {"names": n, "bytes": n, "sections": {s: n}}, "engines": null |
+        [{"name": s, "bytes": n, "models": [s]|null}], "error": ...|null}],
         "packages": [...], "errors": [...]}, the packages as `PackageReport.to_json` has them, and
         as `OrchestratorError.to_json` each variant's error, and those that are of no single one.
 
@@ -192,12 +212,16 @@ def _variant_json(variant: VariantReport) -> dict[str, Any]:
         "for_release": variant.for_release,
         "made_as": variant.same_structure_as,
         "extensible": variant.extensible and variant.extensible.to_json(),
+        "engines": None
+        if variant.engines is None
+        else [engine.to_json() for engine in variant.engines],
         "error": variant.error and variant.error.to_json(),
     }
 
 
 def _parts(report: BuildReport, width: int | None = None) -> Iterator[RenderableType]:
-    """The variants' table, a line for each that takes add-ons, the packages' table, and a line for
+    """The variants' table, a line for each that takes add-ons, one for each whose engines were
+    asked for, the packages' table, and a line for
     each variant that did not run at all of its CPU levels, and for each package that was not made.
 
     width: of the terminal; None where there is none.
@@ -207,6 +231,9 @@ def _parts(report: BuildReport, width: int | None = None) -> Iterator[Renderable
     for variant in _sorted(report.variants):
         if variant.extensible is not None:
             yield Text(_extensible_line(variant, variant.extensible))
+    for variant in _sorted(report.variants):
+        if variant.engines is not None:
+            yield Text(_engines_told(variant, variant.engines))
     if any(package.files for package in report.packages):
         yield ""
         yield _package_table(report.packages, width)
@@ -346,6 +373,15 @@ def _extensible_line(variant: VariantReport, exported: Exported) -> str:
         f"//apps/{variant.app}:{variant.abi} exports {exported.names:,} names for add-ons:"
         f" {exported.bytes:,} bytes of its symbol table{share}"
     )
+
+
+def _engines_told(variant: VariantReport, engines: Sequence[Engine]) -> str:
+    """What each engine takes of a library, and which models it computes layers of."""
+    told = []
+    for engine in engines:
+        models = f" ({', '.join(engine.models)})" if engine.models else ""
+        told.append(f"{engine.name} {engine.bytes:,} bytes{models}")
+    return f"//apps/{variant.app}:{variant.abi} has {', '.join(told) or 'no engine of kernels'}"
 
 
 def _style(variant: VariantReport) -> str | Mapping[str, str]:

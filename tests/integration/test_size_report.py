@@ -63,3 +63,12 @@ def test_what_is_shown_for_machines(tmp_path: Path) -> None:
     assert [one["kind"] for one in packages] == ["tar", "deb"]
     # the page says that it leaves out the Debian packages
     assert differences(report, {**printed, "packages": packages[:1]}) == []
+
+    ran = orchestrator(*BUILD, "--engines", cwd=root)
+    assert ran.code == 0, ran.err
+    (row,) = json.loads(ran.out)["variants"]
+    found = {one["name"]: one for one in row["engines"]}
+    assert list(found) == ["XNNPACK", "kernels of ours", "pthreadpool"]
+    assert found["XNNPACK"]["models"] == found["kernels of ours"]["models"] == ["classifier"]
+    # the guide to speed says what the kernels add in all
+    assert 60_000 < sum(one["bytes"] for one in found.values()) < 170_000

@@ -30,7 +30,7 @@ from orchestrator.errors import OrchestratorError, Place
 from orchestrator.report.canonical import to_json
 from orchestrator.report.coverage import ModelCoverage
 from orchestrator.report.explanation import Difference, Explanation
-from orchestrator.report.table import BuildReport, Exported
+from orchestrator.report.table import BuildReport, Engine, Exported
 from orchestrator.trace.difference import Change
 from orchestrator.values.coverage import CoverageSum, MethodCoverage
 from orchestrator.values.labels import VariantLabel
@@ -81,6 +81,9 @@ def test_every_verb_that_prints_json_has_a_form() -> None:
             (replace(REPORT.variants[0], levels_run=("baseline",), levels_not_run=("avx2",)),)
         ),
         BuildReport((replace(REPORT.variants[1], extensible=Exported(2, {".dynsym": 48})),)),
+        BuildReport(
+            (replace(REPORT.variants[1], engines=(Engine("a", 1, ("m",)), Engine("b", 2))),)
+        ),
         BuildReport(()),
     ],
 )

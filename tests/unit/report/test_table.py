@@ -11,6 +11,7 @@ from rich.console import Console
 from orchestrator.report.packages import MissingAbi, PackageFile, PackageReport
 from orchestrator.report.table import (
     BuildReport,
+    Engine,
     Exported,
     VariantReport,
     human_bytes,
@@ -137,6 +138,28 @@ def test_what_a_library_exports_for_add_ons_stands_below_the_table() -> None:
     assert list(told[2]["sections"]) == sorted(SECTIONS)
 
 
+def test_what_engines_take_stands_below_the_table() -> None:
+    first, second, *rest = REPORT.variants
+    engines = (Engine("XNNPACK", 87_412, ("classifier",)), Engine("QNNPACK", 1_200))
+    second = replace(second, engines=engines)
+    none = replace(rest[0], engines=())
+    report = BuildReport((first, second, none, *rest[1:]))
+    assert plain(report).removeprefix(PLAIN) == (
+        "//apps/camera:ios-arm64 has no engine of kernels\n"
+        "//apps/camera:linux-x86_64 has XNNPACK 87,412 bytes (classifier), QNNPACK 1,200 bytes\n"
+    )
+    told = [row["engines"] for row in json.loads(report.to_json())["variants"]]
+    assert told == [
+        None,
+        [],
+        [
+            {"name": "XNNPACK", "bytes": 87_412, "models": ["classifier"]},
+            {"name": "QNNPACK", "bytes": 1_200, "models": None},
+        ],
+        None,
+    ]
+
+
 def test_plain_table() -> None:
     assert plain(REPORT) == PLAIN
 
@@ -215,6 +238,7 @@ def test_json_has_the_documented_shape() -> None:
         "for_release": True,
         "made_as": None,
         "extensible": None,
+        "engines": None,
         "error": None,
     }
     assert seen["variants"][0]["stripped_bytes"] is None
