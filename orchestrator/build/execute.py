@@ -258,7 +258,8 @@ def require_success(session: Session, graph: ActionGraph, execution: Execution) 
 
 def object_store(session: Session) -> ObjectStore:
     """The user's cache; behind it a folder of the workspace, for a cache that is read-only."""
-    return ObjectStore((session.context.cache, session.context.state / "store"))
+    folders = (session.context.cache, session.context.state / "store")
+    return ObjectStore(folders, session.stored_in)
 
 
 def stored_name(session: Session, output: str) -> str:

@@ -102,6 +102,7 @@ class _Found:
     shipped: dict[tuple[str, str], Shipped] = field(default_factory=dict)
     on: dict[str, RuntimeSession] = field(default_factory=dict)
     of: dict[str, AppSession] = field(default_factory=dict)
+    stored_in: set[Path] = field(default_factory=set)
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -126,6 +127,11 @@ class Session:
     def workspace(self) -> Workspace:
         """The validated declarations, loaded on first use. Raises what `load_workspace` raises."""
         return self._found.workspace
+
+    @property
+    def stored_in(self) -> set[Path]:
+        """The folders of the store to which this invocation has added files."""
+        return self._found.stored_in
 
     def kernel_parts(self, app: str) -> frozenset[KernelPart]:
         """The parts of models for which an app takes kernels of the kernel library: all for `auto`,

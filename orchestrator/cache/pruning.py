@@ -6,7 +6,7 @@ on names of the files in its workspace (`cache/store.py`), which stay. An entry 
 has a link is kept: removing it frees nothing, and the next build there would compile it again.
 
 An entry's age counts from its creation or last use: a link changes its `st_ctime`, and where the
-store has to copy, it sets the time. The workspaces that have used the cache are noted in
+store makes none, it sets the time. The workspaces that have used the cache are noted in
 `workspaces/`, a file each.
 """
 
@@ -17,7 +17,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,9 @@ from orchestrator.cache.store import ENTRY
 from orchestrator.system.staging import write_text
 
 PRUNED: Final = ("objects", "links", "pch", "shards")
+# Of these a workspace has a link for each that it ever used, by the same name. Of the others it has
+# one for each variant, and lets shards go itself.
+_KEPT_BY_NAME: Final = frozenset({"objects", "pch"})
 WORKSPACES: Final = "workspaces"
 
 
@@ -48,6 +51,14 @@ class Entry:
     bytes: int
     used: float
     is_held: bool
+
+
+@dataclass(frozen=True)
+class Removed:
+    """How many entries were removed, and their bytes."""
+
+    entries: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,48 @@ def remove(gone: Iterable[Entry]) -> int:
             entry.path.unlink()
             freed += entry.bytes
     return freed
+
+
+def shrink(store: Path, most: int, *, since: float, state: Path | None) -> Removed:
+    """Remove the least recently used entries of a store until the rest has `most` bytes at most.
+
+    since  entries that were used since this time stay: the caller's command uses them
+    state  the state folder of a workspace of which the caller holds the lock. What it alone links
+           goes too, with its link. None: what any workspace links stays.
+    What other workspaces link does not count: removing it frees nothing, and it must not crowd out
+    the rest. Other processes may use, add and remove entries meanwhile. What cannot be removed
+    stays.
+    """
+    links = dict[Path, Path]()
+    free = []
+    for entry in entries(store):
+        link = _only_link(entry, store, state) if entry.is_held and state is not None else None
+        if link is not None:
+            links[entry.path] = link
+        if link is not None or not entry.is_held:
+            free.append(replace(entry, is_held=entry.used >= since))
+    gone = to_prune(free, total=sum(entry.bytes for entry in free), most=most, before=None)
+    removed = freed = 0
+    for entry in gone:
+        with suppress(OSError):
+            # the link first: an entry that is left without one goes the next time
+            if entry.path in links:
+                links[entry.path].unlink()
+            entry.path.unlink()
+            removed, freed = removed + 1, freed + entry.bytes
+    return Removed(removed, freed)
+
+
+def _only_link(entry: Entry, store: Path, state: Path) -> Path | None:
+    """The workspace's name of an entry, where it is the only one besides the entry's own."""
+    folder, match = entry.path.parent.relative_to(store), ENTRY.fullmatch(entry.path.name)
+    if match is None or folder.parts[0] not in _KEPT_BY_NAME:
+        return None
+    link = state / folder / f"{match['stem']}{match['suffix']}"
+    with suppress(OSError):
+        if entry.path.lstat().st_nlink == 2 and os.path.samestat(link.lstat(), entry.path.lstat()):
+            return link
+    return None
 
 
 def _part(folder: Path) -> Part:

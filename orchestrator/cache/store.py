@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from orchestrator.system.reading import open_file
@@ -53,9 +53,11 @@ class ObjectStore:
     """Folders of finished files: the first that can be written takes new ones, all are looked in.
 
     A name is a path below a folder, without the digest: `objects/ab/abcd.o`.
+    added: takes the folders that took a file
     """
 
     folders: tuple[Path, ...]
+    added: set[Path] = field(default_factory=set, compare=False)
 
     def listed(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that have an entry, checked by name only: one listing per folder."""
@@ -85,7 +87,10 @@ class ObjectStore:
 
         A full disk is no error here: the file is where it was made, and will be made again.
         """
-        return any(_store(folder / name, path) for folder in self.folders)
+        taken = next((one for one in self.folders if _store(one / name, path)), None)
+        if taken is not None:
+            self.added.add(taken)
+        return taken is not None
 
     def _entries(self, names: Iterable[str]) -> dict[str, list[Path]]:
         by_folder: dict[str, set[str]] = {}
@@ -160,10 +165,14 @@ def _put(entry: Path, place: Path) -> None:
 
 
 def _note_use(entry: Path) -> None:
-    """Tell when an entry that the workspace has a copy of was used; of a link, `st_ctime` does."""
+    """Tell when an entry was used: by its `st_ctime` where the workspace has a link to it, whose
+    `st_mtime` ninja goes by."""
     with suppress(OSError):
-        if entry.stat().st_nlink == 1:
+        status = entry.stat()
+        if status.st_nlink == 1:
             os.utime(entry)
+        else:
+            os.utime(entry, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _put_to_now(path: Path) -> None:

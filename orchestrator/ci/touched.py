@@ -19,7 +19,9 @@ from orchestrator.values.config import ModelConfig, RuntimePin, WorkspaceConfig
 
 # Where things are and how many run at once: no object depends on it. Defaults are compared in the
 # apps that they end up in, the pins by their digests.
-_WORKSPACE_NEUTRAL = frozenset({"version", "runtime", "runtimes", "defaults", "cache", "jobs"})
+_WORKSPACE_NEUTRAL = frozenset(
+    {"version", "runtime", "runtimes", "defaults", "cache", "cache_size", "jobs"}
+)
 # Fields of an app that are reported for each of its ABIs or models, and by what its runtime is.
 _APP_NEUTRAL = frozenset({"models", "targets", "budgets", "runtime"})
 # Compared as the app has them in the end, whoever says so.

@@ -10,6 +10,7 @@ from pathlib import Path
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.run import RanModel, run_in_development
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.store_in_use import store_in_use
 from orchestrator.build.subject import Subject, app_subjects, file_subject
 from orchestrator.commands.jobs import add_jobs
 from orchestrator.commands.patterns import resolve_patterns
@@ -19,7 +20,6 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.load.declared import App, Workspace
 from orchestrator.report.run import MadeLibrary, MadeShard, RunReport
-from orchestrator.system.workspace_lock import cache_in_use
 from orchestrator.values.labels import LabelSyntaxError, meant_app
 
 NAME = "run"
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     check_launcher(session)
     inputs = [Path(name) for name in arguments.inputs]
     reports = []
-    with cache_in_use(context.cache, log):
+    with store_in_use(session):
         on, subjects = _subjects(session, arguments, inputs)
         for subject in subjects:
             ran = run_in_development(

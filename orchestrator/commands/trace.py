@@ -10,6 +10,7 @@ from typing import Any
 
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.session import Session
+from orchestrator.build.store_in_use import store_in_use
 from orchestrator.build.trace import TracedApp, TracedModel, trace_apps
 from orchestrator.commands.coverage import add_requirement
 from orchestrator.commands.jobs import add_jobs
@@ -19,7 +20,7 @@ from orchestrator.context import Context
 from orchestrator.errors import ExitCode, visible
 from orchestrator.report.coverage import ModelCoverage, require, value_of
 from orchestrator.system.terminal import shown
-from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
+from orchestrator.system.workspace_lock import workspace_lock
 
 NAME = "trace"
 HELP = """\
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     labels = resolve_patterns(arguments.patterns, session.workspace, log)
     apps = session.workspace.apps_of(labels)
     check_launcher(session)
-    with cache_in_use(context.cache, log):
+    with store_in_use(session):
         session.prepare(app.name for app in apps)
         with workspace_lock(context.state, True, log, "trace"):
             traced = trace_apps(

@@ -12,6 +12,7 @@ from pathlib import Path
 from orchestrator.build.launch import check_launcher
 from orchestrator.build.run import RanModel, run_in_development
 from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.store_in_use import store_in_use
 from orchestrator.build.subject import Subject
 from orchestrator.build.trace import trace_apps
 from orchestrator.build.watch import (
@@ -34,7 +35,7 @@ from orchestrator.load.declared import App
 from orchestrator.report.watch import compare_runs
 from orchestrator.system.file_watcher import Watcher
 from orchestrator.system.terminal import shown
-from orchestrator.system.workspace_lock import cache_in_use, workspace_lock
+from orchestrator.system.workspace_lock import workspace_lock
 
 NAME = "watch"
 HELP = """\
@@ -119,7 +120,7 @@ class _Watch:
                 app, model = self._subject(session)
                 self.watched = watched(session, app, model, self.inputs)
                 self.watcher.follow(self.watched.files())
-                with cache_in_use(self.context.cache, self.log):
+                with store_in_use(session):
                     ran = True
                     for one in self._round(session, app, model, changed):
                         self._report(one)

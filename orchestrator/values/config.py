@@ -138,6 +138,8 @@ _UNITS: Final = {
     "MiB": 2**20,
     "GiB": 2**30,
 }
+# What one model's first run adds is less.
+LEAST_CACHE_SIZE: Final = 100 * 10**6
 _INTEGER_BITS: Final = {"int64": 63, "int32": 31, "int16": 15, "int8": 7}
 
 
@@ -156,6 +158,13 @@ def parse_size(text: object) -> int:
         "not a size",
         {"expected": "a number of bytes, or a number and a unit: B, kB, MB, GB, KiB, MiB or GiB"},
     )
+
+
+def _large_enough(size: int) -> int:
+    """A forgotten unit is a fault, and no order to keep nothing."""
+    if size < LEAST_CACHE_SIZE:
+        raise PydanticCustomError("size", "too small", {"expected": "100MB or more, such as 10GB"})
+    return size
 
 
 def parse_threads(value: object) -> int:
@@ -545,6 +554,14 @@ class WorkspaceConfig(Declared):
         description=(
             "The user's cache folder: absolute, relative to WORKSPACE, or with `~` or `$VARIABLE`."
             " The variable ORCHESTRATOR_CACHE takes precedence."
+        ),
+    )
+    cache_size: Annotated[Size, AfterValidator(_large_enough)] = Field(
+        10 * 10**9,
+        description=(
+            "The most that objects, linked files, precompiled headers and shards may take in the"
+            " cache, besides those that other workspaces link; above it, `run`, `watch` and"
+            " `trace` remove the least recently used ones. Default: 10GB."
         ),
     )
     jobs: int | None = Field(

@@ -99,6 +99,7 @@ def build(root: Path, cache: Path, count: int) -> None:
         identity="toy",
     )
     session: Any = SimpleNamespace(
+        stored_in=set(),
         context=SimpleNamespace(cache=cache, state=state, env=os.environ, runner=LOCAL),
         folders=folders,
         prepared=(

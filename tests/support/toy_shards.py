@@ -46,7 +46,9 @@ class Toy:
         self.made = 0
         self.content = content
         context = SimpleNamespace(cache=cache, state=root / "state")
-        session = SimpleNamespace(context=context, log=self.said.append, host="linux-x86_64")
+        session = SimpleNamespace(
+            context=context, log=self.said.append, host="linux-x86_64", stored_in=set()
+        )
         self.library = Development(cast(Any, session), None, cast(Any, None))
         self.library.__dict__["base"] = SimpleNamespace(extended=None)
         self.state = root / "state"

@@ -79,6 +79,7 @@ class Toy:
             version=load_version("1.13.1"),
         )
         return SimpleNamespace(
+            stored_in=set(),
             context=SimpleNamespace(
                 cache=self.root / "cache", state=self.root / "state", env=self.env
             ),

@@ -200,6 +200,7 @@ class Workshop(Fake):
             (root / name).mkdir(exist_ok=True)
             self.folders[name] = str(root / name)
         self.context.state = root / "state"
+        self.stored_in = set[Path]()
         tools = SimpleNamespace(
             cc=self.compiler.cxx,
             ar=self.compiler.cxx,

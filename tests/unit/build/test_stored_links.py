@@ -157,7 +157,7 @@ class Checkout:
     link_inputs: str | None = ""
 
     def __init__(self, root: Path, name: str) -> None:
-        self.root, self.said = root, list[str]()
+        self.root, self.said, self.stored_in = root, list[str](), set[Path]()
         state, tree, tool = root / name, root / "tree", root / "tool"
         for folder in (root / "cache", state, tree):
             folder.mkdir(exist_ok=True)

@@ -150,7 +150,8 @@ def test_several_faults_are_values_too(workspace: Path, capsys: pytest.CaptureFi
 class _Session:
     """A session of a workspace with one app and two ABIs, whose runtime is there."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, context: object, log: object) -> None:
+        self.context, self.log, self.stored_in = context, log, set[Path]()
         camera = SimpleNamespace(name="camera")
         self.workspace = SimpleNamespace(
             apps_of=lambda labels: [camera],

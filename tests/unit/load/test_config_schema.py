@@ -30,6 +30,10 @@ from orchestrator.values.config import (
 from orchestrator.values.packages import default_package_name
 
 DIGEST = "0" * 64
+WORKSPACE: dict[str, Any] = {
+    "version": 1,
+    "runtime": {"pytorch": "1.13.1", "tree": "0" * 64, "sources": [{"path": "here"}]},
+}
 APP: dict[str, Any] = {"models": [{"file": "models/small.ptl"}], "targets": ["linux-x86_64"]}
 
 
@@ -124,6 +128,21 @@ def test_not_sizes(text: object) -> None:
     assert _first_fault(AppConfig, APP | {"budgets": {"x": text}}) == (
         "not a size",
         "a number of bytes, or a number and a unit: B, kB, MB, GB, KiB, MiB or GiB",
+    )
+
+
+def test_the_size_of_the_cache() -> None:
+    assert WorkspaceConfig.model_validate(WORKSPACE).cache_size == 10**10
+    for text, size in (("100MB", 10**8), ("1.5GB", 1_500_000_000), (2 * 10**8, 2 * 10**8)):
+        declared = WorkspaceConfig.model_validate(WORKSPACE | {"cache_size": text})
+        assert declared.cache_size == size
+
+
+@pytest.mark.parametrize("text", [5, 0, "99.9MB", "10kB"])
+def test_a_cache_too_small_for_anything(text: object) -> None:
+    assert _first_fault(WorkspaceConfig, WORKSPACE | {"cache_size": text}) == (
+        "too small",
+        "100MB or more, such as 10GB",
     )
 
 

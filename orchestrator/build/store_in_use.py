@@ -1,0 +1,54 @@
+"""Keeps the store below the size that WORKSPACE gives it, after commands that added to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from orchestrator.build.session import Session
+from orchestrator.cache.pruning import Removed, shrink
+from orchestrator.report.table import human_bytes
+from orchestrator.system.locks import LocksUnsupportedError
+from orchestrator.system.workspace_lock import WorkspaceLockedError, cache_in_use, workspace_lock
+
+# File systems stamp files with a clock that goes in steps.
+_CLOCK_STEP: Final = 1.0
+
+
+@contextmanager
+def store_in_use(session: Session) -> Iterator[None]:
+    """Keep `clean --cache` off the cache folder, see `cache_in_use`; at the end, if the invocation
+    added to the store, remove its least recently used entries above `cache_size`.
+
+    Of a workspace that another process uses by then, what it links stays. The caller does not hold
+    the workspace's lock.
+    """
+    began = time.time() - _CLOCK_STEP
+    with cache_in_use(session.context.cache, session.log):
+        try:
+            yield
+        finally:
+            for store in sorted(session.stored_in):
+                _shrink(session, store, began)
+
+
+def _shrink(session: Session, store: Path, since: float) -> None:
+    most, state = session.workspace.config.cache_size, session.context.state
+    try:
+        with workspace_lock(state, False, session.log):
+            removed = shrink(store, most, since=since, state=state)
+    except (WorkspaceLockedError, LocksUnsupportedError):
+        removed = shrink(store, most, since=since, state=None)
+    if removed.entries:
+        session.log(_told(removed, most))
+
+
+def _told(removed: Removed, most: int) -> str:
+    what = "entry" if removed.entries == 1 else f"{removed.entries:,} entries"
+    return (
+        f"the cache was above {human_bytes(most)} (`cache_size` in WORKSPACE): removed the least"
+        f" recently used {what}, {human_bytes(removed.bytes)}"
+    )
