@@ -80,21 +80,34 @@ def growth(
             cut=sorted(library.cut),
             more=sorted(new),
         )
-    has, later = library.needed(before), library.needed(before | new)
-    sizes, code = library.index.sizes, set[int]()
+    lacking = [
+        tag for tag in kernel_dtypes if not _has_dtypes(library.selection, tag, kernel_dtypes[tag])
+    ]
+    sizes, code = library.index.sizes, _code_of(library, before, new, lacking)
     rows = []
     for tag, dtypes in sorted(kernel_dtypes.items()):
-        size: int | None = 0
-        if not _has_dtypes(library.selection, tag, dtypes):
-            behind = code_behind(library.index, _switches(library.index, has, tag))
-            if not behind and not _switches(library.index, later, tag):
-                size = None
-            else:
-                size = sum(sizes[node] for node in behind)
-            code |= behind
+        behind = code.get(tag, frozenset())
+        size = None if behind is None else sum(sizes[node] for node in behind)
         rows.append(NewDtypes(tag, dtypes, size))
-    total += sum(sizes[node] for node in code)
+    total += sum(sizes[node] for node in frozenset[int]().union(*filter(None, code.values())))
     return Growth(tuple(sorted(operators)), tuple(rows), total)
+
+
+def _code_of(
+    library: Grown, before: Collection[str], new: Collection[str], tags: Collection[str]
+) -> dict[str, frozenset[int] | None]:
+    """For each tag the nodes behind its switches in the library; None where the library has none,
+    also with the new operators."""
+    if not tags:
+        return {}
+    has = library.needed(before)
+    later = library.needed({*before, *new}) if new else has
+    code = dict[str, frozenset[int] | None]()
+    for tag in tags:
+        behind = frozenset(code_behind(library.index, _switches(library.index, has, tag)))
+        known = behind or _switches(library.index, later, tag)
+        code[tag] = behind if known else None
+    return code
 
 
 def _has_dtypes(selection: Selection, tag: str, dtypes: Collection[str]) -> bool:

@@ -3,6 +3,7 @@ the shipped one."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import registry
 from orchestrator.select.fits import added
 from orchestrator.select.growth import Grown, growth, unknown_to
+from orchestrator.select.needs import Needed
 from orchestrator.select.policy import select, traced_selection
 from orchestrator.select.tag_code import UnselectedDtypes
 from orchestrator.values.config import SelectionPolicy
@@ -46,6 +48,33 @@ def test_a_known_kernel_in_a_new_dtype_adds_at_most_its_code() -> None:
     """linear_kernel has 200 bytes; what it calls is there, or several units have it."""
     found = growth(grown(make_index(), LINEAR), (), {"linear_tag": ("Double", "Half")})
     assert found == Growth((), (NewDtypes("linear_tag", ("Double", "Half"), 200),), 200)
+
+
+@pytest.mark.parametrize(
+    ("operators", "dtypes", "walks"),
+    [
+        ((), {"linear_tag": ("Float",)}, 0),
+        (("toy::conv",), {"linear_tag": ("Float",)}, 0),
+        ((), {"linear_tag": ("Double",)}, 1),
+        (("toy::conv",), {"linear_tag": ("Double",)}, 2),
+    ],
+)
+def test_only_what_is_new_is_looked_for(
+    operators: tuple[str, ...],
+    dtypes: dict[str, tuple[str, ...]],
+    walks: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """How often the closure of all operators is asked for."""
+    asked, needed = [], Grown.needed
+
+    def counted(library: Grown, names: Collection[str]) -> Needed:
+        asked.append(names)
+        return needed(library, names)
+
+    monkeypatch.setattr(Grown, "needed", counted)
+    growth(grown(make_index(), LINEAR), operators, dtypes)
+    assert len(asked) == walks
 
 
 def test_the_code_of_two_kernels_counts_once() -> None:
