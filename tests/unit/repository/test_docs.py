@@ -289,3 +289,19 @@ def test_the_rules_for_links_and_snippets(tmp_path: Path) -> None:
         "unknown key `budget`",
         "Additional properties are not allowed ('budget' was unexpected)",
     ]
+
+
+def test_what_the_campaign_of_traces_covers() -> None:
+    """As `corpus` in tests/campaigns/test_traces.py lists it."""
+    parts, apps = (
+        [
+            len(load_located(path.read_text(encoding="utf-8"), str(path))[0]["models"])
+            for path in sorted(ROOT.glob(pattern))
+        ]
+        for pattern in ("tests/integration/apps/*/app.yaml", "apps/*/app.yaml")
+    )
+    told = (
+        f"all ({len(parts) + len(apps)} apps, {sum(parts) + sum(apps)} models; {len(parts)} of the"
+        f" apps on both runtimes: {2 * sum(parts) + sum(apps)} traces)"
+    )
+    assert told in (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
