@@ -8,7 +8,7 @@ from os.path import normpath, relpath
 from pathlib import Path
 
 from orchestrator.build.plan import Variant
-from orchestrator.build.prepare import NATIVE, header_texts, headers_read, native_files
+from orchestrator.build.prepare import NATIVE, header_texts, headers_read
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.variants import identity_with_headers
 from orchestrator.codegen.projection import Projection, projection
@@ -42,7 +42,10 @@ def _runtime_details(session: RuntimeSession) -> dict[str, Mapping[str, Value]]:
     configured = {"configure": runtime.version.configure.values}
     found: dict[str, Mapping[str, Value]] = {
         runtime.facts.identity: _readable({**runtime.parts, **configured}),
-        runtime.native: _digests((path, path.read_bytes()) for path in native_files()),
+        **{
+            runtime.native.digest_of(source): runtime.native.read_by(source)
+            for source in runtime.native.texts
+        },
     }
     if library is not None:
         headers = ((NATIVE / name, (NATIVE / name).read_bytes()) for name in library.data.headers)

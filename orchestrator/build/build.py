@@ -197,7 +197,7 @@ def _finish(
 
 def _with_engines(session: Session, variant: Variant, one: _Finished) -> _Finished:
     library = one.inputs.shared_library
-    if library is None or session.toolchain(abi_of(variant.label)).config.format != "elf":
+    if library is None or session.toolchain(variant.label.abi).config.format != "elf":
         return one
     found = engines_of(session.of(variant.label.app), variant, library)
     return replace(one, report=replace(one.report, engines=found))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.binary.elf_symbols import placed_symbols
-from orchestrator.build.plan import Variant, abi_of
+from orchestrator.build.plan import Variant
 from orchestrator.build.session import RuntimeSession
 from orchestrator.libraries.features import load_entries
 from orchestrator.report.table import Engine
@@ -78,7 +78,7 @@ def _users(session: RuntimeSession, variant: Variant) -> dict[str, tuple[str, ..
     ours, theirs = set[str](), set[str]()
     for trace in variant.traces:
         asked = session.asked_features(
-            abi_of(variant.label), variant.app.name, trace.root_operators, trace.called_operators
+            variant.label.abi, variant.app.name, trace.root_operators, trace.called_operators
         )
         for feature in asked or ():
             ours.add(trace.model)

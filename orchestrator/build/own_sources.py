@@ -170,7 +170,7 @@ class _Work:
             "app": self.sources.app,
             "sources": self.sources.digest,
             "runtime": self.runtime.facts.identity,
-            "native": self.runtime.native,
+            "native": self.runtime.native.digest,
             "toolchain": self.toolchain.identity,
             "flags": self.toolchain.compile_flags,
         }

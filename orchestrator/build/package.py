@@ -112,7 +112,7 @@ def common_fingerprint(
             "deliver_models": app.config.deliver_models,
             "threads": app.threads,
             "runtime": session.runtime.facts.identity,
-            "native": session.runtime.native,
+            "native": session.runtime.native.digest,
             **({} if session.sources is None else {"sources": session.sources.digest}),
         }
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from orchestrator.index.model import (
 )
 from orchestrator.libraries.features import headers_of_units, own_units
 from orchestrator.load.declared import Workspace
+from orchestrator.plan.native_files import NativeFiles, native_files
 from orchestrator.plan.unity import UnityRules
 from orchestrator.plan.variant import OWN, OwnFlags, OwnHeader, RuntimeFacts
 from orchestrator.pytorch.configure import write_configured_headers
@@ -57,7 +57,7 @@ class PreparedRuntime:
     folders   ninja variable -> absolute folder
     renamed   variables of all runtimes' actions -> its own, where its folders are not the default's
     facts     what the planner needs besides the index
-    native    digest of our own C and C++ sources
+    native    our own C and C++ files
     parts     what `facts.identity` is the digest of
     base, own_units  of an app with sources of its own: the runtime without, and the units that they
                      add to its index
@@ -72,7 +72,7 @@ class PreparedRuntime:
     folders: dict[str, str]
     renamed: Mapping[str, str]
     facts: RuntimeFacts
-    native: str
+    native: NativeFiles
     parts: Mapping[str, object]
     base: PreparedRuntime | None = None
     own_units: tuple[LayerUnit, ...] = ()
@@ -243,7 +243,7 @@ def prepare_runtime(
         folders={renamed.get(one, one): folder for one, folder in folders.items()},
         renamed=renamed,
         facts=facts,
-        native=native_digest(),
+        native=own_native_files(),
         parts=parts,
     )
 
@@ -359,16 +359,7 @@ def unity_rules(version: VersionData) -> UnityRules:
     )
 
 
-def native_digest() -> str:
-    """sha256 (hex) of our own C, C++ and header files: of each its path under native/, a zero byte,
-    its content and another zero byte, in the order of paths."""
-    digest = hashlib.sha256()
-    for path in native_files():
-        digest.update(str(path.relative_to(NATIVE)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def native_files() -> Iterator[Path]:
-    """Our own sources and headers in C and C++ (`.h`, `.cpp`, `.c`) under native/, sorted by
-    path."""
-    yield from sorted(p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})
+def own_native_files() -> NativeFiles:
+    """Our own sources and headers in C and C++ (`.h`, `.cpp`, `.c`) under native/."""
+    paths = (p for p in NATIVE.rglob("*") if p.suffix in {".h", ".cpp", ".c"})
+    return native_files({p.relative_to(NATIVE).as_posix(): p.read_bytes() for p in paths})

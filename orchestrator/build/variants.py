@@ -339,7 +339,7 @@ def _kept(session: RuntimeSession, prepared: Prepared, objects: VariantObjects) 
     unit = unit_of("anchors", anchors_text(anchors_of(objects)), cache / "anchors")
     keeper = registration_compiles(session.runtime.facts, spec, [unit], cache)
     texts = {**objects.texts, **unwritten([unit], cache)}
-    return replace(anchored(objects, keeper), texts=texts)
+    return replace(anchored(objects, keeper, session.runtime.native), texts=texts)
 
 
 def runtime_library(

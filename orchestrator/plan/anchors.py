@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Final
 
 from orchestrator.plan.graph import VariantObjects
+from orchestrator.plan.native_files import NativeFiles
 from orchestrator.values.action import Compile
 from orchestrator.values.fingerprint import fingerprint, text_digest
 
-_INCLUDE = ("-include", "$native/capi/anchor.h")
+# Under native/.
+ANCHOR_HEADER: Final = "capi/anchor.h"
+_INCLUDE = ("-include", f"$native/{ANCHOR_HEADER}")
 
 
 def anchors_of(objects: VariantObjects) -> tuple[str, ...]:
@@ -26,14 +30,21 @@ def anchors_of(objects: VariantObjects) -> tuple[str, ...]:
     return tuple(sorted(map(_anchor, units)))
 
 
-def anchored(objects: VariantObjects, keeper: Sequence[Compile]) -> VariantObjects:
+def anchored(
+    objects: VariantObjects, keeper: Sequence[Compile], native: NativeFiles
+) -> VariantObjects:
     """The variant with anchors; `keeper` compiles the unit that refers to them (`anchors_text`)."""
+    header = native.digest_of(ANCHOR_HEADER)
+
+    def with_anchors(units: Iterable[Compile]) -> tuple[Compile, ...]:
+        return tuple(_with_anchor(unit, header) for unit in units)
+
     return replace(
         objects,
-        plan=replace(objects.plan, whole=_with_anchors(objects.plan.whole)),
-        kernels=_with_anchors(objects.kernels),
-        registrations=(*_with_anchors(objects.registrations), *keeper),
-        native=tuple(_with(unit, "-DLTA_KEEPS_ANCHORS") for unit in objects.native),
+        plan=replace(objects.plan, whole=with_anchors(objects.plan.whole)),
+        kernels=with_anchors(objects.kernels),
+        registrations=(*with_anchors(objects.registrations), *keeper),
+        native=tuple(_with(unit, header, "-DLTA_KEEPS_ANCHORS") for unit in objects.native),
     )
 
 
@@ -56,14 +67,10 @@ def anchors_text(anchors: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with_anchors(units: Iterable[Compile]) -> tuple[Compile, ...]:
-    return tuple(map(_with_anchor, units))
-
-
 # many apps of a workspace have the same
 @lru_cache(maxsize=4096)
-def _with_anchor(unit: Compile) -> Compile:
-    return _with(unit, f"-DLTA_ANCHOR={_anchor(unit)}")
+def _with_anchor(unit: Compile, header: str) -> Compile:
+    return _with(unit, header, f"-DLTA_ANCHOR={_anchor(unit)}")
 
 
 def _anchor(unit: Compile) -> str:
@@ -71,11 +78,11 @@ def _anchor(unit: Compile) -> str:
     return f"lta_anchor_{text_digest(unit.unit)[:16]}"
 
 
-def _with(unit: Compile, flag: str) -> Compile:
+def _with(unit: Compile, header: str, flag: str) -> Compile:
     added = (*_INCLUDE, flag)
     return replace(
         unit,
         flags=(*unit.flags, *added),
-        fingerprint=fingerprint({"of": unit.fingerprint, "anchor": added}),
-        parts={"of": unit, "anchor": added},
+        fingerprint=fingerprint({"of": unit.fingerprint, "anchor": added, "header": header}),
+        parts={"of": unit, "anchor": added, "header": header},
     )

@@ -19,6 +19,7 @@ from orchestrator.plan.flags import (
     together,
 )
 from orchestrator.plan.libraries import LibraryFacts
+from orchestrator.plan.native_files import NativeFiles
 from orchestrator.plan.variant import (
     RuntimeFacts,
     VariantPlan,
@@ -199,9 +200,9 @@ def _source(unit: GeneratedUnit, cache: Path) -> str:
 
 
 def native_compiles(
-    facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: str
+    facts: RuntimeFacts, spec: VariantSpec, sources: Iterable[str], native: NativeFiles
 ) -> tuple[Compile, ...]:
-    """The compilations of our own sources (`capi/capi.cpp`); `native` is the digest of them all."""
+    """The compilations of our own sources (`capi/capi.cpp`)."""
     pch = precompile(facts, spec, flags_of(facts.dialect, spec))
     runtime = (facts.dialect, facts.identity)
     return _native_compiles(*runtime, spec.level, tuple(sources), native, pch)
@@ -211,7 +212,7 @@ def kernel_compiles(
     facts: RuntimeFacts,
     spec: VariantSpec,
     sources: Iterable[str],
-    native: str,
+    native: NativeFiles,
     library: LibraryFacts,
     fast: frozenset[str],
     omitted_levels: tuple[str, ...] = (),
@@ -236,7 +237,7 @@ def _kernel_compiles(
     runtime: str,
     spec: VariantSpec,
     sources: tuple[str, ...],
-    native: str,
+    native: NativeFiles,
     library: LibraryFacts,
     fast: frozenset[str],
     omitted_levels: tuple[str, ...],
@@ -246,14 +247,13 @@ def _kernel_compiles(
         own = flags_of(dialect, spec, hot=source in fast)
         pch = headers[source in fast]
         of = {
-            "native": native,
             "runtime": runtime,
             "library": library.digest,
             "pch": pch.identity if pch else None,
         }
         # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
         flags = (*own, "-I$native/capi", *library.options, *library.include, *omitted_levels)
-        return _native(spec, source, flags, of, _NATIVE_COST, pch=pch)
+        return _native(spec, source, native, flags, of, _NATIVE_COST, pch=pch)
 
     return tuple(map(compile_one, sources))
 
@@ -264,16 +264,16 @@ def _native_compiles(
     runtime: str,
     spec: VariantSpec,
     sources: tuple[str, ...],
-    native: str,
+    native: NativeFiles,
     pch: Precompile | None,
 ) -> tuple[Compile, ...]:
     flags = (*flags_of(dialect, spec), "-I$native/capi", "-I$native/driver")
 
     def compile_one(source: str) -> Compile:
         own = pch if source in _PRECOMPILED else None
-        of = {"native": native, "runtime": runtime, "pch": own.identity if own else None}
+        of = {"runtime": runtime, "pch": own.identity if own else None}
         told = _told(dialect) if source == _C_API else ()
-        return _native(spec, source, (*flags, *told), of, _NATIVE_COST, pch=own)
+        return _native(spec, source, native, (*flags, *told), of, _NATIVE_COST, pch=own)
 
     return tuple(map(compile_one, sources))
 
@@ -288,13 +288,13 @@ def _told(dialect: Dialect) -> tuple[str, ...]:
     )
 
 
-def bare_compile(spec: VariantSpec, source: str, native: str) -> Compile:
+def bare_compile(spec: VariantSpec, source: str, native: NativeFiles) -> Compile:
     """The compilation of a source of ours that needs nothing of C++'s own library."""
     flags = (*spec.flags_before(), *BARE_FLAGS)
-    return _native(spec, source, flags, {"native": native}, _THREADS_COST)
+    return _native(spec, source, native, flags, {}, _THREADS_COST)
 
 
-def threads_compile(spec: VariantSpec, threads: int, native: str) -> Compile:
+def threads_compile(spec: VariantSpec, threads: int, native: NativeFiles) -> Compile:
     """The compilation of a library's threads: of the toolchain alone, not of PyTorch.
 
     threads  how many it uses by default: of no part where it has none
@@ -302,7 +302,7 @@ def threads_compile(spec: VariantSpec, threads: int, native: str) -> Compile:
     if not spec.threaded:
         return bare_compile(spec, "threads/one.cpp", native)
     flags = (*spec.flags_before(), *BARE_FLAGS, f"-DLTA_THREADS={threads}")
-    return _native(spec, "threads/pool.cpp", flags, {"native": native}, _THREADS_COST)
+    return _native(spec, "threads/pool.cpp", native, flags, {}, _THREADS_COST)
 
 
 def selection_compile(spec: VariantSpec, unit: GeneratedUnit, cache: Path) -> Compile:
@@ -315,46 +315,48 @@ def _selecting(spec: VariantSpec) -> _Compiling:
     return _generated(spec, (*spec.flags_before(), *BARE_FLAGS), {}, _SELECTION_COST)
 
 
-def tasks_compile(spec: VariantSpec, library: LibraryFacts, native: str) -> Compile:
+def tasks_compile(spec: VariantSpec, library: LibraryFacts, native: NativeFiles) -> Compile:
     """The compilation of what gives a library of kernels the variant's threads."""
     flags = (*spec.flags_before(), *BARE_FLAGS, *library.options, *library.include)
-    of = {"native": native, "library": library.digest}
-    return _native(spec, "threads/pthreadpool.cpp", flags, of, _THREADS_COST)
+    of = {"library": library.digest}
+    return _native(spec, "threads/pthreadpool.cpp", native, flags, of, _THREADS_COST)
 
 
 def runtime_library_compiles(
-    spec: VariantSpec, sources: Iterable[str], native: str
+    spec: VariantSpec, sources: Iterable[str], native: NativeFiles
 ) -> tuple[Compile, ...]:
     """The compilations of our parts of the C++ library: of the toolchain alone, not of PyTorch."""
     return _runtime_library_compiles(spec.level, tuple(sources), native)
 
 
-def relocation_compile(spec: VariantSpec, source: str, native: str) -> Compile:
+def relocation_compile(spec: VariantSpec, source: str, native: NativeFiles) -> Compile:
     """The compilation of what relocates a library: as code, whose initialiser must stay as it is
     written, also where the library is made of bitcode."""
     flags = (*spec.compile_flags, *RELOCATION_FLAGS)
-    return _native(spec, source, flags, {"native": native}, _RELOCATION_COST)
+    return _native(spec, source, native, flags, {}, _RELOCATION_COST)
 
 
 @cache
 def _runtime_library_compiles(
-    spec: VariantSpec, sources: tuple[str, ...], native: str
+    spec: VariantSpec, sources: tuple[str, ...], native: NativeFiles
 ) -> tuple[Compile, ...]:
     own = together(RUNTIME_LIBRARY_FLAGS) if spec.lto else RUNTIME_LIBRARY_FLAGS
-    flags, of = (*spec.flags_before(), *own), {"native": native}
-    return tuple(_native(spec, source, flags, of, _RUNTIME_LIBRARY_COST) for source in sources)
+    flags = (*spec.flags_before(), *own)
+    return tuple(
+        _native(spec, source, native, flags, {}, _RUNTIME_LIBRARY_COST) for source in sources
+    )
 
 
-def java_compiles(spec: VariantSpec, package: str, native: str) -> tuple[Compile, ...]:
+def java_compiles(spec: VariantSpec, package: str, native: NativeFiles) -> tuple[Compile, ...]:
     """The compilations of the methods behind the Java API: of the toolchain alone, not of PyTorch.
 
     package  the app's Java package, with `/`: all that differs between apps, and in one unit
     """
     named = f'-DLTA_JNI_PACKAGE="{package}"'
-    common, of = (*spec.flags_before(), *_JAVA_FLAGS), {"native": native}
+    common = (*spec.flags_before(), *_JAVA_FLAGS)
     return (
-        _native(spec, "jni/natives.cpp", common, of, _JAVA_COST),
-        _native(spec, "jni/on_load.cpp", (*common, named), of, _JAVA_COST),
+        _native(spec, "jni/natives.cpp", native, common, {}, _JAVA_COST),
+        _native(spec, "jni/on_load.cpp", native, (*common, named), {}, _JAVA_COST),
     )
 
 
@@ -386,13 +388,14 @@ def _cxx_library_compiles(
 def _native(
     spec: VariantSpec,
     source: str,
+    native: NativeFiles,
     flags: tuple[str, ...],
     of: Mapping[str, object],
     cost: float,
     pch: Precompile | None = None,
 ) -> Compile:
-    """The compilation of a source of ours."""
-    of = {"unit": source, **of}
+    """The compilation of a source of ours; `of` is what it depends on besides our own files."""
+    of = {"unit": source, "native": native.digest_of(source), **of}
     return _compile(spec, f"native/{source}", f"$native/{source}", flags, of, cost, pch=pch)
 
 

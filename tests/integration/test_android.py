@@ -28,6 +28,7 @@ from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.structural import Structure, differences, structure_of
 
 ABI = "android-arm64-v8a"
+ARMV7 = "android-armeabi-v7a"
 HOST = "linux-x86_64"
 REGISTERING = ("CPUGuardImpl.cpp", "promoted_prim_ops.cpp", "registrations.cpp")
 WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
@@ -35,17 +36,27 @@ WITHOUT_NDK = {"ANDROID_NDK_HOME": "", "ANDROID_NDK_ROOT": ""}
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = workspace_copy(tmp_path_factory.mktemp("android"), "camera")
+    return workspace_for(tmp_path_factory.mktemp("android"), HOST, ABI)
+
+
+@pytest.fixture(scope="module")
+def report(workspace: Path) -> dict[str, dict[str, object]]:
+    return built(workspace)
+
+
+def workspace_for(folder: Path, *abis: str) -> Path:
+    """A workspace whose only app is `camera`, for these ABIs."""
+    root = workspace_copy(folder, "camera")
     path = root / "apps/camera/app.yaml"
     config = yaml.safe_load(path.read_text())
-    config["targets"] = [HOST, ABI]
+    config["targets"] = list(abis)
     config["budgets"] = {}
     path.write_text(yaml.safe_dump(config))
     return root
 
 
-@pytest.fixture(scope="module")
-def report(workspace: Path) -> dict[str, dict[str, object]]:
+def built(workspace: Path) -> dict[str, dict[str, object]]:
+    """By ABI what the report of a build without an NDK says."""
     ran = orchestrator("build", "//apps/camera", "--json", "--quiet", cwd=workspace, **WITHOUT_NDK)
     assert ran.code == 0, ran.err
     return {variant["abi"]: variant for variant in json.loads(ran.out)["variants"]}
@@ -73,6 +84,21 @@ def test_the_library_is_androids(workspace: Path) -> None:
     symbols = defined_symbols(folder / "symbols/libcamera_torch.so.debug")
     assert any("NSt6__ndk1" in name for name in symbols)
     assert not any("NSt3__1" in name for name in symbols)
+
+
+@pytest.mark.ci_only
+def test_of_32_bits_too(tmp_path: Path) -> None:
+    """armv7 has kernels, dispatch tables and relocations of its own: the whole app is linked."""
+    root = workspace_for(tmp_path, HOST, ARMV7)
+    row = built(root)[ARMV7]
+    assert (row["verified"], row["made_as"]) == ("not run here", HOST)
+    library = root / "dist/camera" / ARMV7 / "lib/libcamera_torch.so"
+    with library.open("rb") as file:
+        read = ELFFile(file)
+        assert (read["e_machine"], read.elfclass) == ("EM_ARM", 32)
+        # EF_ARM_EABI_VER5 (ELF for the Arm Architecture, 5.2)
+        assert read["e_flags"] & 0xFF000000 == 0x05000000
+    assert {"libc.so", "liblog.so"} <= set(needed_libraries(library))
 
 
 @pytest.mark.usefixtures("report")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 from driving import call, numbers, tensor
-from real import V1_13, orchestrator, workspace_copy
+from real import V1_13, V2_6, orchestrator, workspace_copy
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 SPARSE = Path(__file__).parent / "apps" / "sparse"
 
 
-def workspace(folder: Path, backends: str) -> Path:
-    root = workspace_copy(folder, runtime=V1_13)
+def workspace(folder: Path, backends: str, runtime: str = V2_6) -> Path:
+    root = workspace_copy(folder, runtime=runtime)
     declared = (root / "WORKSPACE").read_text()
     assert "backends: [CPU, QuantizedCPU]" in declared
     text = declared.replace("backends: [CPU, QuantizedCPU]", f"backends: [{backends}]")
@@ -29,8 +29,9 @@ def workspace(folder: Path, backends: str) -> Path:
     return root
 
 
-def test_a_backend_that_a_workspace_names(tmp_path: Path) -> None:
-    root = workspace(tmp_path, "CPU, QuantizedCPU, SparseCPU")
+@pytest.mark.parametrize("runtime", [V1_13, V2_6])
+def test_a_backend_that_a_workspace_names(tmp_path: Path, runtime: str) -> None:
+    root = workspace(tmp_path, "CPU, QuantizedCPU, SparseCPU", runtime)
     for verb in ("trace", "build"):
         ran = orchestrator(verb, "//apps/sparse", "--json", "--quiet", cwd=root)
         assert ran.code == 0, ran.err

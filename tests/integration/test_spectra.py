@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 from driving import build_verified, call, numbers, tensor, traced_alone
+from real import V1_13, V2_6
 
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 SPECTRA = Path(__file__).parent / "apps" / "spectra"
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[V1_13, V2_6])
+def workspace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace whose only app is `spectra`, traced, built and proven."""
-    root, _ = traced_alone(SPECTRA, tmp_path_factory.mktemp("spectra"))
+    root, _ = traced_alone(SPECTRA, tmp_path_factory.mktemp("spectra"), request.param)
     build_verified(root)
     return root
 

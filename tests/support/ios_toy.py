@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import ninja
 from package_toy import TOY, inputs
+from toy_natives import natives
 from written_lists import write_lists
 from ziglang import __file__ as _ziglang
 
@@ -210,7 +211,7 @@ def toy_objects(abi: str, folder: Path, anchors: bool) -> VariantObjects:
     assert unit.text is not None
     write_if_changed(unit.path, unit.text)
     keeper = replace(_compile(abi, "anchors"), source=f"$cache/anchors/{unit.path.name}")
-    return anchored(objects, [keeper])
+    return anchored(objects, [keeper], natives())
 
 
 def delivered(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from core_toy import FACTS, spec
 from package_toy import BUILD_ID
+from toy_natives import natives
 
 from orchestrator.binary.elf import ElfRules, UnrelocatedError, check
 from orchestrator.build.links import variant_links
@@ -91,7 +92,7 @@ _OBJECTS = (
 def planned(toolchain: ResolvedToolchain, *, wanted: bool) -> tuple[list[str], tuple[str, ...]]:
     """The units that only a shared library has, and the flags of its link."""
     how = spec(self_relocation=wanted)
-    runtime = SimpleNamespace(facts=FACTS, native="digest")
+    runtime = SimpleNamespace(facts=FACTS, native=natives())
     session: Any = SimpleNamespace(runtime=runtime, placed=lambda action: action)
     prepared = Prepared({how.abi: toolchain})
     own = runtime_library(session, prepared, how)

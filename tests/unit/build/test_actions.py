@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from core_toy import FACTS, LINEAR, make_index, spec
+from toy_natives import natives
 
 from orchestrator.build import actions as module
 from orchestrator.build.action_details import shared_details
@@ -20,8 +21,6 @@ from orchestrator.build.actions import (
     log_actions,
     log_path,
 )
-from orchestrator.build.prepare import NATIVE as SOURCES
-from orchestrator.build.prepare import native_files
 from orchestrator.cache.store import ObjectStore
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.anchors import anchored
@@ -38,7 +37,7 @@ from orchestrator.values.labels import VariantLabel
 from orchestrator.values.selection import Selection
 
 LABEL = VariantLabel("camera", "linux-x86_64")
-NATIVE = "2" * 64
+NATIVE = natives()
 M = frozenset({"m"})
 
 
@@ -271,7 +270,7 @@ def test_a_unit_of_a_shard_is_explained_by_its_shard(
 
 
 def with_anchors(objects: VariantObjects) -> VariantObjects:
-    return anchored(objects, ())
+    return anchored(objects, (), NATIVE)
 
 
 @pytest.mark.parametrize("change", [lambda objects: objects, in_a_shard, with_anchors])
@@ -289,9 +288,7 @@ def test_every_action_is_logged_under_its_digest(
     # what is not mentioned is not logged
     mentioned = {part for one in log.actions.values() for part in one.parts.values()}
     assert log.details.keys() <= mentioned
-    assert set(log.details[NATIVE]) == {
-        path.relative_to(SOURCES).as_posix() for path in native_files()
-    }
+    assert log.details[NATIVE.digest_of("capi/capi.cpp")] == NATIVE.read_by("capi/capi.cpp")
     runtime = log.details[FACTS.identity]
     assert runtime["tree"] == "7" * 64
     assert runtime["native x.h"] == text_digest("int x;\n")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from core_toy import spec
+from toy_natives import natives
 
 from orchestrator.build import addon_link, execute
 from orchestrator.build.addon_link import AddonLinkError, AddonObjects, compile_objects
@@ -23,7 +24,7 @@ from orchestrator.values.action import Compile
 
 
 def compiled(unit: str) -> Compile:
-    return replace(bare_compile(spec(), "threads/one.cpp", "d"), unit=unit)
+    return replace(bare_compile(spec(), "threads/one.cpp", natives()), unit=unit)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from core_toy import FACTS, make_index, spec
+from toy_natives import natives
 
 import orchestrator.build.plan as module
 from orchestrator.build.plan import plan_variants, planned
@@ -68,7 +69,7 @@ class _Workspace:
             dialect: Any = SimpleNamespace(keys=keys)
             fetched: Any = SimpleNamespace(digest="")
             runtime = PreparedRuntime(
-                name, none, dialect, fetched, Path(), Path(), {}, {}, none, "", {}
+                name, none, dialect, fetched, Path(), Path(), {}, {}, none, natives(), {}
             )
             self.session.on(name).__dict__["runtime"] = runtime
         monkeypatch.setattr("orchestrator.build.prepare.whole_index", self._index)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from core_toy import CORE, FACTS, GOLDEN, NODES, make_index
 from golden_files import Golden
+from toy_natives import natives
 from zig_tool import HOST_CXX, zig_environment
 
 from orchestrator.build.own_sources import (
@@ -104,7 +105,7 @@ class Toy:
         values: dict[str, Any] = {
             "runtime": SimpleNamespace(
                 facts=FACTS,
-                native="n" * 64,
+                native=natives(),
                 folders=folders,
                 dialect=DIALECT,
                 index=INDEX,

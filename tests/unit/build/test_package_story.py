@@ -12,6 +12,7 @@ from typing import Any
 import package_toy as toy
 import pytest
 from golden_files import Golden
+from toy_natives import natives
 
 from orchestrator.build import package as packaging
 from orchestrator.build.package import (
@@ -479,7 +480,7 @@ def test_a_rewritten_package_keeps_its_slot(tmp_path: Path) -> None:
 )
 def test_variants_of_another_declaration_are_of_another_state(change: dict[str, object]) -> None:
     session = SimpleNamespace(
-        runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native="n"), sources=None
+        runtime=SimpleNamespace(facts=SimpleNamespace(identity="r"), native=natives()), sources=None
     )
     app = {"name": "toy", "package_name": "toy", "optimize": "balanced", "threads": 1}
     app |= {"kernels": "auto", "maven_group": "com.example"}

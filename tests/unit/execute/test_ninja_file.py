@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from core_toy import CORE, FACTS, GOLDEN, make_index, spec
 from test_bitcode import compiled
+from toy_natives import natives
 from written_lists import write_lists
 
 from orchestrator.binary.bitcode import without_bitcode
@@ -67,7 +68,7 @@ def toy_graph() -> ActionGraph:
     objects = VariantObjects(
         Planner(index, FACTS).plan(registry(index, ["CPU"], DIALECT.keys), selected, spec()),
         registration_compiles(FACTS, spec(), [generated], Path("/c")),
-        native_compiles(FACTS, spec(), ("capi/capi.cpp",), "native"),
+        native_compiles(FACTS, spec(), ("capi/capi.cpp",), natives()),
     )
     links = [
         Link(

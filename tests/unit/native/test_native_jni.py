@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from toy_natives import natives
 from zig_tool import HOST_TARGET, zig
 
 from orchestrator.deliver.files import File
@@ -208,7 +209,7 @@ def spec(system: System) -> VariantSpec:
 
 
 def test_one_of_two_units_is_an_apps_own() -> None:
-    camera, scanner = (java_compiles(spec("android"), f"libtorch/{app}", "native") for app in APPS)
+    camera, scanner = (java_compiles(spec("android"), f"libtorch/{app}", natives()) for app in APPS)
     assert [action.unit for action in camera] == [
         "native/jni/natives.cpp",
         "native/jni/on_load.cpp",
@@ -220,7 +221,7 @@ def test_one_of_two_units_is_an_apps_own() -> None:
 
 
 def test_the_shell_leaves_the_quotes_of_the_package() -> None:
-    graph = ActionGraph({c.object: c for c in java_compiles(spec("android"), "a/b", "native")}, ())
+    graph = ActionGraph({c.object: c for c in java_compiles(spec("android"), "a/b", natives())}, ())
     tools: dict[str, Tools] = {"any": {"cxx": "cxx", "cc": "cc", "ar": "ar", "link": ()}}
     text = ninja_text(graph, folders={}, toolchains=tools, present=())
     assert """'-DLTA_JNI_PACKAGE="a/b"'""" in text

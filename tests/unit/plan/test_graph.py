@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from core_toy import CONVOLUTION, CORE, FACTS, GUARD, LINEAR, STUBS, make_index, spec
+from toy_natives import natives
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.plan.graph import (
@@ -47,7 +48,7 @@ def variant(
     return VariantObjects(
         Planner(INDEX, FACTS).plan(registry(INDEX, ["CPU"], DIALECT.keys), selected, how),
         registration_compiles(FACTS, how, [unit], CACHE),
-        native_compiles(FACTS, how, LIBRARY, "native digest"),
+        native_compiles(FACTS, how, LIBRARY, natives()),
     )
 
 
@@ -107,7 +108,7 @@ def test_native_sources_and_registrations_change_with_what_they_are_made_of() ->
     again = variant((), digest="e")
     assert base.registrations[0].object != again.registrations[0].object
     assert base.native == again.native
-    other = native_compiles(FACTS, spec(), LIBRARY, "another native digest")
+    other = native_compiles(FACTS, spec(), LIBRARY, natives("other"))
     assert not {c.object for c in other} & {c.object for c in base.native}
 
 
@@ -145,7 +146,7 @@ def test_sources_are_named_by_variables() -> None:
 )
 def test_the_c_api_is_told_which_runtime_it_has(dialect: Dialect) -> None:
     facts = replace(FACTS, dialect=dialect)
-    api, other = native_compiles(facts, spec(), LIBRARY, "n" * 64)
+    api, other = native_compiles(facts, spec(), LIBRARY, natives())
     assert api.flags == (
         *other.flags,
         f'-DLTA_PYTORCH="{dialect.version}"',

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from core_toy import FACTS, LINEAR, make_index, spec
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
+from toy_natives import natives
 
 from orchestrator.build.prepare import own_header
 from orchestrator.codegen.registrations import GeneratedUnit
-from orchestrator.plan.anchors import anchored
+from orchestrator.plan.anchors import ANCHOR_HEADER, anchored
 from orchestrator.plan.graph import VariantObjects, native_compiles, registration_compiles
 from orchestrator.plan.planner import Planner
 from orchestrator.pytorch.v1_13.dialect import DIALECT
@@ -34,13 +35,13 @@ def toy() -> VariantObjects:
             registry(make_index(), ["CPU"], DIALECT.keys), SELECTED, how
         ),
         registration_compiles(FACTS, how, [UNIT], Path("/cache")),
-        native_compiles(FACTS, how, ["capi/capi.cpp"], "2" * 64),
+        native_compiles(FACTS, how, ["capi/capi.cpp"], natives()),
     )
 
 
 def with_anchors() -> VariantObjects:
     objects = toy()
-    return anchored(objects, objects.registrations)
+    return anchored(objects, objects.registrations, natives())
 
 
 def real(*, threaded: bool) -> Iterator[Compile]:
@@ -88,6 +89,7 @@ def test_the_parts_of_an_anchored_unit_have_those_of_the_unit() -> None:
     assert after.identity.parts == {
         "of": before.identity,
         "anchor": after.flags[len(before.flags) :],
+        "header": natives().digest_of(ANCHOR_HEADER),
     }
     assert before.identity.parts["unit"] == "1" * 64
 

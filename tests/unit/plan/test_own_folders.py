@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
+from toy_natives import natives
 
 from orchestrator.build.prepare import own_variables, precompiled_folder
 from orchestrator.execute.ninja_file import Tools, ninja_text
@@ -60,7 +61,7 @@ def planned(facts: RuntimeFacts) -> VariantObjects:
     kernels, spec = kernels_for(roots), shipped_spec(roots)
     selection = select(shipped(), kernels, traces, "guarded")
     plan = Planner(shipped(), facts).plan(kernels, selection, spec)
-    native = native_compiles(facts, spec, ("capi/capi.cpp",), "n" * 64)
+    native = native_compiles(facts, spec, ("capi/capi.cpp",), natives())
     return VariantObjects(plan, (), native)
 
 

@@ -13,6 +13,7 @@ import pytest
 from core_toy import FACTS, make_index, spec
 from refused import EffectRefusedError, effects_refused
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
+from toy_natives import natives
 
 from orchestrator.codegen.registrations import GeneratedUnit
 from orchestrator.codegen.stubs import generate_stubs
@@ -57,10 +58,10 @@ def planned(
     objects = VariantObjects(
         plan,
         registration_compiles(facts, how, (registrations, *stubs), CACHE),
-        native_compiles(facts, how, ("capi/capi.cpp",), "native"),
+        native_compiles(facts, how, ("capi/capi.cpp",), natives()),
     )
     unit = unit_of("anchors", anchors_text(anchors_of(objects)), CACHE / "anchors")
-    objects = anchored(objects, registration_compiles(facts, how, [unit], CACHE))
+    objects = anchored(objects, registration_compiles(facts, how, [unit], CACHE), natives())
     graph = action_graph([objects], [])
     folders = {"cache": str(CACHE), "state": "/nowhere/state"}
     text = ninja_text(graph, folders=folders, toolchains=TOOLS, present=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shipped_index import app_traces, kernels_for, shipped, shipped_facts, shipped_spec
+from toy_natives import natives
 
 from orchestrator.build.prepare import own_header
 from orchestrator.plan.graph import threads_compile
@@ -94,10 +95,10 @@ def test_two_apps_with_threads_share_their_objects() -> None:
 
 def test_the_number_is_in_one_object() -> None:
     spec = shipped_spec(())
-    one = threads_compile(spec, 1, "n")
+    one = threads_compile(spec, 1, natives())
     assert one.unit == "native/threads/one.cpp"
-    assert one == threads_compile(spec, 1, "n")
-    two, four = (threads_compile(replace(spec, threaded=True), n, "n") for n in (2, 4))
+    assert one == threads_compile(spec, 1, natives())
+    two, four = (threads_compile(replace(spec, threaded=True), n, natives()) for n in (2, 4))
     assert two.unit == four.unit == "native/threads/pool.cpp"
     assert two.flags[-1] == "-DLTA_THREADS=2"
     assert two.fingerprint != four.fingerprint
