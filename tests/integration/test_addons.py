@@ -13,16 +13,20 @@ from pathlib import Path
 
 import pytest
 from android_toy import stub_toolchain
+from clean_python import NUMPY, environment, run
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from guide import agrees, rough, shown
 from real import EACH_RUNTIME, ROOT, V1_13, V2_6, orchestrator, workspace_copy
+from test_java import PROGRAMS as JAVA_PROGRAMS
+from test_java import Programs, compile_jni
 
 from orchestrator.binary.elf import exported_symbols
 from orchestrator.binary.elf_symbols import needed_libraries
 from orchestrator.compilers.relink import exported_name
 from orchestrator.load.workspace import load_workspace
+from orchestrator.packagers.aar_java import find_java_compiler
 
 pytestmark = pytest.mark.real
 
@@ -86,20 +90,46 @@ print(json.dumps(told))
 """
 
 
+# In the wheel of the library that the add-on is for; numpy alone is installed beside it.
+IN_PYTHON = """
+import json, sys
+import camera_libtorch as camera
+pages, addon = sys.argv[1:]
+def loaded():
+    try:
+        return sorted(camera.Model(pages).methods)
+    except camera.MissingOperatorError as error:
+        return error.operators
+told = [loaded()]
+camera.extend(addon)
+model = camera.Model(pages)
+results = [model(*arguments) for arguments in model.get_all_bundled_inputs()]
+print(json.dumps([*told, loaded(), [list(result.shape) for result in results]]))
+"""
+
+
 @pytest.fixture(scope="module", params=EACH_RUNTIME)
 def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with an extensible camera, built, and the add-on for scanner's model.
+    """A workspace with an extensible camera, built, and the add-on for scanner's model."""
+    root, said = extended(tmp_path_factory.mktemp("addon"), request.param)
+    assert rough(said) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons/linux"))
+    return root
+
+
+def extended(folder: Path, runtime: str, more: str = "") -> tuple[Path, str]:
+    """A workspace with an extensible camera, built, and what `addon` said of scanner's model.
 
     An add-on is of the library's runtime, and so is the trace of its model. Each app's committed
     trace is of one; what moves camera is kept, and scanner is traced again.
+
+    more: more of camera's app.yaml
     """
-    runtime: str = request.param
-    root = workspace_copy(tmp_path_factory.mktemp("addon"), "camera", "scanner")
+    root = workspace_copy(folder, "camera", "scanner")
     app = root / "apps/camera/app.yaml"
     declared = app.read_text()
     assert f"\nruntime: {V1_13}\n" in declared
     declared = declared.replace(f"\nruntime: {V1_13}\n", f"\nruntime: {runtime}\n")
-    app.write_text(f"{declared}extensible: true\ndeliver_models: true\n")
+    app.write_text(f"{declared}extensible: true\ndeliver_models: true\n{more}")
     if runtime == V2_6:
         kept = ROOT / "tests/golden/traces/v2_6/camera"
         shutil.copytree(kept, root / "apps/camera/traces", dirs_exist_ok=True)
@@ -110,8 +140,7 @@ def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert " names for add-ons: " in ran.out
     ran = orchestrator("addon", "--for", PACKAGE, PAGES, cwd=root)
     assert ran.code == 0, ran.err
-    assert rough(ran.out) == rough(shown("docs/guide/add-ons.md", "dist/camera/addons/linux"))
-    return root
+    return root, ran.out
 
 
 def move_scanner(root: Path, runtime: str) -> None:
@@ -212,6 +241,32 @@ def test_what_is_no_add_on_for_this_library_is_refused_and_the_add_on_is_loaded(
     assert told[14][:2] == ["good.so", 3]
     assert told[14][2].startswith(f"the add-on cannot be loaded: {inside[4]}: ")
     assert told[15:] == [["pages", 0, ""], ["runs that failed", 0, ""]]
+
+
+@pytest.mark.ci_only
+def test_the_wheel_loads_it(tmp_path: Path) -> None:
+    root, _ = extended(tmp_path, V2_6, "packages: [wheel]\n")
+    (wheel,) = (root / "dist/camera/packages").glob("*.whl")
+    python = environment(tmp_path / "venv", [wheel, NUMPY])
+    addon = root / "dist/camera/addons/linux-x86_64/pages/lib/libcamera_torch_pages.so"
+    missing, methods, shapes = json.loads(run(python, "-c", IN_PYTHON, root / PAGES, addon))
+    assert missing == ["aten::hardswish"]
+    assert "forward" in methods
+    assert shapes
+    assert all(shape == [1, 4] for shape in shapes)
+
+
+def test_java_loads_it(shipped: Path, tmp_path: Path) -> None:
+    compiler = find_java_compiler(os.environ)
+    assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
+    (tmp_path / "classes").mkdir()
+    natives = compile_jni("natives", tmp_path / "natives.o")
+    programs = Programs(tmp_path, shipped / "dist", compiler, natives)
+    programs.compile_beside(tmp_path / "classes", ["camera"], JAVA_PROGRAMS / "Extends.java")
+    addon = shipped / "dist/camera/addons/linux-x86_64/pages/lib/libcamera_torch_pages.so"
+    ran = programs.run(["camera"], "Extends", ROOT / PAGES, addon, beside=tmp_path / "classes")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "MISSING_OPERATOR [aten::hardswish]\ntrue\n"
 
 
 def test_an_add_on_for_arm64(shipped: Path) -> None:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from clean_python import NUMPY, environment, run
 from real import ROOT, models_of, orchestrator, workspace_copy
 
 from orchestrator.models.stripped import without_debug
@@ -26,7 +23,6 @@ from orchestrator.trace.runs import runs_in
 pytestmark = [pytest.mark.real, pytest.mark.ci_only]
 
 LABEL = "//apps/camera:linux-x86_64"
-NUMPY = "numpy==2.4.6"
 AUDITWHEEL = "auditwheel==6.8.2"
 HERE = Path(__file__).parent
 DECLARED = """
@@ -34,15 +30,6 @@ packages: [wheel, tar]
 deliver_models: true
 version: 1.2.0-rc1
 """
-
-
-def run(*command: str | Path, cwd: Path | None = None) -> str:
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def declare(root: Path) -> None:
@@ -63,15 +50,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(workspace: Path) -> Path:
     (path,) = (workspace / "dist/camera/packages").glob("*.whl")
     return path
-
-
-def environment(folder: Path, wanted: Sequence[str | Path]) -> Path:
-    """The Python of a new environment with these packages."""
-    run(sys.executable, "-m", "venv", folder)
-    python = folder / "bin/python"
-    quietly = ("--quiet", "--disable-pip-version-check")
-    run(python, "-m", "pip", "install", *quietly, "--only-binary", ":all:", *wanted)
-    return python
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ model it writes `<folder>/<name>.ptl` and `<name>.canonical.ptl`, and one line o
 {"name", "cpu_seconds", "error"} or {"name", "cpu_seconds", "largest", "calls", "compared",
 "rewrites"}; the CPU seconds are the conversion's. Each is converted in this process: importing
 torch takes longer than all that is done here.
+
+`python corpus.py write <folder>` writes the models alone.
 """
 
 import importlib.util
@@ -912,9 +914,18 @@ def converted(worker: Any, name: str, folder: Path, kind: str) -> dict[str, Any]
     }
 
 
+def write(folder: Path) -> None:
+    """All models, and nothing else."""
+    for name in CORPUS:
+        torch.manual_seed(1131)
+        written(name, folder)
+
+
 def main() -> None:
-    script, folder, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     warnings.simplefilter("ignore")
+    if sys.argv[1] == "write":
+        return write(Path(sys.argv[2]))
+    script, folder, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     spec = importlib.util.spec_from_file_location("worker", script)
     assert spec is not None
     assert spec.loader is not None
