@@ -256,26 +256,6 @@ def test_the_wheel_loads_it(tmp_path: Path) -> None:
     assert all(shape == [1, 4] for shape in shapes)
 
 
-@pytest.mark.ci_only
-def test_the_library_of_an_app_with_operators_of_its_own_takes_one(tmp_path: Path) -> None:
-    """Of PyTorch's kernels alone; the app's own models run beside it."""
-    root = workspace_copy(tmp_path, "inker", "scanner")
-    with (root / "apps/inker/app.yaml").open("a") as file:
-        file.write("extensible: true\ndeliver_models: true\n")
-    ran = orchestrator("build", "//apps/inker:linux-x86_64", "--quiet", cwd=root)
-    assert ran.code == 0, ran.err
-    ran = orchestrator("addon", "--for", "dist/inker/linux-x86_64", PAGES, cwd=root)
-    assert ran.code == 0, ran.err
-    facts = json.loads((root / "dist/inker/addons/linux-x86_64/pages/addon.json").read_text())
-    assert facts["operators"]
-    assert all(name.startswith("aten::") for name in facts["operators"])
-    assert [[one[key] for key in TOLD[:3]] for one in facts["verified"]] == [
-        ["add-on", "pages", "ok"],
-        ["library", "outline", "ok"],
-        ["library", "strokes", "ok"],
-    ]
-
-
 def test_java_loads_it(shipped: Path, tmp_path: Path) -> None:
     compiler = find_java_compiler(os.environ)
     assert compiler, "the Java API needs a JDK: apt-get install default-jdk-headless"
