@@ -26,10 +26,9 @@ from orchestrator.errors import Place
 _VERSION: Final = re.compile(r"([A-Z]+)_(\d+(?:\.\d+)*)$")
 _UNDEFINED: Final = 0
 _WEAK: Final = 2
-# st_name, st_info and st_shndx of a symbol (System V ABI, chapter 4), for 64 and 32 bits.
-_SYMBOL: Final = {64: struct.Struct("<IBxH16x"), 32: struct.Struct("<I8xBxH")}
-# st_name, st_info, st_shndx, st_value and st_size; for 32 bits in another order.
-_PLACED: Final = {64: struct.Struct("<IBxHQQ"), 32: struct.Struct("<IIIBxH")}
+# A symbol (System V ABI, chapter 4): st_name, st_info, st_shndx, st_value and st_size; for 32 bits
+# in another order.
+_SYMBOL: Final = {64: struct.Struct("<IBxHQQ"), 32: struct.Struct("<IIIBxH")}
 # Of `.gnu.hash`: how many buckets, the first symbol that it has, words of the filter, a shift.
 _HASH_HEADER: Final = 16
 _FUNCTION_OR_OBJECT: Final = frozenset((1, 2, 10))
@@ -38,16 +37,7 @@ _FUNCTION_OR_OBJECT: Final = frozenset((1, 2, 10))
 def defined_symbols(path: Path) -> frozenset[str]:
     """The functions and objects that an unstripped library defines, local ones too."""
     with _elf(path) as elf:
-        table = elf.get_section_by_name(".symtab")
-        if table is None:
-            return frozenset()
-        names = elf.get_section(table["sh_link"]).data()
-        rows = _SYMBOL[elf.elfclass].iter_unpack(table.data())
-        return frozenset(
-            names[name : names.index(b"\0", name)].decode()
-            for name, info, section in rows
-            if section != _UNDEFINED and info & 0xF in _FUNCTION_OR_OBJECT
-        )
+        return frozenset(name for name, _, _, _ in _defined(elf))
 
 
 @dataclass(frozen=True)
@@ -67,20 +57,25 @@ def placed_symbols(path: Path) -> tuple[Placed, ...]:
     """The functions and objects that an object or an unstripped library defines, local ones too, in
     the order of its table."""
     with _elf(path) as elf:
-        table = elf.get_section_by_name(".symtab")
-        if table is None:
-            return ()
-        names = elf.get_section(table["sh_link"]).data()
-        found = list[Placed]()
-        for row in _PLACED[elf.elfclass].iter_unpack(table.data()):
-            if elf.elfclass == 64:
-                name, info, section, address, size = row
-            else:
-                name, address, size, info, section = row
-            if section != _UNDEFINED and info & 0xF in _FUNCTION_OR_OBJECT:
-                text = names[name : names.index(b"\0", name)].decode()
-                found.append(Placed(text, address, size, info >> 4 == _WEAK))
-        return tuple(found)
+        return tuple(
+            Placed(name, address, size, binding == _WEAK)
+            for name, binding, address, size in _defined(elf)
+        )
+
+
+def _defined(elf: ELFFile) -> Iterator[tuple[str, int, int, int]]:
+    """Name, binding, address and size of each function and object that `.symtab` defines."""
+    table = elf.get_section_by_name(".symtab")
+    if table is None:
+        return
+    names = elf.get_section(table["sh_link"]).data()
+    for row in _SYMBOL[elf.elfclass].iter_unpack(table.data()):
+        if elf.elfclass == 64:
+            name, info, section, address, size = row
+        else:
+            name, address, size, info, section = row
+        if section != _UNDEFINED and info & 0xF in _FUNCTION_OR_OBJECT:
+            yield names[name : names.index(b"\0", name)].decode(), info >> 4, address, size
 
 
 def needed_libraries(path: Path) -> tuple[str, ...]:
