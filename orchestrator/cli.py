@@ -238,7 +238,7 @@ def _run(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> int:
     from orchestrator.system.heartbeat import heartbeat
 
     try:
-        with heartbeat(arguments.quiet):
+        with heartbeat(arguments.quiet or command.waits):
             return module.run(arguments, context)
     except OSError as error:
         known = _known(error, context.cache)

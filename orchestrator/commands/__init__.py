@@ -37,11 +37,13 @@ class CommandModule(Protocol):
 @dataclass(frozen=True)
 class Command:
     """A registered verb: its module, by name, its line in `orchestrator --help`, and whether it
-    works in a workspace; one that makes it has the folder as its root."""
+    works in a workspace; one that makes it has the folder as its root. One that waits for its user
+    may be silent meanwhile."""
 
     module: str
     help: str
     in_workspace: bool = True
+    waits: bool = False
 
     def load(self) -> CommandModule:
         """Import the verb's module."""
@@ -62,7 +64,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "export": Command("export", "export a PyTorch module as an app's model, or the plan for Bazel"),
     "canonical": Command("canonical", "rewrite models to fewer operators, and compare them"),
     "run": Command("run", "run a model without an app, compiling what it needs"),
-    "watch": Command("watch", "run a model whenever it is saved, and compare"),
+    "watch": Command("watch", "run a model whenever it is saved, and compare", waits=True),
     "trace": Command("trace", "run apps' models and write what they used to lock files"),
     "coverage": Command("coverage", "show how much of models' code their inputs ran"),
     "verify": Command("verify", "run apps' models in the delivered libraries and compare outputs"),

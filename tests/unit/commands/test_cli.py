@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,7 +60,9 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., int]], None
     """Register a verb `work` that does what is given."""
 
     def register(work: Callable[..., int]) -> None:
-        command = SimpleNamespace(help="work", load=lambda: _Verb(work), in_workspace=True)
+        command = SimpleNamespace(
+            help="work", load=lambda: _Verb(work), in_workspace=True, waits=False
+        )
         monkeypatch.setattr(cli, "COMMANDS", {"work": command})
 
     return register
@@ -70,6 +73,24 @@ def _raise(error: BaseException) -> Callable[..., int]:
         raise error
 
     return work
+
+
+def test_a_verb_that_waits_for_its_user_may_be_silent(
+    workspace: Path, verb: Callable[[Callable[..., int]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def heartbeat(quiet: bool) -> AbstractContextManager[None]:
+        asked.append(quiet)
+        return nullcontext()
+
+    monkeypatch.setattr("orchestrator.system.heartbeat.heartbeat", heartbeat)
+    verb(lambda arguments, context: 0)
+    assert cli.main(["work"], env={}, cwd=workspace) == 0
+    monkeypatch.setattr(cli.COMMANDS["work"], "waits", True)
+    assert cli.main(["work"], env={}, cwd=workspace) == 0
+    assert asked == [False, True]
+    assert [name for name, command in COMMANDS.items() if command.waits] == ["watch"]
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
