@@ -42,9 +42,8 @@ DEVIATIONS: Final = (
     "`-DUSE_PTHREADPOOL` only for the units that use the library, so that those which would only"
     " include its header compile without it; our stubs of cpuinfo.h and, for QNNPACK, of four"
     " more headers.",
-    "Not counted: Eigen's BLAS (25 units; those of Eigen 3.4.0 took 54 CPU s with this compiler,"
-    " measured once and apart), NNPACK (on by default), pthreadpool, cpuinfo and clog (some 40"
-    " small units in C).",
+    "Not counted: Eigen's BLAS (25 units), NNPACK (on by default), pthreadpool, cpuinfo and clog"
+    " (some 40 small units in C).",
     "Not counted: what PyTorch's own units compile under USE_XNNPACK and USE_PYTORCH_QNNPACK, such"
     " as registrations of prepacked layers: the XNNPACK here has another interface.",
     "XNNPACK is that of November 2024, not commit ae108ef (February 2022), which PyTorch 1.13.1"
