@@ -56,12 +56,12 @@ class _Verb:
 
 
 @pytest.fixture
-def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., int]], None]:
+def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Register a verb `work` that does what is given."""
 
-    def register(work: Callable[..., int]) -> None:
+    def register(work: Callable[..., int], waits: bool = False) -> None:
         command = SimpleNamespace(
-            help="work", load=lambda: _Verb(work), in_workspace=True, waits=False
+            help="work", load=lambda: _Verb(work), in_workspace=True, waits=waits
         )
         monkeypatch.setattr(cli, "COMMANDS", {"work": command})
 
@@ -76,7 +76,7 @@ def _raise(error: BaseException) -> Callable[..., int]:
 
 
 def test_a_verb_that_waits_for_its_user_may_be_silent(
-    workspace: Path, verb: Callable[[Callable[..., int]], None], monkeypatch: pytest.MonkeyPatch
+    workspace: Path, verb: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
 
@@ -85,10 +85,9 @@ def test_a_verb_that_waits_for_its_user_may_be_silent(
         return nullcontext()
 
     monkeypatch.setattr("orchestrator.system.heartbeat.heartbeat", heartbeat)
-    verb(lambda arguments, context: 0)
-    assert cli.main(["work"], env={}, cwd=workspace) == 0
-    monkeypatch.setattr(cli.COMMANDS["work"], "waits", True)
-    assert cli.main(["work"], env={}, cwd=workspace) == 0
+    for waits in (False, True):
+        verb(lambda arguments, context: 0, waits)
+        assert cli.main(["work"], env={}, cwd=workspace) == 0
     assert asked == [False, True]
     assert [name for name, command in COMMANDS.items() if command.waits] == ["watch"]
 
