@@ -135,6 +135,7 @@ def variant_requests(
                 label.abi, label.app, roots[label.app], called[label.app]
             ),
             cpu=session.declared_levels(label.app, label.abi),
+            multiply_adds=max((one.multiply_adds or 0 for one in traces[label.app]), default=0),
             parts=session.kernel_parts(label.app),
             threads=session.workspace.apps[label.app].threads,
             self_relocation=session.workspace.apps[label.app].config.self_relocation,

@@ -197,7 +197,8 @@ def _seen(session: RuntimeSession, subject: Subject, shard: Shard, wide: frozens
     if subject.app is not None and subject.trace is not None and _as_traced(session, subject):
         traces = (subject.trace, *_others(session, subject, subject.app))
     hot = None if trace is None else trace.hot_tags
-    return Seen(subject.roots, shard.operators, wide, traces, hot)
+    products = 0 if trace is None else trace.multiply_adds or 0
+    return Seen(subject.roots, shard.operators, wide, traces, hot, products)
 
 
 def _others(session: RuntimeSession, subject: Subject, app: App) -> Iterator[Trace]:

@@ -36,6 +36,7 @@ class Seen:
     traces     its lock and those of its app's other models; none where it has none of this very
                file
     hot        kernel tags whose work is worth fast code; None where nobody knows: then all are
+    multiply_adds  of a run of it, as far as that is known
     """
 
     roots: frozenset[str]
@@ -43,6 +44,7 @@ class Seen:
     wide: frozenset[str]
     traces: tuple[Trace, ...]
     hot: tuple[str, ...] | None
+    multiply_adds: int
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def _request(session: RuntimeSession, app: App | None, seen: Seen) -> VariantReq
         self_relocation=False,
         features=session.features_of(session.host, parts, seen.roots, seen.operators),
         cpu=None if app is None else session.declared_levels(app.name, session.host),
+        multiply_adds=seen.multiply_adds,
         parts=parts,
         threads=defaults.threads if app is None else app.threads,
         dispatch="direct" if app is None else app.config.dispatch,

@@ -330,6 +330,7 @@ def _trace_model(
         model.name,
         identity,
         recording,
+        len(runs["runs"]),
         digest,
         scales(session),
         coverage,

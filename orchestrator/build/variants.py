@@ -123,6 +123,7 @@ class VariantRequest:
     self_relocation: whether the app lets its shared library relocate itself.
     features: the kernels that call a library which its operators ask for; None: none at all.
     cpu: the CPU levels that its app declares; None: those that such kernels gain by.
+    multiply_adds: of a run of its largest model, as far as that is known.
     parts: what it wants such kernels for, where a unit of its plan asks for them.
     threads: how many it uses by default, as `app.yaml` has them.
     dispatch: how code calls operators that no model names.
@@ -142,6 +143,7 @@ class VariantRequest:
     self_relocation: bool = True
     features: frozenset[str] | None = None
     cpu: tuple[CpuLevel, ...] | None = None
+    multiply_adds: int = 0
     parts: frozenset[KernelPart] = frozenset()
     threads: int = 1
     dispatch: Dispatch = "table"
@@ -415,23 +417,24 @@ def spec_of(session: RuntimeSession, prepared: Prepared, request: VariantRequest
     spec = compile_spec(session, prepared, request, entry)
     if request.features is None:
         return spec
-    asked = _with_features(session, spec, request.features, request.cpu)
+    asked = _with_features(session, spec, request, request.features)
     asking = asked_by_units(request.parts)
     linked = session.planner.linked(asking, request.kernels, request.selection, asked)
     more = with_beside([asking[unit] for unit in linked])
     if more <= request.features:
         return asked
-    return _with_features(session, spec, request.features | more, request.cpu)
+    return _with_features(session, spec, request, request.features | more)
 
 
 def _with_features(
     session: RuntimeSession,
     spec: VariantSpec,
+    request: VariantRequest,
     features: frozenset[str],
-    cpu: tuple[CpuLevel, ...] | None,
 ) -> VariantSpec:
     calling = units_calling(features)
-    levels = levels_for(session.cpu_levels(spec.abi), cpu, features)
+    known = session.cpu_levels(spec.abi)
+    levels = levels_for(known, request.cpu, features, request.multiply_adds)
     features = at_levels(features, levels)
     return replace(
         spec,

@@ -110,7 +110,7 @@ def verify_library(
     selection: str | None,
 ) -> tuple[VerifyResult, ...]:
     """Run every model of the app in `library` and compare with the traces' recorded runs: with what
-    the processor has that runs it, and at all lower CPU levels; with one thread, and with several
+    the processor has that runs it, and at all other CPU levels; with one thread, and with several
     where the app has them. Delivered files of its `models`, by name, are run too.
 
     program: the model runner, linked against `library`; it says which levels it could choose from
@@ -134,7 +134,7 @@ def verify_library(
         one = verify(model.name, expected, ran)
         others = {
             level: verify(model.name, expected, again)
-            for level, again in _at_lower_levels(runner, levels, ran)
+            for level, again in _at_other_levels(runner, levels, ran)
         }
         result = at_levels(one, others, _lacking(levels, ran, others))
         if threads > 1:
@@ -172,16 +172,19 @@ class _Runner:
         )
 
 
-def _at_lower_levels(
+def _at_other_levels(
     runner: _Runner, levels: Sequence[str], ran: RunnerResult
 ) -> Iterator[tuple[str, RunnerResult]]:
-    """Runs at each of the library's CPU levels below the one of `ran`, to which nothing was told.
+    """Runs at each of the library's CPU levels but the one of `ran`, which was told none.
 
     A run is left out that says that it was at another level: what starts the program may drop the
     variable, or be another processor.
     """
-    here = [level for level in levels if level in (ran.levels or ())]
-    for level in (BASELINE, *here[:-1]) if levels else ():
+    if not levels:
+        return
+    own = None if ran.levels is None else chosen_level(levels, ran.levels)
+    others = [level for level in levels if own is not None and level != own]
+    for level in (BASELINE, *others):
         again = runner.run(level=level, threads=1)
         if again.levels is None or chosen_level(levels, again.levels) == level:
             yield level, again

@@ -68,7 +68,7 @@ class CpuLevelData(_Data):
     needs: Annotated[tuple[CpuLevel, ...], Strict(False)] = ()
     systems: Annotated[tuple[System, ...], Strict(False)] | None = None
     uses: Strings | None = None
-    on_demand: bool = False
+    multiply_adds: int = 0
     fixed: bool = False
     macros: Mapping[str, Strings] = {}
     without: str | None = None

@@ -67,13 +67,17 @@ def levels_for(
     levels: Iterable[CpuLevelData],
     wanted: Collection[CpuLevel] | None,
     features: Collection[str],
+    multiply_adds: int,
 ) -> tuple[CpuLevel, ...]:
-    """The levels of a library with these features: of those that are declared, or of all but
-    those on demand (`wanted`: None), the ones that make something faster in it."""
+    """The levels of a library with these features: of those that are declared, or of all (`wanted`:
+    None), the ones that make something faster in it.
+
+    multiply_adds: of a run of the app's largest model; a level that is not declared may need some.
+    """
     return tuple(
         level.name
         for level in levels
-        if (not level.on_demand if wanted is None else level.name in wanted)
+        if (level.multiply_adds <= multiply_adds if wanted is None else level.name in wanted)
         and features
         and (level.uses is None or not {*level.uses}.isdisjoint(features))
     )

@@ -67,6 +67,7 @@ def _values(trace: Trace) -> dict[str, object]:
         "root operators": frozenset(trace.root_operators),
         "calls": trace.called_operators,
         "kernel calls": trace.kernel_tags,
+        "multiply-adds": trace.multiply_adds,
         "coverage": trace.coverage,
         "model": identity.model,
         "inputs": identity.inputs,

@@ -47,7 +47,7 @@ Name = Annotated[str, held_to("a name", form(NAME))]
 Digest = Annotated[str, held_to("a sha256 digest", form(SHA256))]
 InputsDigest = Annotated[str, held_to("`bundled`, or a sha256 digest", form(f"bundled|{SHA256}"))]
 TracerDigest = Annotated[str, held_to("16 hexadecimal digits", form(TRACER))]
-Count = Annotated[str, held_to("a call count: a whole number", form(COUNT))]
+Count = Annotated[str, held_to("a count: a whole number", form(COUNT))]
 # no longer than the longest path that a file may say
 Function = Annotated[
     str,
@@ -108,7 +108,7 @@ class CoveragePart(_Part):
 class Lock(_Part):
     """A lock file.
 
-    coverage: none in one that was written before it was recorded
+    multiply_adds, coverage: none in one that was written before they were recorded
     """
 
     format: Literal["1"] = Field(description="a lock file of format 1")
@@ -117,6 +117,7 @@ class Lock(_Part):
     identity: IdentityPart
     outputs: Digest
     hot_tags: Annotated[list[Tag], AfterValidator(once)]
+    multiply_adds: Count | None = None
     unrun_operators: list[Operator]
     calls: dict[Operator, Count]
     kernel_calls: dict[Tag, dict[Dtype, Count]]

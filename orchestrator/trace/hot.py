@@ -1,4 +1,5 @@
-"""Which kernel tags are hot: those that do enough work to justify larger, faster units. Pure.
+"""What work a recording shows: which kernel tags are hot, those that do enough of it to justify
+larger, faster units; and how many multiply-adds a run takes. Pure.
 
 Contract: the work is counted (native/tracer/recorder.h), never timed, and earlier traces do not
 matter: the same model and inputs give the same tags on every machine.
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from orchestrator.pytorch.versions import WorkData
+from orchestrator.pytorch.versions import WorkData, WorkRule
 
 # A tag that does less of a model's work than this is not hot.
 HOT_SHARE: Final = 0.005
@@ -52,6 +53,19 @@ def hot_tags(
     )
 
 
+def multiply_adds(recording: Mapping[str, Any], runs: int, work: WorkData) -> int:
+    """The multiply-adds of products of matrices and of convolutions in one of a recording's runs,
+    on average and by order of magnitude: those of the tag that did the most, since one product may
+    count for several."""
+    counted = [
+        worked["products"]
+        for tag, worked in recording["work"].items()
+        if (rule := _rule(tag, work)) and rule.of == "products"
+    ]
+    most: int = max(counted, default=0)
+    return most // max(1, runs)
+
+
 def _steps(recording: Mapping[str, Any], work: WorkData) -> dict[str, float]:
     """How much the kernels of each tag did."""
     starts = {tag: sum(dtypes.values()) for tag, dtypes in recording["kernel_tags"].items()}
@@ -62,9 +76,13 @@ def _steps(recording: Mapping[str, Any], work: WorkData) -> dict[str, float]:
 
 
 def _weighed(tag: str, worked: Mapping[str, int], work: WorkData) -> float:
-    rule = next((r for r in work.rules if any(fnmatchcase(tag, glob) for glob in r.tags)), None)
+    rule = _rule(tag, work)
     of, steps = (rule.of, rule.steps) if rule else ("elements", work.element)
     return steps * _COUNTED[of](worked)
+
+
+def _rule(tag: str, work: WorkData) -> WorkRule | None:
+    return next((r for r in work.rules if any(fnmatchcase(tag, glob) for glob in r.tags)), None)
 
 
 _COUNTED: Final[Mapping[str, Callable[[Mapping[str, int]], int]]] = {

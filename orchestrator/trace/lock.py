@@ -94,6 +94,7 @@ def lock_text(trace: Trace) -> str:
         },
         "outputs": trace.outputs,
         "hot_tags": list(trace.hot_tags),
+        **({} if trace.multiply_adds is None else {"multiply_adds": trace.multiply_adds}),
         "unrun_operators": list(trace.unrun_operators),
         "calls": dict(trace.called_operators),
         "kernel_calls": {tag: dict(dtypes) for tag, dtypes in trace.kernel_tags.items()},

@@ -250,6 +250,7 @@ def _trace(lock: Lock) -> Trace:
         custom_classes=tuple(selected.custom_classes),
         build_features=tuple(selected.build_features),
         hot_tags=tuple(lock.hot_tags),
+        multiply_adds=None if lock.multiply_adds is None else int(lock.multiply_adds),
         outputs=lock.outputs,
         coverage=None
         if lock.coverage is None

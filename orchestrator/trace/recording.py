@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.trace.hot import Scales, hot_tags
+from orchestrator.trace.hot import Scales, hot_tags, multiply_adds
 from orchestrator.values.coverage import FunctionCoverage
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -15,6 +15,7 @@ def trace_from_recording(
     model: str,
     identity: TraceIdentity,
     recording: Mapping[str, Any],
+    runs: int,
     outputs: str,
     scales: Scales,
     coverage: Mapping[str, FunctionCoverage] | None = None,
@@ -22,8 +23,8 @@ def trace_from_recording(
     """The trace of one model.
 
     recording is the tracer's `trace` object; set-up calls count as calls, because every app makes
-    them.  outputs is the digest of the recorded runs.  scales decides which kernels are worth
-    making fast.
+    them.  runs is how many it recorded.  outputs is the digest of the recorded runs.  scales
+    decides which kernels are worth making fast.
     """
     roots = {_full_name(root["name"], root["overload"]) for root in recording["root_operators"]}
     called = _sum_counts(recording["called_operators"], recording["setup_operators"])
@@ -46,6 +47,7 @@ def trace_from_recording(
         custom_classes=tuple(sorted(recording["custom_classes"])),
         build_features=tuple(sorted(recording["build_features"])),
         hot_tags=hot_tags(recording, tags, scales),
+        multiply_adds=multiply_adds(recording, runs, scales.work),
         outputs=outputs,
         coverage=coverage,
     )

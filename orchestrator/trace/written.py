@@ -87,6 +87,7 @@ _FORM: Final = re.compile(
     + f"(?:  sources: (?P<sources>{_plain(SHA256)})\n)?"
     + f"outputs: (?P<outputs>{_plain(SHA256)})\n"
     + _list("hot_tags", _TAG)
+    + f"(?:multiply_adds: (?P<multiply_adds>{_COUNT})\n)?"
     + _list("unrun_operators", _OPERATOR)
     + _mapping("calls", _CALL)
     + _mapping("kernel_calls", _KERNEL)
@@ -139,6 +140,7 @@ def written_trace(text: str) -> Trace | None:
         custom_classes=lists.get("custom_classes", ()),
         build_features=lists.get("build_features", ()),
         hot_tags=lists.get("hot_tags", ()),
+        multiply_adds=None if found["multiply_adds"] is None else int(found["multiply_adds"]),
         outputs=found["outputs"],
         coverage=coverage,
     )

@@ -36,6 +36,8 @@ class Trace:
     called_operators  operators that ran, with the number of calls; set-up calls included
     kernel_tags       kernel tag -> dtype (`Float`) -> number of times
     hot_tags          kernel tags whose work is worth the bytes of fast code
+    multiply_adds     of a run's matrix products and convolutions, by order of magnitude; None in a
+                      lock from before it was recorded
     outputs           sha256 of the recorded runs (`traces/<model>.runs.zst`)
     coverage          function -> what of it ran, sorted; None in a lock from before it was recorded
     """
@@ -49,6 +51,7 @@ class Trace:
     custom_classes: tuple[str, ...] = ()
     build_features: tuple[str, ...] = ()
     hot_tags: tuple[str, ...] = ()
+    multiply_adds: int | None = None
     outputs: str = ""
     runs: Mapping[str, int] = field(default_factory=dict)
     coverage: Mapping[str, FunctionCoverage] | None = None

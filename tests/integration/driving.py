@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from cpu_levels import processor_levels
+from cpu_levels import processor_levels, used_levels
 from real import V1_13, orchestrator, workspace_copy
 
 _CODES = {"float32": "f", "int64": "q"}
@@ -39,8 +39,9 @@ def levels_told(*levels: str) -> str:
     as `verify` says it."""
     has = processor_levels()
     here, lacking = [one for one in levels if one in has], [one for one in levels if one not in has]
-    lower = ("baseline", *here[:-1])
-    told = f"also at CPU level {', '.join(lower)}"
+    own = next((one for one in reversed(here) if one in used_levels()), None)
+    others = ("baseline", *(one for one in here if one != own))
+    told = f"also at CPU level {', '.join(others)}"
     return f"{told}, not run here at {', '.join(lacking)}" if lacking else told
 
 

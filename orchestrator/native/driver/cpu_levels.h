@@ -22,9 +22,11 @@ inline bool has_avx2() {
   return cpuinfo_has_x86_avx2() && cpuinfo_has_x86_fma3() && cpuinfo_has_x86_f16c();
 }
 inline bool has_avxvnni() { return has_avx2() && cpuinfo_has_x86_avxvnni(); }
-inline bool has_avx512() { return has_avx2() && cpuinfo_has_x86_avx512f(); }
+inline bool has_avx512() {
+  return has_avx2() && cpuinfo_has_x86_avx512f() && lta_cpu_computes_512_bits();
+}
 inline bool has_avx512vnni() {
-  return has_avx512() && cpuinfo_has_x86_avx512bw() && cpuinfo_has_x86_avx512dq() &&
+  return has_avx2() && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() && cpuinfo_has_x86_avx512dq() &&
       cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512vnni();
 }
 const CpuLevel kCpuLevels[] = {{"avx2", has_avx2},

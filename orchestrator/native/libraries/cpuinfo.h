@@ -4,7 +4,9 @@
 // instructions may be used is asked of the processor, as far as kernels for them are compiled in.
 // LTA_CPU_LEVEL in the environment names the last CPU level that may be used, in the order of the
 // orchestrator's table, so that a machine runs what a lesser one would. `baseline` makes all absent
-// that a processor may lack; a value that is no level of this processor's changes nothing.
+// that a processor may lack; a value that is no level of this processor's changes nothing. A level
+// that is named is used wherever the processor has its instructions: `avx512` is not used otherwise
+// where they pay too little.
 #pragma once
 
 #include <stdbool.h>
@@ -161,6 +163,28 @@ static inline bool lta_cpu_saves_avx512(void) {
 static inline bool cpuinfo_has_x86_avx512f(void) {
   return !lta_cpu_level_is("avx2") && !lta_cpu_level_is("avxvnni") &&
       (lta_cpu_leaf_7() & lta_cpu_avx512f) && lta_cpu_saves_avx512();
+}
+// Whether the processor computes 512 bits at once, so that the level avx512 pays: one that computes
+// halves takes up to twice as long where layers are thin (docs/decisions/0060). Hypervisors hide what
+// AMD says of it (Fn8000_001A), so by model: AMD's Zen 5 but for small laptops (Strix Point, Krackan),
+// Intel's servers since Ice Lake, which keep their clock.
+static inline bool lta_cpu_computes_512_bits(void) {
+  unsigned a = 0, b = 0, c, d;
+  if (lta_cpu_level_is("avx512") || lta_cpu_level_is("avx512vnni")) {
+    return true;
+  }
+  if (!__get_cpuid(0, &a, &b, &c, &d) || !__get_cpuid(1, &a, &c, &c, &d)) {
+    return false;
+  }
+  const unsigned base = a >> 8 & 15, family = base == 15 ? 15 + (a >> 20 & 255) : base;
+  const unsigned model = (a >> 12 & 0xf0) | (a >> 4 & 15);
+  if (b == 0x68747541) { // "Auth", of AuthenticAMD
+    return family == 0x1a && (model < 0x20 || model >> 4 == 4 || model >> 4 == 7);
+  }
+  return b == 0x756e6547 && family == 6 && // "Genu", of GenuineIntel
+      (model == 0x6a || model == 0x6c || // Ice Lake
+       model == 0x8f || model == 0xcf || // Sapphire Rapids, Emerald Rapids
+       model == 0xad || model == 0xae); // Granite Rapids
 }
 static inline bool cpuinfo_has_x86_avx512vnni(void) {
   unsigned a, b, c = 0, d;

@@ -7,12 +7,15 @@
 // 8-bit integers do not compile (neonv8). LTA_WITHOUT_AVX2: the library is without that level.
 #pragma once
 
+#include "cpuinfo.h"
 #include "xnnpack/hardware-config.h"
 
 #if XNN_ARCH_X86 || XNN_ARCH_X86_64
 #define use_x86_ssse3 arch_flags * 0
 #define use_x86_sse4_1 arch_flags * 0
 #define use_x86_avx arch_flags * 0
+// floats; what VNNI needs of it is hardware-config.c's
+#define use_x86_avx512f use_x86_avx512f && lta_cpu_computes_512_bits()
 #ifdef LTA_WITHOUT_AVX2
 #define use_x86_f16c arch_flags * 0
 #define use_x86_fma3 arch_flags * 0

@@ -285,7 +285,7 @@ def test_a_model_is_timed_in_another_library_with_what_it_was_seen_to_call(
     (app, needs), argv = asked
     assert app is None
     assert needs == Seen(
-        frozenset({"aten::a"}), frozenset({"aten::a", "aten::c"}), frozenset(), (), None
+        frozenset({"aten::a"}), frozenset({"aten::a", "aten::c"}), frozenset(), (), None, 0
     )
     assert argv == ["timed/driver", "--time", "--repeat", "7"]
 
@@ -331,7 +331,7 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
     given: bytes | None, traced: bool, tmp_path: Path
 ) -> None:
     """Other inputs may have run other operators, and other dtypes."""
-    trace = cast(Any, SimpleNamespace(hot_tags=("add",)))
+    trace = cast(Any, SimpleNamespace(hot_tags=("add",), multiply_adds=5))
     model = ModelConfig(file="toy.ptl")
     app = cast(Any, SimpleNamespace(config=SimpleNamespace(models=(model,))))
     session = cast(Any, SimpleNamespace(shipped=lambda *_: SimpleNamespace(inputs=None)))
@@ -344,6 +344,7 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
         frozenset({"copy_"}),
         (trace,) if traced else (),
         ("add",),
+        5,
     )
 
 

@@ -123,10 +123,13 @@ Said = tuple[str, ...] | None
 
 
 class Processor:
-    """What runs models, at the levels that it has; `keeps` the variable that limits them."""
+    """What runs models, at the levels that it has; `keeps` the variable that names the last one.
+    One that is `slow` it uses only where it is named, or a higher one is."""
 
-    def __init__(self, has: Said, *, keeps: bool = True, dies_at: str | None = None) -> None:
-        self.has, self.keeps, self.dies_at = has, keeps, dies_at
+    def __init__(
+        self, has: Said, *, keeps: bool = True, dies_at: str | None = None, slow: str | None = None
+    ) -> None:
+        self.has, self.keeps, self.dies_at, self.slow = has, keeps, dies_at, slow
         self.asked = list[str | None]()
 
     def run_model(self, *_: object, level: str | None, **__: object) -> RunnerResult:
@@ -138,8 +141,10 @@ class Processor:
 
     def _usable(self, level: str | None) -> Said:
         order = ("baseline", "avx2", "avxvnni", "avx512", "avx512vnni")
-        if self.has is None or level is None or not self.keeps:
-            return self.has
+        if self.has is None:
+            return None
+        if level is None or not self.keeps:
+            return tuple(one for one in self.has if one != self.slow)
         return tuple(one for one in self.has if order.index(one) <= order.index(level))
 
 
@@ -164,9 +169,9 @@ def verified(
 
 
 @pytest.mark.parametrize(
-    ("has", "levels", "forced", "lacking"),
+    ("has", "levels", "at", "lacking"),
     [
-        # what runs without being told is at the highest level
+        # what runs without being told is at the highest level; all others are asked for
         (("avx2",), ("avx2",), ("baseline",), ()),
         (("avx2", "avxvnni"), VNNI, ("baseline", "avx2"), ("avx512vnni",)),
         (("avx2", "avx512", "avx512vnni"), VNNI, ("baseline", "avx2"), ("avxvnni",)),
@@ -180,15 +185,27 @@ def verified(
 def test_every_level_is_run_that_the_processor_has(
     has: Said,
     levels: tuple[str, ...],
-    forced: tuple[str, ...],
+    at: tuple[str, ...],
     lacking: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The one that runs the model: an emulator's, or another one's behind the kernel."""
     processor = Processor(has)
     result = verified(processor, levels, monkeypatch)
-    assert processor.asked == [None, *forced]
-    assert (result.status, result.levels, result.levels_not_run) == ("ok", forced, lacking)
+    assert processor.asked[0] is None
+    assert {*at} <= {*processor.asked[1:]} <= {"baseline", *levels}
+    assert len(processor.asked) == len({*processor.asked})
+    assert (result.status, result.levels, result.levels_not_run) == ("ok", at, lacking)
+
+
+def test_a_level_is_run_that_the_library_uses_only_where_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AVX-512 where the processor computes 512 bits in two halves."""
+    processor = Processor(("avx2", "avx512"), slow="avx512")
+    result = verified(processor, ("avx2", "avx512"), monkeypatch)
+    assert processor.asked == [None, "baseline", "avx512"]
+    assert (result.levels, result.levels_not_run) == (("baseline", "avx512"), ())
 
 
 def test_a_run_at_another_level_than_it_was_told_counts_for_none(
@@ -197,7 +214,7 @@ def test_a_run_at_another_level_than_it_was_told_counts_for_none(
     """What starts the program drops the variable: all runs are at the highest level."""
     processor = Processor(("avx2", "avxvnni"), keeps=False)
     result = verified(processor, VNNI, monkeypatch)
-    assert processor.asked == [None, "baseline", "avx2"]
+    assert processor.asked == [None, "baseline", "avx2", "avx512vnni"]
     assert (result.status, result.levels) == ("ok", ())
     assert result.levels_not_run == ("baseline", "avx2", "avx512vnni")
 

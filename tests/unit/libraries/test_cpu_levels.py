@@ -62,22 +62,30 @@ def test_what_abis_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "features", "found"),
+    ("wanted", "features", "multiply_adds", "found"),
     [
-        (None, FLOAT, ("avx2",)),
-        (None, INT8, ("avx2", "avxvnni", "avx512vnni")),
-        (None, set(), ()),
+        (None, FLOAT, 0, ("avx2",)),
+        (None, INT8, 0, ("avx2", "avxvnni", "avx512vnni")),
+        (None, set(), 10**9, ()),
+        # 16 kB are for models that take some time
+        (None, FLOAT, 19_999_999, ("avx2",)),
+        (None, FLOAT, 20_000_000, ("avx2", "avx512")),
+        (None, INT8, 10**9, ("avx2", "avxvnni", "avx512vnni")),
         # what brings nothing is left out
-        (("avx2", "avx512vnni"), FLOAT, ("avx2",)),
-        (("avx2", "avx512"), FLOAT, ("avx2", "avx512")),
-        (("avx512vnni", "avx2"), INT8, ("avx2", "avx512vnni")),
-        (("baseline",), INT8, ()),
+        (("avx2", "avx512vnni"), FLOAT, 0, ("avx2",)),
+        (("avx2", "avx512"), FLOAT, 0, ("avx2", "avx512")),
+        (("avx512vnni", "avx2"), INT8, 0, ("avx2", "avx512vnni")),
+        (("avx2",), FLOAT, 10**9, ("avx2",)),
+        (("baseline",), INT8, 10**9, ()),
     ],
 )
 def test_what_a_library_gets(
-    wanted: tuple[CpuLevel, ...] | None, features: set[str], found: tuple[str, ...]
+    wanted: tuple[CpuLevel, ...] | None,
+    features: set[str],
+    multiply_adds: int,
+    found: tuple[str, ...],
 ) -> None:
-    assert levels_for(LINUX, wanted, features) == found
+    assert levels_for(LINUX, wanted, features, multiply_adds) == found
 
 
 def test_features_of_a_level() -> None:

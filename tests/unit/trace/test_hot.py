@@ -13,7 +13,7 @@ from orchestrator.pytorch.dialect import Dialect
 from orchestrator.pytorch.dialects import DIALECTS
 from orchestrator.pytorch.versions import WorkData, WorkRule
 from orchestrator.select.tag_code import size_of_tag
-from orchestrator.trace.hot import Scales, hot_tags
+from orchestrator.trace.hot import Scales, hot_tags, multiply_adds
 
 WORK = WorkData(
     call=0,
@@ -131,3 +131,20 @@ def test_the_shipped_rules_match_tags_of_the_runtime(dialect: Dialect) -> None:
     tags = {tag for unit in index.units for tag in unit.tags}.union(*version.computed_tags.values())
     globs = [glob for rule in version.work.rules for glob in rule.tags]
     assert [g for g in globs if not any(fnmatchcase(tag, g) for tag in tags)] == []
+
+
+@pytest.mark.parametrize(
+    ("work", "runs", "found"),
+    [
+        ({}, 0, 0),
+        ({"a": (9, 9, 9)}, 1, 0),
+        ({"gemm": (9, 9, 400)}, 1, 400),
+        ({"gemm": (9, 9, 401)}, 4, 100),
+        # one product of matrices in two kernels
+        ({"gemm": (9, 9, 400), "dots": (9, 9, 401)}, 1, 401),
+        # it is of the operator that the kernel is a part of
+        ({"gemm": (9, 9, 400), "a": (9, 9, 500)}, 1, 400),
+    ],
+)
+def test_multiply_adds(work: dict[str, Any], runs: int, found: int) -> None:
+    assert multiply_adds(recorded(**work), runs, WORK) == found

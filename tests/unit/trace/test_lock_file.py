@@ -315,7 +315,7 @@ A_DTYPE = f"a dtype: {', '.join(DTYPES)}"
 A_TAG = "a kernel tag: letters, digits and `_.<>`"
 AN_OPERATOR = "an operator, such as aten::add.Tensor"
 A_CLASS = "a custom class, such as LinearPackedParamsBase"
-A_COUNT = "a call count: a whole number"
+A_COUNT = "a count: a whole number"
 ONCE = "unique names as keys"
 # in YAML's double quotes, and as it is
 CODE = "Float; }\\n  return false;\\n}\\n}\\nint x = system(0);"

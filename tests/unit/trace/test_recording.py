@@ -33,7 +33,7 @@ RECORDING: dict[str, Any] = {
 
 
 def test_a_recording_as_a_trace() -> None:
-    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, "digest", SCALES) == Trace(
+    assert trace_from_recording("camera", "m", IDENTITY, RECORDING, 2, "digest", SCALES) == Trace(
         app="camera",
         model="m",
         identity=IDENTITY,
@@ -49,16 +49,17 @@ def test_a_recording_as_a_trace() -> None:
         custom_classes=("A", "Z"),
         build_features=("F",),
         hot_tags=("relu",),
+        multiply_adds=0,
         outputs="digest",
     )
 
 
 def test_a_root_that_no_input_ran_is_unrun() -> None:
-    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", SCALES)
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, 2, "", SCALES)
     assert trace.unrun_operators == ("aten::len.t",)
 
 
 def test_all_tables_are_sorted() -> None:
-    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, "", SCALES)
+    trace = trace_from_recording("camera", "m", IDENTITY, RECORDING, 2, "", SCALES)
     for table in (trace.called_operators, trace.kernel_tags, *trace.kernel_tags.values()):
         assert list(table) == sorted(table)

@@ -27,6 +27,7 @@ TRACE = Trace(
     custom_classes=("quantized.Linear", "A"),
     build_features=("PROTOBUF", "SECOND"),
     hot_tags=("add_stub", "copy_"),
+    multiply_adds=300_000_000,
     outputs="d" * 64,
     coverage={
         "__torch__.M.forward": FunctionCoverage(400, 4, ((3, 5), (9, 9)), ((6, 6),), ((7, 7),)),
@@ -46,6 +47,7 @@ BARE = replace(
     custom_classes=(),
     build_features=(),
     hot_tags=(),
+    multiply_adds=None,
     coverage=None,
 )
 
