@@ -61,14 +61,20 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
     "ours": Runtime(
         "ours, `kernels: auto`",
         declared={"kernels": "auto"},
-        level="FMA3 and AVX2 where the processor has them, int8 layers AVX-512 VNNI or AVX-VNNI,"
-        " else SSE2 (docs/guide/speed.md)",
+        level="FMA3 and AVX2 where the processor has them, AVX-512 for models with much work where"
+        " it computes 512 bits at once, int8 layers AVX-512 VNNI or AVX-VNNI, else SSE2"
+        " (docs/guide/speed.md)",
+    ),
+    "ours-avx2": Runtime(
+        "ours, without AVX-512 for floats",
+        declared={"kernels": "auto", "cpu": {"x86_64": ["avx2", "avx512vnni"]}},
+        level="as above without AVX-512 for floats",
     ),
     "ours-avx512": Runtime(
         "ours, AVX-512 declared",
         # a library without int8 layers leaves VNNI out
         declared={"kernels": "auto", "cpu": {"x86_64": ["avx2", "avx512vnni", "avx512"]}},
-        level="AVX-512 where the processor has it, else as above",
+        level="AVX-512 for all models",
     ),
     "ours-threads": Runtime(
         "ours, `threads: 2`",

@@ -60,6 +60,7 @@ class RuntimeModule(Protocol):
 
 _MODULES: Final[Mapping[str, str]] = {
     "ours": "ours",
+    "ours-avx2": "ours",
     "ours-avx512": "ours",
     "ours-threads": "ours",
     "ours-native": "ours",
