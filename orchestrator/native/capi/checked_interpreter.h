@@ -139,9 +139,18 @@ inline void expect_operands(torch::jit::Instruction inst, const torch::jit::mobi
 
 } // namespace lta
 
-// In InterpreterState::run(), before an instruction is carried out.
-#define isRecordFunctionEnabled()                                                        \
-  (::lta::expect_operands(inst, code, stack, registers_.size(), frames_.size()),         \
-   isRecordFunctionEnabled())
+namespace at {
+constexpr bool observes() { return false; }
+} // namespace at
+
+// In InterpreterState::run(), before an instruction is carried out: the check, and that nobody observes
+// operators. The dispatcher is compiled without (PYTORCH_DISABLE_PER_OP_PROFILING), a tracer hooks
+// others, and asking takes a lock at each operator.
+#define isRecordFunctionEnabled() \
+  (::lta::expect_operands(inst, code, stack, registers_.size(), frames_.size()), true)
+#define hasGlobalCallbacks() observes()
+#undef RECORD_EDGE_SCOPE_WITH_DEBUG_HANDLE_AND_INPUTS
+#define RECORD_EDGE_SCOPE_WITH_DEBUG_HANDLE_AND_INPUTS(name, handle, inputs) \
+  static_cast<void>(handle)
 // In enterFrame() and leaveFrame().
 #define resize(size) resize(::lta::modest(size))

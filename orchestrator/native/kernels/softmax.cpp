@@ -19,11 +19,13 @@ static LTA_INLINE float largest(const float* from, int64_t size) {
   return largest_of(lanes);
 }
 
-// exp(x - shift) of a row, stored where `to` is not null; their sum.
+// exp(x - shift) of a row, zero where that is below 1.7e-38, stored where `to` is not null; their sum.
 static LTA_INLINE float exp_sum(const float* from, float* to, int64_t size, float shift) {
   Floats sum = {};
   for (int64_t i = 0; i < size; i += kLanes) {
-    const Floats e = maths::exp(load(from + i, size - i, kLeast) - shift);
+    const Floats x = load(from + i, size - i, kLeast) - shift;
+    Floats e = exp_of_small(x);
+    e = x < all(-87.0f) ? Floats{} : e; // NaN stays
     sum += e;
     if (to != nullptr) {
       store(to + i, size - i, e);
