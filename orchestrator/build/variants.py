@@ -296,7 +296,6 @@ def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
     if session.library is None:
         return ()
     runtime, sources = session.runtime, sources_of(spec.features)
-    omitted_levels = _level_flags(session, spec).omitted_levels
     return kernel_compiles(
         runtime.facts,
         spec,
@@ -304,7 +303,7 @@ def _kernels(session: RuntimeSession, spec: VariantSpec) -> tuple[Compile, ...]:
         runtime.native,
         session.library.facts,
         fast_sources(),
-        omitted_levels,
+        _level_flags(session, spec).of_own_kernels,
     )
 
 

@@ -72,6 +72,7 @@ class CpuLevelData(_Data):
     fixed: bool = False
     macros: Mapping[str, Strings] = {}
     without: str | None = None
+    own: str | None = None
 
 
 class LibraryLicence(_Data):

@@ -215,19 +215,19 @@ def kernel_compiles(
     native: NativeFiles,
     library: LibraryFacts,
     fast: frozenset[str],
-    omitted_levels: tuple[str, ...] = (),
+    level_flags: tuple[str, ...] = (),
 ) -> tuple[Compile, ...]:
     """The compilations of our sources that call a library: as our others, with its headers.
 
     fast: those that are compiled as PyTorch's hot units are
-    omitted_levels: flags that say which CPU levels the variant is without
+    level_flags: what tells them of the variant's CPU levels
     """
     runtime = (facts.dialect, facts.identity)
     headers = tuple(
         precompile(facts, spec, flags_of(facts.dialect, spec, hot=hot)) for hot in (False, True)
     )
     return _kernel_compiles(
-        *runtime, spec.level, tuple(sources), native, library, fast, omitted_levels, headers
+        *runtime, spec.level, tuple(sources), native, library, fast, level_flags, headers
     )
 
 
@@ -240,7 +240,7 @@ def _kernel_compiles(
     native: NativeFiles,
     library: LibraryFacts,
     fast: frozenset[str],
-    omitted_levels: tuple[str, ...],
+    level_flags: tuple[str, ...],
     headers: tuple[Precompile | None, ...],
 ) -> tuple[Compile, ...]:
     def compile_one(source: str) -> Compile:
@@ -252,7 +252,7 @@ def _kernel_compiles(
             "pch": pch.identity if pch else None,
         }
         # the library's own folders last: it has a stub of cpuinfo that is not PyTorch's
-        flags = (*own, "-I$native/capi", *library.options, *library.include, *omitted_levels)
+        flags = (*own, "-I$native/capi", *library.options, *library.include, *level_flags)
         return _native(spec, source, native, flags, of, _NATIVE_COST, pch=pch)
 
     return tuple(map(compile_one, sources))

@@ -48,15 +48,22 @@ class LevelFlags:
 
     macros   unit -> those that are set to 1 for it
     without  set for all that chooses by levels: what is left out of the library
+    own      set for our own kernels: what is in the library
     """
 
     macros: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
 
     @property
     def omitted_levels(self) -> tuple[str, ...]:
         """`without`, as flags."""
         return tuple(f"-D{macro}" for macro in self.without)
+
+    @property
+    def of_own_kernels(self) -> tuple[str, ...]:
+        """The flags of our own kernels."""
+        return (*self.omitted_levels, *(f"-D{macro}" for macro in self.own))
 
 
 # A library with the levels that every one has.
@@ -74,8 +81,9 @@ def level_flags(
             name = f"{library}/{unit}"
             macros[name] = (*macros.get(name, ()), *names)
     without = tuple(one.without for one in levels if one.without and one.name not in chosen)
+    own = tuple(one.own for one in levels if one.own and one.name in chosen)
     each = {unit: tuple(sorted({*names})) for unit, names in sorted(macros.items())}
-    return LevelFlags(each, without)
+    return LevelFlags(each, without, own)
 
 
 def library_facts(data: LibraryData, digest: str) -> LibraryFacts:

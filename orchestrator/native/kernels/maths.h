@@ -1,4 +1,4 @@
-// Elementary functions of floats, eight at once, in polynomials: no tables, no calls, the same source
+// Elementary functions of floats, eight or sixteen at once, in polynomials: no tables, no calls, the same source
 // for every processor.
 //
 // Their largest errors in units in the last place of the result (of the least normal number where
@@ -7,7 +7,9 @@
 // NaN gives NaN, infinities their limits. A 32-bit ARM processor's lanes take denormals for zero.
 //
 // Meaning of LTA_LEVELS: a function of rows is compiled twice for x86-64, once for every processor
-// and once for those with AVX2 and FMA3; `has_wide_lanes` (levels.h) says which one runs.
+// and once for those with AVX2 and FMA3; `has_wide_lanes` (levels.h) says which one runs. A source that
+// defines LTA_SIXTEEN_LANES first has a third one in libraries with the CPU level `avx512`: all three
+// take sixteen at once there.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,16 @@ namespace maths {
 #define LTA_ALWAYS __attribute__((always_inline)) // of a lambda
 #define LTA_INLINE inline LTA_ALWAYS
 
+#if defined(LTA_SIXTEEN_LANES) && defined(LTA_WITH_AVX512)
+#define LTA_WIDEST __attribute__((target("avx512f,fma")))
+constexpr int64_t kLanes = 16;
+#else
 constexpr int64_t kLanes = 8;
-typedef float Floats __attribute__((vector_size(32)));
-typedef int32_t Ints __attribute__((vector_size(32)));
-typedef uint32_t Bits __attribute__((vector_size(32)));
+#endif
+typedef float Eight __attribute__((vector_size(32)));
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
+typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
+typedef uint32_t Bits __attribute__((vector_size(4 * kLanes)));
 
 LTA_INLINE Floats all(float value) { return Floats{} + value; }
 
@@ -31,6 +39,11 @@ LTA_INLINE Floats all(float value) { return Floats{} + value; }
 LTA_INLINE void copy_some(void* to, const void* from, int64_t count) {
   auto* into = static_cast<float*>(to);
   auto* of = static_cast<const float*>(from);
+  if (kLanes > 8 && count & 8) {
+    std::memcpy(into, of, 8 * sizeof(float));
+    into += 8;
+    of += 8;
+  }
   if (count & 4) {
     std::memcpy(into, of, 4 * sizeof(float));
     into += 4;
@@ -72,7 +85,13 @@ LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
 // Of NaN and a number: the second.
 LTA_INLINE Floats larger(Floats one, Floats other) { return one > other ? one : other; }
 
-LTA_INLINE float sum_of(Floats lanes) {
+LTA_INLINE float sum_of(Floats all) {
+#ifdef LTA_WIDEST
+  const Eight lanes = __builtin_shufflevector(all, all, 0, 1, 2, 3, 4, 5, 6, 7) +
+      __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  const Eight lanes = all;
+#endif
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
       ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
@@ -175,8 +194,19 @@ LTA_INLINE void map(F f, const float* from, float* to, int64_t count) {
 
 #if defined(__x86_64__)
 #define LTA_WIDE __attribute__((target("avx2,fma")))
+#ifdef LTA_WIDEST
+#define LTA_AT_WIDEST(name, parameters, arguments)  \
+  static LTA_WIDEST void name##_widest parameters { \
+    name##_in_lanes arguments;                      \
+  }
+#define LTA_IF_WIDEST(name, arguments) has_widest_lanes() ? name##_widest arguments:
+#else
+#define LTA_AT_WIDEST(name, parameters, arguments)
+#define LTA_IF_WIDEST(name, arguments)
+#endif
 // `name(arguments)` by `name_in_lanes`, which is LTA_INLINE, at the level of this processor.
 #define LTA_LEVELS(name, parameters, arguments)                 \
+  LTA_AT_WIDEST(name, parameters, arguments)                    \
   static LTA_WIDE void name##_wide parameters {                 \
     name##_in_lanes arguments;                                  \
   }                                                             \
@@ -184,6 +214,7 @@ LTA_INLINE void map(F f, const float* from, float* to, int64_t count) {
     name##_in_lanes arguments;                                  \
   }                                                             \
   void name parameters {                                        \
+    LTA_IF_WIDEST(name, arguments)                              \
     has_wide_lanes() ? name##_wide arguments : name##_narrow arguments; \
   }
 #else

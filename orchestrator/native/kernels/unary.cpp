@@ -1,3 +1,4 @@
+#define LTA_SIXTEEN_LANES
 #include "levels.h"
 #include "maths.h"
 #include "rows.h"
