@@ -15,10 +15,10 @@ _KERNELS = toy.ROOT / "orchestrator/native/kernels"
 _MATHS = toy.ROOT / "tests/unit/native/native_maths"
 
 
-def kernels_library(name: str, folder: Path) -> ctypes.CDLL:
+def kernels_library(name: str, folder: Path, *more: str) -> ctypes.CDLL:
     """A library of kernels, compiled from `native_maths/<name>.cpp` into the folder."""
-    out = folder / f"lib{name}.so"
-    flags = ("-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
+    out = folder / f"lib{name}{len(more) or ''}.so"
+    flags = (*more, "-shared", "-fPIC", "-g0", "-O2", "-std=gnu++17", "-Wall", "-Wextra", "-Werror")
     zig("c++", *flags, f"-I{_MATHS}", f"-I{_KERNELS}", _MATHS / f"{name}.cpp", "-o", out)
     return ctypes.CDLL(str(out))
 

@@ -7,7 +7,7 @@ namespace lta {
 
 using namespace maths;
 
-// The normal distribution less a half, to 3e-7: x P(x^2) / Q(x^2), fitted to be a half from 5.4 on,
+// The normal distribution less a half, to 4e-7: x P(x^2) / Q(x^2), fitted to be a half from 5.4 on,
 // where it is that for a float. A third of the operations that erf takes.
 static LTA_INLINE Floats normal(Floats x) {
   x = x > all(5.4f) ? all(5.4f) : x; // comparisons with NaN are false: it stays

@@ -1,4 +1,4 @@
-"""Our elementary functions and functions of rows, against double precision, at both CPU levels.
+"""Our elementary functions and functions of rows, against double precision, at each CPU level.
 
 `native_maths/maths.cpp` beside this file holds the sources of ours and the loop over the floats.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 import ctypes
 import math
 import random
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 from rows import floats, has_wide_lanes, kernels_library
+
+from orchestrator.system.processor import processor_instructions
 
 FUNCTIONS = {"exp": 1.5, "tanh": 1.4, "erf": 1.2, "sigmoid": 2.4}
 SIZES = (1, 2, 7, 8, 9, 16, 31, 40, 1024, 1025, 4100)
@@ -19,17 +22,33 @@ INF, NAN = math.inf, math.nan
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    library = kernels_library("maths", tmp_path_factory.mktemp("maths"))
-    library.largest_error.restype = ctypes.c_double
-    return library
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, ctypes.CDLL]]:
+    """By level. Two are of a library with the CPU level avx512, each loaded for itself: it asks for
+    its processor once."""
+    folder = tmp_path_factory.mktemp("maths")
+    eight = kernels_library("maths", folder)
+    sixteen = kernels_library("maths", folder, "-DLTA_WITH_AVX512")
+    copied = shutil.copy(sixteen._name, folder / "copied.so")
+    found = {
+        "every processor": eight,
+        "AVX2": eight,
+        "sixteen lanes, AVX2": sixteen,
+        "AVX-512": ctypes.CDLL(str(copied)),
+    }
+    for library in found.values():
+        library.largest_error.restype = ctypes.c_double
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LTA_CPU_LEVEL", "avx512")  # also where 512 bits are computed in halves
+        yield found
 
 
-@pytest.fixture(params=["every processor", "this processor"])
-def library(request: pytest.FixtureRequest, compiled: ctypes.CDLL) -> ctypes.CDLL:
-    """At the level of every processor, and at the highest of this one."""
-    compiled.choose(request.param == "this processor" and has_wide_lanes())
-    return compiled
+@pytest.fixture(params=["every processor", "AVX2", "sixteen lanes, AVX2", "AVX-512"])
+def library(request: pytest.FixtureRequest, libraries: Mapping[str, ctypes.CDLL]) -> ctypes.CDLL:
+    """At each level, as far as this processor has it: else at the one below."""
+    level: str = request.param
+    wide = level != "every processor" and has_wide_lanes()
+    libraries[level].choose(wide, level == "AVX-512" and "avx512f" in processor_instructions())
+    return libraries[level]
 
 
 def _run(call: Callable[..., object], values: Sequence[float], *more: object) -> list[float]:
@@ -128,7 +147,17 @@ def test_activations(library: ctypes.CDLL, size: int) -> None:
     ]
     for which, function in enumerate(exact):
         found = _run(lambda *of, n=which: library.one_by_one(n, *of), row, ctypes.c_int64(size))
-        assert found == pytest.approx([function(x) for x in row], rel=3e-7, abs=1e-6)
+        near = 1e-6 if which else 4e-7 * max(map(abs, row))
+        assert found == pytest.approx([function(x) for x in row], rel=3e-7, abs=near)
+
+
+def test_gelu_close_by(library: ctypes.CDLL) -> None:
+    """The distribution to 4e-7; from 5.4 on it is one, or zero."""
+    row = list(floats([n / 1000 for n in range(-9000, 9001)]))
+    found = _run(lambda *of: library.one_by_one(0, *of), row, ctypes.c_int64(len(row)))
+    for x, y in zip(row, found, strict=True):
+        assert y == pytest.approx(0.5 * x * math.erfc(-x / math.sqrt(2)), abs=4e-7 * abs(x))
+        assert abs(x) <= 5.4 or y == max(x, 0)
 
 
 def test_activations_of_extremes(library: ctypes.CDLL) -> None:

@@ -48,7 +48,7 @@ double error(float found, double exact) {
 
 extern "C" {
 
-void choose(int wide) { chosen = {wide != 0, wide != 0, false}; }
+void choose(int wide, int widest) { chosen = {wide != 0, wide != 0, false, widest != 0}; }
 
 // The largest error over every `step`th float, and where it is.
 double largest_error(int function, uint32_t step, float* at) {

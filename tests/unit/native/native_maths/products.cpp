@@ -3,7 +3,7 @@
 
 extern "C" {
 
-void choose(int wide) { chosen = {wide != 0, wide != 0, false}; }
+void choose(int wide) { chosen = {wide != 0, wide != 0, false, false}; }
 
 void sgemv(int transpose, int64_t m, int64_t n, float alpha, const float* a, int64_t lda,
            const float* x, int64_t incx, float beta, float* y, int64_t incy) {

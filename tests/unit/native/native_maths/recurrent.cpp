@@ -3,7 +3,7 @@
 
 extern "C" {
 
-void choose(int wide) { chosen = {wide != 0, wide != 0, false}; }
+void choose(int wide) { chosen = {wide != 0, wide != 0, false, false}; }
 
 int64_t padded(int64_t columns) { return lta::padded(columns); }
 int64_t packed_size(int64_t columns, int64_t depth) { return lta::packed_size(columns, depth); }

@@ -2,8 +2,8 @@
 #pragma once
 
 struct xnn_hardware_config {
-  bool use_x86_avx2, use_x86_fma3, use_x86_avx512vnni;
+  bool use_x86_avx2, use_x86_fma3, use_x86_avx512vnni, use_x86_avx512f;
 };
 
-inline xnn_hardware_config chosen = {false, false, false};
+inline xnn_hardware_config chosen = {};
 inline const xnn_hardware_config* xnn_init_hardware_config() { return &chosen; }
