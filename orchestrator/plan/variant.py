@@ -69,7 +69,8 @@ class RuntimeFacts:
     always       units whose static initialisers the runtime cannot do without
     recording    more of them for a tracer
     unlike       units that cannot be compiled with the precompiled header
-    making       units that make the results of nearly all operators: as hot as any kernel
+    making       units that make the results of nearly all operators, or call them: as hot as any
+                 kernel
     included     unit -> header of ours that it is compiled with
     traced       unit -> the header that it is compiled with in a tracer, where that is another
     flagged      unit -> flags of its own
