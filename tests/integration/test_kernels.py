@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -123,6 +124,20 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
         f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n",
     )
+
+
+def test_much_work_brings_avx512(workspace: Path) -> None:
+    """By what the lock says of a run."""
+    lock = workspace / "apps/layers/traces/rows.yaml"
+    before = lock.read_text()
+    levels = []
+    for count in (19_999_999, 20_000_000):
+        lock.write_text(re.sub("multiply_adds: [0-9]+", f"multiply_adds: {count}", before))
+        ran = orchestrator("plan", "//apps/layers", "--json", "--quiet", cwd=workspace)
+        (row,) = json.loads(ran.out)["variants"]
+        levels.append(row["cpu_levels"])
+    lock.write_text(before)
+    assert levels == [["avx2"], ["avx2", "avx512"]]
 
 
 def _convolution(padding: int, *more: tuple[str, int, int]) -> bytes:
