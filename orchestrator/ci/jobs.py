@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import yaml
 
+from orchestrator.values.labels import VariantLabel
+
 # The most jobs that GitHub runs for one matrix.
 GITHUB_MOST: Final = 256
 
@@ -30,7 +32,7 @@ class Job:
 
     @property
     def label(self) -> str:
-        return f"//apps/{self.app}:{self.abi}"
+        return str(VariantLabel(self.app, self.abi))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from orchestrator.commands.views import stderr_logger
 from orchestrator.context import Context
 from orchestrator.errors import ExitCode
 from orchestrator.load.workspace import load_workspace
+from orchestrator.values.labels import AppLabel, VariantLabel
 
 NAME = "completion"
 HELP = """\
@@ -39,7 +40,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     warn_of_broken(workspace, stderr_logger(arguments.quiet))
     labels = ["//..."]
     for app, abis in sorted(workspace.targets.items()):
-        labels += [f"//apps/{app}", *(f"//apps/{app}:{abi}" for abi in sorted(abis))]
+        variants = (VariantLabel(app, abi) for abi in sorted(abis))
+        labels += [str(AppLabel(app)), *map(str, variants)]
     print(shtab.complete(_whole_parser(labels), arguments.shell, preamble=_PREAMBLE), end="")
     return ExitCode.OK
 

@@ -23,6 +23,7 @@ from rich.table import Table
 from orchestrator.report.table import UNKNOWN, Column, Row, human_bytes, new_table, plain_text
 from orchestrator.values.action import Compile, count_units, precompiled_headers
 from orchestrator.values.config import BASELINE
+from orchestrator.values.labels import VariantLabel
 
 # Of the variants that share objects with one, those that share most are named.
 _NAMED: Final = 3
@@ -73,8 +74,8 @@ class PlannedVariant:
     usual_levels: bool = True
 
     @property
-    def label(self) -> str:
-        return f"//apps/{self.app}:{self.abi}"
+    def label(self) -> VariantLabel:
+        return VariantLabel(self.app, self.abi)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,10 @@ class VariantRow:
     budget_bytes: int | None = None
     cpu_levels: tuple[str, ...] = ()
     usual_levels: bool = True
+
+    @property
+    def label(self) -> VariantLabel:
+        return VariantLabel(self.app, self.abi)
 
     @property
     def is_over_budget(self) -> bool:
@@ -267,7 +272,7 @@ def _partners(
             counts = [one[place - at] for at, one in enumerate(after[:-1])]
             counts.extend(after[-1])
             found[numbers[place]] = tuple(
-                (variants[numbers[at]].label, count) for at, count in _largest(counts)
+                (str(variants[numbers[at]].label), count) for at, count in _largest(counts)
             )
     return found
 
@@ -292,7 +297,7 @@ def _shared(
     for action, numbers in zip(actions, users, strict=True):
         if len(numbers) > 1:
             groups.setdefault(tuple(numbers), []).extend(action.units)
-    labels = [variant.label for variant in variants]
+    labels = [str(variant.label) for variant in variants]
     return tuple(
         SharedUnits(tuple(labels[n] for n in numbers), tuple(sorted(groups[numbers])))
         for numbers in sorted(groups)
@@ -377,14 +382,13 @@ def _sums(report: PlanReport) -> list[str]:
         f" about {report.cpu_seconds:,.0f} CPU seconds"
     ]
     lines += [
-        f"//apps/{row.app}:{row.abi} is estimated at {row.estimated_bytes or 0:,} bytes, over its"
+        f"{row.label} is estimated at {row.estimated_bytes or 0:,} bytes, over its"
         f" budget of {row.budget_bytes or 0:,}; estimates are accurate to within a fifth"
         for row in report.variants
         if row.is_over_budget
     ]
     lines += [
-        f"//apps/{row.app}:{row.abi} chooses from CPU levels"
-        f" {', '.join((BASELINE, *row.cpu_levels))}"
+        f"{row.label} chooses from CPU levels {', '.join((BASELINE, *row.cpu_levels))}"
         for row in report.variants
         if not row.usual_levels
     ]

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from orchestrator.errors import OrchestratorError, visible
 from orchestrator.report.packages import PackageReport
+from orchestrator.values.labels import VariantLabel
 from orchestrator.verify.verdict import Status
 
 UNKNOWN: Final = "-"
@@ -96,6 +97,10 @@ class VariantReport:
     levels_not_run: tuple[str, ...] = ()
     extensible: Exported | None = None
     engines: tuple[Engine, ...] | None = None
+
+    @property
+    def label(self) -> VariantLabel:
+        return VariantLabel(self.app, self.abi)
 
     @property
     def saved_percent(self) -> float | None:
@@ -330,7 +335,7 @@ def _kept(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[in
 def _levels_told(variant: VariantReport) -> str:
     verified = f"verified at CPU level {', '.join(variant.levels_run)}; "
     return (
-        f"//apps/{variant.app}:{variant.abi}: {verified if variant.levels_run else ''}"
+        f"{variant.label}: {verified if variant.levels_run else ''}"
         f"not run here at {', '.join(variant.levels_not_run)}"
     )
 
@@ -370,7 +375,7 @@ def _extensible_line(variant: VariantReport, exported: Exported) -> str:
     if variant.stripped_bytes:
         share = f", {100 * exported.bytes / variant.stripped_bytes:.1f} % of the library"
     return (
-        f"//apps/{variant.app}:{variant.abi} exports {exported.names:,} names for add-ons:"
+        f"{variant.label} exports {exported.names:,} names for add-ons:"
         f" {exported.bytes:,} bytes of its symbol table{share}"
     )
 
@@ -381,7 +386,7 @@ def _engines_told(variant: VariantReport, engines: Sequence[Engine]) -> str:
     for engine in engines:
         models = f" ({', '.join(engine.models)})" if engine.models else ""
         told.append(f"{engine.name} {engine.bytes:,} bytes{models}")
-    return f"//apps/{variant.app}:{variant.abi} has {', '.join(told) or 'no engine of kernels'}"
+    return f"{variant.label} has {', '.join(told) or 'no engine of kernels'}"
 
 
 def _style(variant: VariantReport) -> str | Mapping[str, str]:
