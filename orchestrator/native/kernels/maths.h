@@ -85,12 +85,12 @@ LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
 // Of NaN and a number: the second.
 LTA_INLINE Floats larger(Floats one, Floats other) { return one > other ? one : other; }
 
-LTA_INLINE float sum_of(Floats all) {
+LTA_INLINE float sum_of(Floats of) {
 #ifdef LTA_WIDEST
-  const Eight lanes = __builtin_shufflevector(all, all, 0, 1, 2, 3, 4, 5, 6, 7) +
-      __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15);
+  const Eight lanes = __builtin_shufflevector(of, of, 0, 1, 2, 3, 4, 5, 6, 7) +
+      __builtin_shufflevector(of, of, 8, 9, 10, 11, 12, 13, 14, 15);
 #else
-  const Eight lanes = all;
+  const Eight lanes = of;
 #endif
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
       ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
