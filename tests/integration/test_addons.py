@@ -42,7 +42,7 @@ MOVED = """\
     changed in the lock: operators +aten::_reshape_alias;\
  outputs (within the tolerance: ... apart...); calls;\
  runtime (pytorch_2_6 -> pytorch_1_13; a library of this model alone, with all dtypes,\
- by the index: 1.96 MB -> 1.74 MB)
+ by the index: 1.94 MB -> 1.72 MB)
 """
 # What `addon.json` tells of a model besides its digest.
 TOLD = ("of", "model", "status", "reason", "compared_with")
