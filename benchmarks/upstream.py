@@ -198,16 +198,19 @@ class Upstream:
             files.append(self.folder / f"model-{number}.yaml")
             files[-1].write_text(yaml.safe_dump(dict(selection)))
         listed = self.folder / "models.txt"
-        listed.write_text("\n".join(map(str, files)))
+        # it takes the names apart at blanks, of which our folder may have some
+        listed.write_text("\n".join(one.name for one in files))
         into = str(self.folder / "ATen")
         lists = self._python(
             "-m tools.code_analyzer.gen_oplist",
             ["--model_file_list_path", f"@{listed}", "--output_dir", into],
+            cwd=self.folder,
         )
         sources = self._python(
             "-m torchgen.gen --source-path aten/src/ATen --per-operator-headers"
             " --backend_whitelist CPU QuantizedCPU --generate headers sources",
             ["--op_selection_yaml_path", f"{into}/selected_operators.yaml", "--install_dir", into],
+            cwd=self.tree,
         )
         return lists.user_seconds + sources.user_seconds
 
@@ -232,14 +235,14 @@ class Upstream:
         why = first_error(done.stderr) if done.code else ""
         return Compiled(unit.path, unit.family, unit.flag, done.user_seconds, why)
 
-    def _python(self, command: str, arguments: Sequence[str]) -> Finished:
+    def _python(self, command: str, arguments: Sequence[str], cwd: Path) -> Finished:
         env = {
             **self.session.context.env,
             "PYTHONPATH": str(self.tree),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         argv = [sys.executable, *command.split(), *arguments]
-        return run(argv, env=env, cwd=self.tree).require(command.split()[1])
+        return run(argv, env=env, cwd=cwd).require(command.split()[1])
 
 
 def measure(upstream: Upstream, generated: float, total: int, jobs: int) -> dict[str, Any]:
