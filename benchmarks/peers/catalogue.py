@@ -74,7 +74,7 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
         "ours, AVX-512 declared",
         # a library without int8 layers leaves VNNI out
         declared={"kernels": "auto", "cpu": {"x86_64": ["avx2", "avx512vnni", "avx512"]}},
-        level="AVX-512 for all models",
+        level="AVX-512 for all models where it computes 512 bits at once",
     ),
     "ours-threads": Runtime(
         "ours, `threads: 2`",

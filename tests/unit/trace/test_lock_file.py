@@ -375,6 +375,8 @@ TAG = 'x\\") == 0) return true; if (tag.compare(\\"y'
         ("format: 1", "format: 2", "format: 2", 9, "'1'", "'2'"),
         ("outputs:", "output:", "format: 1", 1, "a key `outputs`", "none"),
         ("hot_tags:", "more: 1\nhot_tags:", "more", 1, "no such key", "'more'"),
+        ("hot_tags:", "multiply_adds: -1\nhot_tags:", "-1", 16, A_COUNT, "'-1'"),
+        ("hot_tags:", "multiply_adds: many\nhot_tags:", "many", 16, A_COUNT, "'many'"),
         (
             "is_root_operator: true",
             "is_root_operator: yes",
