@@ -41,6 +41,7 @@ CanonicalKind = Literal["off", "static", "traced"]
 KernelPart = Literal[
     "convolution",
     "linear",
+    "pooling",
     "recurrent",
     "gemm",
     "attention",

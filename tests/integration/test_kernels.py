@@ -63,8 +63,9 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
     )
     assert manifest(workspace)["kernels"] == {
         "features": [
-            *("activation", "add", "batches", "convolution", "convolution_site", "gemm"),
-            *("layer_norm", "linear", "rewrite", "softmax", "transposed", "unary"),
+            *("activation", "add", "batches", "convolution", "convolution_site", "gemm", "images"),
+            *("layer_norm", "linear", "pooling", "pooling_rows", "products", "rewrite", "softmax"),
+            *("transposed", "unary"),
         ],
         "library": "xnnpack",
         "levels": ["avx2"],

@@ -26,7 +26,9 @@ struct lta::Faster<at::native::LTA_ADD_STUB, kernel> {
         AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX_AND4(
             at::kBool, at::kBFloat16, at::kHalf, at::kComplexHalf, [&] {
               if constexpr (std::is_same<scalar_t, float>::value) {
-                add_floats(iter, alpha.to<float>());
+                const float factor = alpha.to<float>();
+                run_on_pairs(iter, [factor](const float* one, const float* other, float* to,
+                                            int64_t count) { add(one, other, factor, to, count); });
               } else {
                 kernel(iter, alpha);
               }

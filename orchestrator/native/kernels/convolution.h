@@ -123,8 +123,4 @@ using ReadConvolution = bool (*)(const Arguments& given, Convolution* found);
 
 std::unique_ptr<Site> make_convolution(std::vector<Step> steps, ReadConvolution read);
 
-// One or two numbers of a list, or a number for both: `[1, 1]`, `[1]`, `1`. False for what is out of
-// bounds.
-bool read_pair(const c10::IValue& value, int64_t otherwise, int64_t dims, uint32_t (&pair)[2]);
-
 } // namespace lta

@@ -1,7 +1,7 @@
 // Sites of convolutions: one and two dimensions, transposed ones too; with the batch normalisation and
 // the clamp that follow.
 #include "convolution.h"
-#include "lanes.h"
+#include "images.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,30 +13,6 @@ using at::Tensor;
 using c10::IValue;
 
 const ConvolutionEngine* convolution_engines[2] = {nullptr, nullptr};
-
-bool read_pair(const IValue& value, int64_t otherwise, int64_t dims, uint32_t (&pair)[2]) {
-  int64_t read[2] = {otherwise, otherwise};
-  if (value.isIntList()) {
-    const auto list = value.toIntVector();
-    if (list.size() != 1 && list.size() != size_t(dims)) {
-      return false;
-    }
-    read[1] = list.back();
-    read[0] = list.size() == 2 ? list[0] : dims == 2 ? list[0] : otherwise;
-  } else if (value.isInt()) {
-    read[1] = value.toInt();
-    read[0] = dims == 2 ? read[1] : otherwise;
-  } else if (!value.isNone()) {
-    return false;
-  }
-  for (int i = 0; i < 2; ++i) {
-    if (read[i] < 0 || read[i] > 1 << 20) {
-      return false;
-    }
-    pair[i] = uint32_t(read[i]);
-  }
-  return true;
-}
 
 namespace {
 
@@ -93,90 +69,6 @@ void fold(const Convolution& of, const Normalisation& norm, float* kernel, float
 bool lies_as_engines_take_it(const Convolution& of) {
   return !of.transposed && of.weight.is_contiguous() &&
       (of.in() == of.groups || of.height() * of.width() == 1);
-}
-
-// Three rows of four numbers, as an image has them, become four triples that lie side by side.
-inline void interleave(Lanes a, Lanes b, Lanes c, float* to) {
-  put(__builtin_shufflevector(__builtin_shufflevector(a, b, 0, 4, 1, 5), c, 0, 1, 4, 2), to);
-  put(__builtin_shufflevector(__builtin_shufflevector(b, c, 1, 5, 2, 6), a, 0, 1, 6, 2), to + 4);
-  put(__builtin_shufflevector(__builtin_shufflevector(c, a, 2, 7, 3, 3), b, 0, 1, 7, 2), to + 8);
-}
-
-// Four rows of four numbers.
-inline void turn(const float* from, int64_t stride, float* to, int64_t target_stride) {
-  const Lanes a = lanes_at(from), b = lanes_at(from + stride);
-  const Lanes c = lanes_at(from + 2 * stride), d = lanes_at(from + 3 * stride);
-  const Lanes ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  const Lanes cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-  const Lanes ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Lanes cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  put(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), to);
-  put(__builtin_shufflevector(ab, cd, 2, 3, 6, 7), to + target_stride);
-  put(__builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), to + 2 * target_stride);
-  put(__builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7), to + 3 * target_stride);
-}
-
-// Rows of `from` become columns of `to`, four by four where there are as many.
-void transpose(const float* from, float* to, int64_t rows, int64_t columns) {
-  int64_t done = 0; // columns of the first three rows, where there are no more
-  if (rows == 3) {
-    for (; done + 4 <= columns; done += 4) {
-      const float* const at = from + done;
-      interleave(lanes_at(at), lanes_at(at + columns), lanes_at(at + 2 * columns), to + 3 * done);
-    }
-  }
-  constexpr int64_t kBlock = 16; // rows whose columns fill a line of the cache
-  for (int64_t row = 0; row < rows; row += kBlock) {
-    const int64_t last = std::min(row + kBlock, rows);
-    int64_t column = done;
-    for (; last - row >= 4 && column + 4 <= columns; column += 4) {
-      int64_t r = row;
-      for (; r + 4 <= last; r += 4) {
-        turn(from + r * columns + column, columns, to + column * rows + r, rows);
-      }
-      for (; r < last; ++r) {
-        for (int64_t c = column; c < column + 4; ++c) {
-          to[c * rows + r] = from[r * columns + c];
-        }
-      }
-    }
-    for (; column < columns; ++column) {
-      for (int64_t r = row; r < last; ++r) {
-        to[column * rows + r] = from[r * columns + column];
-      }
-    }
-  }
-}
-
-// The images with their channels last, as XNNPACK reads them: itself, or a copy. Undefined where it
-// lies in memory in another way.
-Tensor channels_last_of(const Tensor& input, int64_t batch, int64_t channels, int64_t area) {
-  const auto sizes = input.sizes();
-  const auto strides = input.strides();
-  const int64_t dims = input.dim();
-  bool is_last = channels == 1 || strides[1] == 1;
-  int64_t expected = channels;
-  for (int64_t dim = dims - 1; dim >= 2; --dim) {
-    is_last = is_last && (sizes[size_t(dim)] == 1 || strides[size_t(dim)] == expected);
-    expected *= sizes[size_t(dim)];
-  }
-  is_last = is_last && (batch == 1 || strides[0] == expected);
-  if (is_last && has_room_behind(input)) {
-    return input;
-  }
-  if (!is_last && !input.is_contiguous()) {
-    return Tensor();
-  }
-  Tensor copy = empty_float({batch * area * channels}, {1});
-  float* const to = data_of(copy);
-  if (is_last) {
-    std::memcpy(to, data_of(input), size_t(batch * area * channels) * sizeof(float));
-  } else {
-    for (int64_t n = 0; n < batch; ++n) {
-      transpose(data_of(input) + n * channels * area, to + n * channels * area, channels, area);
-    }
-  }
-  return copy;
 }
 
 // A Site's limits: those of its own clamp, and then of the one that follows.
@@ -239,12 +131,8 @@ class ConvolutionSite : public Site {
     if (out_height > int64_t(1) << 30 || out_width > int64_t(1) << 30) {
       return {};
     }
-    const int64_t area = out_height * out_width;
     const int64_t sizes[4] = {batch, out, flat ? out_width : out_height, out_width};
-    const int64_t last[4] = {area * out, 1, flat ? out : out_width * out, out};
-    const int64_t first[4] = {area * out, area, flat ? 1 : out_width, 1};
-    const size_t dims = flat ? 3 : 4;
-    Tensor result = empty_float({sizes, dims}, {last, dims});
+    Tensor result = empty_images({sizes, flat ? size_t(3) : size_t(4)});
     char* space = packed.workspace.data();
     const auto alignment = uintptr_t(packed.workspace_alignment);
     space += (alignment - uintptr_t(space) % alignment) % alignment;
@@ -252,18 +140,7 @@ class ConvolutionSite : public Site {
         xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
       return {};
     }
-    if (channels_last) {
-      return {result};
-    }
-    if (out == 1 || area == 1) { // the same memory, by its other name
-      result.unsafeGetTensorImpl()->set_sizes_and_strides({sizes, dims}, {first, dims});
-      return {result};
-    }
-    Tensor usual = empty_float({sizes, dims}, {first, dims});
-    for (int64_t n = 0; n < batch; ++n) {
-      transpose(data_of(result) + n * area * out, data_of(usual) + n * area * out, area, out);
-    }
-    return {usual};
+    return {channels_last ? result : in_usual_order(result)};
   }
 
  private:

@@ -26,6 +26,7 @@ struct Faster {
 // The dtypes that PyTorch's kernels dispatch over. ALSO_REGISTER_*: PyTorch 2 has them, and computes
 // with Half too.
 #ifdef ALSO_REGISTER_AVX512_DISPATCH
+#define LTA_PYTORCH_2
 #define LTA_FLOATS(type, tag, ...) \
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, type, tag, __VA_ARGS__)
 #define LTA_FLOATS_AND_COMPLEX(type, tag, ...) \
@@ -40,6 +41,28 @@ struct Faster {
 #define LTA_FLOATS_AND_COMPLEX(type, tag, ...) \
   AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1(at::kBFloat16, type, tag, __VA_ARGS__)
 #endif
+
+// Of kernels that compute reduced floats before they dispatch: PyTorch 1 asks no tag for bfloat16.
+#ifdef LTA_PYTORCH_2
+#define LTA_FLOATS_OR(iter, tag, others, ...) LTA_FLOATS((iter).dtype(), tag, __VA_ARGS__)
+#else
+#define LTA_FLOATS_OR(iter, tag, others, ...)                        \
+  if ((iter).dtype() == at::kBFloat16) {                             \
+    others;                                                          \
+  } else {                                                           \
+    AT_DISPATCH_FLOATING_TYPES((iter).dtype(), tag, __VA_ARGS__);    \
+  }
+#endif
+
+// What a lambda of a dispatch does: ours for floats, else theirs.
+#define LTA_OURS_OR(ours, theirs)                         \
+  [&] {                                                   \
+    if constexpr (std::is_same<scalar_t, float>::value) { \
+      ours;                                               \
+    } else {                                              \
+      theirs;                                             \
+    }                                                     \
+  }
 
 // decltype: a stub's type has its name in PyTorch 1, and another one in PyTorch 2.
 #undef REGISTER_DISPATCH

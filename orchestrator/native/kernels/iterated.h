@@ -10,9 +10,13 @@
 
 namespace lta {
 
+// A function of a row, and of a pair of rows.
+using Row = c10::function_ref<void(const float* from, float* to, int64_t count)>;
+using Pair =
+    c10::function_ref<void(const float* one, const float* other, float* to, int64_t count)>;
+
 // One result of one argument, both floats.
-inline void run_on_floats(at::TensorIteratorBase& iter,
-                          void (*run)(const float* from, float* to, int64_t count)) {
+inline void run_on_floats(at::TensorIteratorBase& iter, Row run) {
   TORCH_INTERNAL_ASSERT(iter.ntensors() == 2 && iter.dtype(0) == at::kFloat &&
                         iter.dtype(1) == at::kFloat);
   iter.for_each([run](char** data, const int64_t* strides, int64_t count) {
@@ -45,10 +49,10 @@ __attribute__((noinline, minsize)) inline void copy_apart(const char* from, int6
   }
 }
 
-// A row of `add_floats`: in parts where floats lie apart, of which one for all is copied once.
-__attribute__((minsize)) inline void add_row(char* const* data, const int64_t* strides,
-                                             float factor, int64_t count) {
-  constexpr int64_t kPart = 64, kFloat = sizeof(float);
+// A row of `run_on_pairs`: in parts where floats lie apart, of which one for all is copied once.
+__attribute__((minsize)) inline void run_pair(Pair run, char* const* data,
+                                              const int64_t* strides, int64_t count) {
+  constexpr int64_t kPart = 256, kFloat = sizeof(float);
   const bool whole = strides[0] == kFloat && strides[1] == kFloat && strides[2] == kFloat;
   float copies[3][kPart];
   const int64_t most = whole ? count : kPart;
@@ -64,7 +68,7 @@ __attribute__((minsize)) inline void add_row(char* const* data, const int64_t* s
                    strides[i] == 0 ? kPart : now);
       }
     }
-    add(floats[1], floats[2], factor, floats[0], now);
+    run(floats[1], floats[2], floats[0], now);
     if (floats[0] == copies[0]) {
       copy_apart(reinterpret_cast<const char*>(copies[0]), kFloat, data[0] + done * strides[0],
                  strides[0], now);
@@ -72,19 +76,18 @@ __attribute__((minsize)) inline void add_row(char* const* data, const int64_t* s
   }
 }
 
-// A sum of two arguments, the second times `factor`; all three are floats.
-inline void add_floats(at::TensorIteratorBase& iter, float factor) {
+// One result of two arguments; all three are floats.
+inline void run_on_pairs(at::TensorIteratorBase& iter, Pair run) {
   TORCH_INTERNAL_ASSERT(iter.ntensors() == 3 && iter.common_dtype() == at::kFloat);
-  iter.for_each(
-      [factor](char** data, const int64_t* strides, int64_t count, int64_t rows) {
-        char* places[3] = {data[0], data[1], data[2]};
-        for (int64_t row = 0; row < rows; ++row) {
-          add_row(places, strides, factor, count);
-          for (int i = 0; i < 3; ++i) {
-            places[i] += strides[3 + i];
-          }
-        }
-      });
+  iter.for_each([run](char** data, const int64_t* strides, int64_t count, int64_t rows) {
+    char* places[3] = {data[0], data[1], data[2]};
+    for (int64_t row = 0; row < rows; ++row) {
+      run_pair(run, places, strides, count);
+      for (int i = 0; i < 3; ++i) {
+        places[i] += strides[3 + i];
+      }
+    }
+  });
   iter.cast_outputs();
 }
 

@@ -1,5 +1,5 @@
 // Linear layers through XNNPACK: `linear` with a weight [out, in], `addmm` with a weight [in, out];
-// with the clamp that follows.
+// with the clamp that follows. Products that are layers, too: products.cpp.
 #include "linear.h"
 #include "xnnpack_operator.h"
 
@@ -13,8 +13,8 @@ using at::Tensor;
 using c10::IValue;
 
 struct PackedLayer : Packed {
-  Operator op;
-  bool matrix = false; // the input must be one
+  c10::SmallVector<Operator, 1> ops; // of each matrix of a batch
+  int64_t dims = 0; // of the input; 0: any
   int64_t in = 0, out = 0, rows = -1;
   size_t threads = 0;
 };
@@ -27,56 +27,65 @@ class LinearSite : public Site {
  protected:
   std::unique_ptr<Packed> pack(const Given& given) const override {
     LinearLayer of;
-    if (!read_(given.main, &of) || of.weight.dim() != 2 || !of.weight.is_contiguous()) {
+    if (!read_(given.main, &of) || of.weight.dim() < 2 || of.weight.dim() > 3 ||
+        !(of.turned || of.weight.is_contiguous())) {
       return nullptr;
     }
-    const int64_t in = of.weight.size(of.transposed ? 0 : 1);
-    const int64_t out = of.weight.size(of.transposed ? 1 : 0);
+    const int64_t in = of.weight.size(of.transposed ? -2 : -1);
+    const int64_t out = of.weight.size(of.transposed ? -1 : -2);
     // those of its own clamp, and then of the one that follows
     const float least = std::min(std::max(of.least, given.least), given.most);
     const float most = std::min(std::max(of.most, given.least), given.most);
-    xnn_operator* made = nullptr;
-    if (!is_vector(of.bias, out) || !(least < most) ||
-        xnn_create_fully_connected_nc_f32(
-            size_t(in), size_t(out), size_t(in), size_t(out), data_of(of.weight),
-            of.bias.defined() ? data_of(of.bias) : nullptr, least, most,
-            of.transposed ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, /*code_cache=*/nullptr,
-            /*weights_cache=*/nullptr, &made) != xnn_status_success) {
+    if (!is_vector(of.bias, out) || !(least < most)) {
       return nullptr;
     }
     auto packed = std::make_unique<PackedLayer>();
-    packed->op.reset(made);
-    packed->matrix = of.transposed;
+    packed->dims = of.weight.dim() == 3 ? 3 : of.dims;
     packed->in = in;
     packed->out = out;
+    for (int64_t at = 0; at < of.weight.numel(); at += in * out) {
+      xnn_operator* made = nullptr;
+      if (xnn_create_fully_connected_nc_f32(
+              size_t(in), size_t(out), size_t(in), size_t(out), data_of(of.weight) + at,
+              of.bias.defined() ? data_of(of.bias) : nullptr, least, most,
+              of.transposed != of.turned ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, /*code_cache=*/nullptr,
+              /*weights_cache=*/nullptr, &made) != xnn_status_success) {
+        return nullptr;
+      }
+      packed->ops.emplace_back(made);
+    }
     return packed;
   }
 
   Results compute(Packed& of, const Arguments& inputs) const override {
     auto& packed = static_cast<PackedLayer&>(of);
     const Tensor& input = inputs[0].toTensor();
-    if ((packed.matrix ? input.dim() != 2 : input.dim() < 1) || !input.is_contiguous() ||
-        input.sizes().back() != packed.in) {
+    const auto batch = int64_t(packed.ops.size());
+    if ((packed.dims != 0 ? input.dim() != packed.dims : input.dim() < 1) ||
+        !input.is_contiguous() || input.sizes().back() != packed.in ||
+        (packed.dims == 3 && input.size(0) != batch)) {
       return {};
     }
-    const int64_t rows = input.numel() / packed.in;
+    const int64_t rows = input.numel() / packed.in / batch;
     // Of few rows the time goes into reading the weights: each counts as a multiplication.
     const double work = double(rows + 1) * double(packed.in) * double(packed.out);
     const pthreadpool_t pool = pool_for(work);
     const size_t threads = pthreadpool_get_threads_count(pool);
     if (packed.rows != rows || packed.threads != threads) {
       packed.rows = -1;
-      if (xnn_reshape_fully_connected_nc_f32(packed.op.get(), size_t(rows), pool) !=
-          xnn_status_success) {
-        return {};
+      for (const Operator& op : packed.ops) {
+        if (xnn_reshape_fully_connected_nc_f32(op.get(), size_t(rows), pool) !=
+            xnn_status_success) {
+          return {};
+        }
       }
       packed.rows = rows;
       packed.threads = threads;
     }
     Tensor source = input;
     if (!has_room_behind(input)) {
-      source = empty_float({rows * packed.in}, {1});
-      std::memcpy(data_of(source), data_of(input), size_t(rows * packed.in) * sizeof(float));
+      source = empty_float({input.numel()}, {1});
+      std::memcpy(data_of(source), data_of(input), size_t(input.numel()) * sizeof(float));
     }
     std::vector<int64_t> sizes(input.sizes().begin(), input.sizes().end()), strides(sizes.size());
     sizes.back() = packed.out;
@@ -86,10 +95,14 @@ class LinearSite : public Site {
       stride *= sizes[dim];
     }
     Tensor result = empty_float(sizes, strides);
-    if (xnn_setup_fully_connected_nc_f32(packed.op.get(), data_of(source), data_of(result)) !=
-            xnn_status_success ||
-        xnn_run_operator(packed.op.get(), pool) != xnn_status_success) {
-      return {};
+    for (int64_t i = 0; i < batch; ++i) {
+      xnn_operator* const op = packed.ops[size_t(i)].get();
+      if (xnn_setup_fully_connected_nc_f32(op, data_of(source) + i * rows * packed.in,
+                                           data_of(result) + i * rows * packed.out) !=
+              xnn_status_success ||
+          xnn_run_operator(op, pool) != xnn_status_success) {
+        return {};
+      }
     }
     return {result};
   }
@@ -114,6 +127,7 @@ bool is_one(const IValue& value) {
 // addmm(bias, input, weight, beta, alpha)
 bool read_addmm(const Arguments& given, LinearLayer* found) {
   found->transposed = true;
+  found->dims = 2;
   return read_tensor(given[2], &found->weight) && found->weight.defined() &&
       read_tensor(given[0], &found->bias) && is_one(given[3]) && is_one(given[4]);
 }

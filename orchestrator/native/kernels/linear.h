@@ -11,7 +11,9 @@ namespace lta {
 
 struct LinearLayer {
   at::Tensor weight, bias;
-  bool transposed = false; // the weight is [in, out], and the input a matrix
+  bool transposed = false; // the weight is [in, out], or a batch of such matrices
+  bool turned = false;     // a matrix that lies in memory column by column
+  int64_t dims = 0;        // of the input; 0: any
   // of a clamp that is part of it
   float least = -std::numeric_limits<float>::infinity();
   float most = std::numeric_limits<float>::infinity();

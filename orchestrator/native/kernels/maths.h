@@ -2,8 +2,9 @@
 // for every processor.
 //
 // Their largest errors in units in the last place of the result (of the least normal number where
-// that is larger), as tests/unit/test_native_maths.py holds them at both levels:
-//   exp 1.5   tanh 1.4   erf 1.2   sigmoid 2.4
+// that is larger), as tests/unit/native/test_native_maths.py holds them at both levels:
+//   exp 1.5   tanh 1.4   erf 1.2   sigmoid 2.4   log 0.9
+// sqrt is rounded correctly; sin and cos are within 1.0e-7.
 // NaN gives NaN, infinities their limits. A 32-bit ARM processor's lanes take denormals for zero.
 //
 // Meaning of LTA_LEVELS: a function of rows is compiled twice for x86-64, once for every processor
@@ -96,12 +97,24 @@ LTA_INLINE float sum_of(Floats of) {
       ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-LTA_INLINE float largest_of(Floats lanes) {
-  float largest = lanes[0];
-  for (int lane = 1; lane < kLanes; ++lane) {
-    largest = largest > lanes[lane] ? largest : lanes[lane];
-  }
-  return largest;
+template <class Lanes>
+LTA_INLINE Lanes larger_of(Lanes one, Lanes other) {
+  return one > other ? one : other;
+}
+
+LTA_INLINE float largest_of(Floats of) {
+#ifdef LTA_WIDEST
+  const Eight lanes = larger_of<Eight>(__builtin_shufflevector(of, of, 0, 1, 2, 3, 4, 5, 6, 7),
+                                    __builtin_shufflevector(of, of, 8, 9, 10, 11, 12, 13, 14, 15));
+#else
+  const Eight lanes = of;
+#endif
+  typedef float Four __attribute__((vector_size(16)));
+  const Four four = larger_of<Four>(__builtin_shufflevector(lanes, lanes, 0, 1, 2, 3),
+                                 __builtin_shufflevector(lanes, lanes, 4, 5, 6, 7));
+  const float one = four[0] > four[2] ? four[0] : four[2];
+  const float other = four[1] > four[3] ? four[1] : four[3];
+  return one > other ? one : other;
 }
 
 // exp(r) - 1 for |r| <= ln(2) / 2, with n such that exp(x) = 2^n exp(r), as bits; the polynomial is
@@ -161,6 +174,103 @@ LTA_INLINE Floats tanh(Floats x) {
   const Floats far = 1.0f - 2.0f / (exp_of_small(t + t) + 1.0f);
   return t < all(0.625f) ? near : with_sign_of(far, x);
 }
+
+// log(x) for normal x > 0: Cephes's logf, of x = m 2^n with sqrt(1/2) <= m < sqrt(2). NaN and
+// infinity are the caller's.
+LTA_INLINE Floats log_of_normal(Floats x) {
+  const Bits above = Bits(x) - 0x3F3504F3u; // of sqrt(1/2)
+  const Ints n = Ints(above) >> 23;
+  const Floats m = Floats((above & 0x007FFFFFu) + 0x3F3504F3u) - 1.0f;
+  const Floats e = __builtin_convertvector(n, Floats);
+  const Floats s = m * m;
+  Floats p = m * 7.0376836292e-2f - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  // ln(2) in two parts, as in `reduced_exp`
+  const Floats low = p * (m * s) + e * -2.12194440e-4f - 0.5f * s;
+  return (m + low) + e * 0.693359375f;
+}
+
+LTA_INLINE Floats log(Floats x) {
+  const Ints small = x < all(1.17549435e-38f); // negative numbers and zero, too; not NaN
+  const Floats scaled = small ? x * 8388608.0f : x;
+  Floats found = log_of_normal(scaled) - (small ? all(15.9423851528787f) : Floats{});
+  found = x < all(__builtin_inff()) ? found : x;
+  found = x == all(0.0f) ? all(-__builtin_inff()) : found;
+  return x < all(0.0f) ? all(__builtin_nanf("")) : found;
+}
+
+// log(1 + x) for x >= 0: what rounding took from 1 + x comes back.
+LTA_INLINE Floats log1p_of_positive(Floats x) {
+  const Floats sum = x + 1.0f;
+  const Floats found = log_of_normal(sum) + (x - (sum - 1.0f)) / sum;
+  return x < all(__builtin_inff()) ? found : x;
+}
+
+// sin(x + turns * pi / 2) for |x| <= 8192: pi / 2 in three parts, of which
+// two give exact products, and Cephes's sinf and cosf of the rest. Errors below 1.0e-7.
+LTA_INLINE Floats sine(Floats x, uint32_t turns) {
+  const float round = 12582912.0f; // as in `reduced_exp`
+  const Floats shifted = x * 0.636619772367581343f + round;
+  const Floats whole = shifted - round;
+  const Bits quarter = Bits(shifted) + turns;
+  const Floats r =
+      ((x - whole * 1.5703125f) - whole * 4.837512969970703125e-4f) - whole * 7.54978995489188216e-8f;
+  const Floats s = r * r;
+  Floats sin = s * -1.9515295891e-4f + 8.3321608736e-3f;
+  sin = sin * s - 1.6666654611e-1f;
+  sin = sin * s * r + r;
+  Floats cos = s * 2.443315711809948e-5f - 1.388731625493765e-3f;
+  cos = cos * s + 4.166664568298827e-2f;
+  cos = cos * (s * s) + (1.0f - 0.5f * s);
+  const Floats found = (quarter & 1u) != Bits{} ? cos : sin;
+  return Floats(Bits(found) ^ ((quarter & 2u) << 30));
+}
+
+// Whether one of the lanes is beyond a limit, NaN not counted.
+LTA_INLINE bool any_beyond(Floats x, float limit) {
+  const Ints beyond = magnitude(x) > all(limit);
+  int32_t any = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    any |= beyond[lane];
+  }
+  return any != 0;
+}
+
+LTA_INLINE Floats sqrt(Floats x) {
+#if defined(__has_builtin) && __has_builtin(__builtin_elementwise_sqrt)
+  return __builtin_elementwise_sqrt(x);
+#endif
+  Floats found;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    found[lane] = __builtin_sqrtf(x[lane]);
+  }
+  return found;
+}
+
+// To the nearest whole number, halves to the even one. From 2^23 on all floats are whole.
+LTA_INLINE Floats round(Floats x) {
+  const Floats t = magnitude(x);
+  const Floats whole = (t + 8388608.0f) - 8388608.0f;
+  return with_sign_of(t < all(8388608.0f) ? whole : t, x);
+}
+
+LTA_INLINE Floats floor(Floats x) {
+  const Floats near = round(x);
+  return with_sign_of(near > x ? near - 1.0f : near, x);
+}
+
+LTA_INLINE Floats ceil(Floats x) {
+  const Floats near = round(x);
+  return with_sign_of(near < x ? near + 1.0f : near, x);
+}
+
+LTA_INLINE Floats trunc(Floats x) { return with_sign_of(floor(magnitude(x)), x); }
 
 // After N. Juffa's erff: 1 - exp(-t - ...) behind 475/512, an odd polynomial before.
 LTA_INLINE Floats erf(Floats x) {

@@ -133,6 +133,10 @@ struct SiteKind {
   const SiteKind* next;
   bool quantises = false; // floats, by a scale and a zero point
   WeightOf* weight_of = nullptr; // where the argument is an object; null: it is a tensor
+  bool pools = false; // images, without weights: `weights` is any argument that is no tensor
+
+  // It takes and gives images, and does not mind where their channels are.
+  bool has_images() const { return normalises || pools; }
 
   // Its results are 8-bit integers, and nothing that follows is part of it.
   bool is_quantised() const { return quantises || name[0] == 'q'; }

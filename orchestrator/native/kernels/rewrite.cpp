@@ -1227,10 +1227,12 @@ class Method {
       for (size_t i = first + 1; i < stack.size(); ++i) {
         look_at(stack[i]); // an input may have its channels last, nothing else
       }
-      if (found.kind->normalises || found.kind->is_quantised()) {
+      const bool reads_any = found.kind->has_images() || found.kind->is_quantised();
+      if (reads_any) {
         result.site = place;
       }
-      if (!(found.kind->normalises || found.kind->is_quantised()) || found.kind->quantises) {
+      if (!reads_any || found.kind->quantises ||
+          (found.kind->pools && is_quantised(stack[first].site))) {
         look_at(stack[first]); // a linear or a recurrent layer reads its input as it lies
       }
     } else if (is_among(name, kElementwise) && !is_quantised(all.site)) {

@@ -231,7 +231,7 @@ def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
 def test_features() -> None:
     parts = get_args(KernelPart)
     assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"], parts) == frozenset()
-    convolution = {"convolution", "convolution_site", "rewrite"}
+    convolution = {"convolution", "convolution_site", "images", "rewrite"}
     assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
     assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
     recurrent = {"recurrent", "recurrent_steps", "rewrite"}
@@ -247,8 +247,12 @@ def test_features() -> None:
     both = ["aten::_convolution", "prepacked::linear_clamp_run"]
     assert asked_by_operators(both, up, ["linear", "gemm"]) == packed
     assert asked_by_operators(both, up, ["gemm"]) == frozenset()
-    vectors = asked_by_operators(["aten::matmul"], ["aten::mv", "aten::addmv_"], parts)
+    vectors = asked_by_operators(["aten::matmul"], ["aten::mv", "aten::addmv_"], ["gemm"])
     assert vectors == asked_by_operators(["aten::dot"], [], ["gemm"]) == {"vectors"}
+    products = asked_by_operators(["aten::matmul"], [], parts)
+    assert products == {"products", "linear", "rewrite"}
+    pools = asked_by_operators(["aten::max_pool2d"], [], parts)
+    assert pools == {"pooling", "pooling_rows", "images", "rewrite"}
     assert with_beside({"attention"}) == {"attention", "attention_rows", "vectors"}
     assert {one.part or one.name for one in load_features()} > set(parts)
     cpu = "aten/src/ATen/native/cpu/"
