@@ -28,12 +28,12 @@ static LTA_INLINE void weigh_in_lanes(const Scores& of) {
     const float shift = most == least ? 0 : most;
     Floats sum = {};
     for (int64_t i = 0; i < seen; i += kLanes) {
-      const Floats weight = maths::exp(load(scores + i, seen - i, least) - shift);
+      const Floats weight = exp_below(load(scores + i, seen - i, least) - shift);
       sum += weight;
       store(scores + i, seen - i, weight);
     }
     std::fill(scores + seen, scores + of.keys, 0.0f);
-    of.kept[row] = maths::exp(all(of.most[row] - shift))[0];
+    of.kept[row] = exp_below(all(of.most[row] - shift))[0];
     of.sum[row] = sum_of(sum) + of.kept[row] * of.sum[row];
     of.most[row] = most;
   }

@@ -69,6 +69,14 @@ LTA_INLINE Floats load(const float* from, int64_t left, float rest) {
     std::memcpy(&lanes, from, sizeof lanes);
     return lanes;
   }
+#ifdef LTA_WIDEST
+  if (left == 8) { // what a row of a model's often leaves of sixteen: without a way through memory
+    Eight half;
+    std::memcpy(&half, from, sizeof half);
+    return __builtin_shufflevector(half, Eight{} + rest, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+                                   13, 14, 15);
+  }
+#endif
   Floats part = all(rest);
   copy_some(&part, from, left);
   return part;
@@ -79,6 +87,13 @@ LTA_INLINE void store(float* to, int64_t left, Floats lanes) {
     std::memcpy(to, &lanes, sizeof lanes);
     return;
   }
+#ifdef LTA_WIDEST
+  if (left == 8) {
+    const Eight half = __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3, 4, 5, 6, 7);
+    std::memcpy(to, &half, sizeof half);
+    return;
+  }
+#endif
   const Floats part = lanes;
   copy_some(to, &part, left);
 }
@@ -139,6 +154,12 @@ LTA_INLINE Floats exp_of_small(Floats x) {
   Bits n;
   const Floats p = reduced_exp(x, &n) + 1.0f;
   return p * Floats((n + 127u) << 23);
+}
+
+// exp(x) for x <= 0, zero where that is below 1.7e-38.
+LTA_INLINE Floats exp_below(Floats x) {
+  const Floats e = exp_of_small(x);
+  return x < all(-87.0f) ? Floats{} : e; // NaN stays
 }
 
 LTA_INLINE Floats exp(Floats x) {

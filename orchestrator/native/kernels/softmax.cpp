@@ -20,12 +20,6 @@ static LTA_INLINE float largest(const float* from, int64_t size) {
   return largest_of(lanes);
 }
 
-// exp(x), zero where that is below 1.7e-38.
-static LTA_INLINE Floats exp_below(Floats x) {
-  const Floats e = exp_of_small(x);
-  return x < all(-87.0f) ? Floats{} : e; // NaN stays
-}
-
 // exp(x - shift) of a row, stored where `to` is not null; their sum.
 static LTA_INLINE float exp_sum(const float* from, float* to, int64_t size, float shift) {
   Floats sum = {};
