@@ -337,8 +337,8 @@ class Development:
         now = list[str]()
         try:
             path, stored = self._put_by_key(quick, now)
-        except AddonLinkError as error:
-            self.session.log(f"{error.what}: its units are compiled again, all optimised")
+        except AddonLinkError:
+            self.session.log("units compiled without optimisation do not link: compiling with it")
             path, stored = self._put_by_key(objects, now)
         return path, None if stored and not now else tuple(sorted(now))
 

@@ -28,6 +28,7 @@ from orchestrator.build.shard_contents import (
 from orchestrator.build.shard_files import in_use
 from orchestrator.build.subject import Subject, readable_lock
 from orchestrator.build.timed import Seen, TimedLibrary, timed_library
+from orchestrator.build.variants import scales
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.plan.development import wide_tags
@@ -36,6 +37,7 @@ from orchestrator.select.growth import Grown, growth, unknown_to
 from orchestrator.select.policy import select, traced_selection
 from orchestrator.system.workspace_lock import workspace_lock
 from orchestrator.trace.lock import lock_path, read_runs
+from orchestrator.trace.recording import RecordedWork, recorded_work
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.growth import Growth
 from orchestrator.values.selection import merge_all
@@ -148,7 +150,7 @@ def run_in_development(
         if repeat is not None:
             # the base has all dtypes of its own kernels, so none of those was missing
             ran = wide_tags(result.get("kernel_tags") or {})
-            needs = _seen(session, subject, attempts[-1].shard, wide | ran)
+            needs = _seen(session, subject, base, attempts[-1].shard, wide | ran)
             timed, times = _time(session, subject, needs, repeat, jobs, view)
             result = {**result, "runs": _with_times(result["runs"], times)}
     return RanModel(
@@ -176,9 +178,10 @@ def _run(
     base: Base,
     shard: Shard,
     with_arguments: bool,
+    *options: str,
 ) -> RunnerResult:
     return run_model(
-        [str(base.runner)],
+        [str(base.runner), *options],
         subject.path,
         subject.config,
         session.context.env,
@@ -190,15 +193,28 @@ def _run(
     )
 
 
-def _seen(session: RuntimeSession, subject: Subject, shard: Shard, wide: frozenset[str]) -> Seen:
+def _seen(
+    session: RuntimeSession, subject: Subject, base: Base, shard: Shard, wide: frozenset[str]
+) -> Seen:
     """The traces that a library to time the model in is cut by, unless it has other inputs than
     those: then by what it had when it ran."""
     trace, traces = subject.trace or subject.earlier, tuple[Trace, ...]()
     if subject.app is not None and subject.trace is not None and _as_traced(session, subject):
         traces = (subject.trace, *_others(session, subject, subject.app))
-    hot = None if trace is None else trace.hot_tags
-    products = 0 if trace is None else trace.multiply_adds or 0
+    work = _work(session, subject, base, shard) if trace is None else trace
+    hot = None if work is None else work.hot_tags
+    products = 0 if work is None else work.multiply_adds or 0
     return Seen(subject.roots, shard.operators, wide, traces, hot, products)
+
+
+def _work(
+    session: RuntimeSession, subject: Subject, base: Base, shard: Shard
+) -> RecordedWork | None:
+    """What the recorder sees of a model without a trace; None where that fails."""
+    seen = _run(session, subject, base, shard, False, "--record")
+    if errors_of(seen) or seen.result is None:
+        return None
+    return recorded_work(seen.result["trace"], len(seen.result["runs"]), scales(session))
 
 
 def _others(session: RuntimeSession, subject: Subject, app: App) -> Iterator[Trace]:

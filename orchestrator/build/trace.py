@@ -11,7 +11,7 @@ import re
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Literal, get_args
 
@@ -22,7 +22,7 @@ from orchestrator.build.links import executable_links
 from orchestrator.build.on_demand import OnDemandTracer, UnsureRecordingError
 from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace_changes import changes_in_lock
-from orchestrator.build.variants import VariantRequest, hot_units, plan_all, plan_units
+from orchestrator.build.variants import VariantRequest, plan_all, plan_units, scales
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.execute.ninja_progress import Costs
 from orchestrator.load.declared import App
@@ -37,9 +37,7 @@ from orchestrator.plan.graph import VariantObjects, action_graph, texts_of
 from orchestrator.plan.planner import entry_nodes
 from orchestrator.select.closure import Registry
 from orchestrator.select.policy import everything, recorded_selection
-from orchestrator.select.tag_code import size_of_tag
 from orchestrator.trace.difference import Change
-from orchestrator.trace.hot import Scales
 from orchestrator.trace.lock import UnfitRecordingError, pack_runs, write_lock
 from orchestrator.trace.recording import reached_operators, trace_from_recording
 from orchestrator.values.action import count_units
@@ -380,20 +378,6 @@ def _coverage(
             seen=str(error),
             hint="run the model in PyTorch on the same inputs; where it runs, report this",
         ) from None
-
-
-def scales(session: RuntimeSession) -> Scales:
-    """What hot kernels are found by: the version's data on work, and the bytes of a kernel tag's
-    code, with all dtypes, in each unit that it makes fast."""
-    index = session.runtime.index
-    numbers = {unit.path: number for number, unit in enumerate(index.units)}
-
-    @cache
-    def sizes(tag: str) -> Mapping[str, int]:
-        units = hot_units(session, (tag,))
-        return {unit: size_of_tag(index, tag, numbers[unit]) for unit in units}
-
-    return Scales(session.runtime.version.work, sizes)
 
 
 def _results(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from orchestrator.build.links import extensible_script
 from orchestrator.build.prepare import NATIVE, Prepared
@@ -67,6 +68,8 @@ from orchestrator.plan.variant import VariantPlan, VariantSpec
 from orchestrator.platforms import PLATFORMS
 from orchestrator.platforms.platform import SharedLibrary
 from orchestrator.select.closure import Registry
+from orchestrator.select.tag_code import size_of_tag
+from orchestrator.trace.hot import Scales
 from orchestrator.values.action import Compile
 from orchestrator.values.config import CpuLevel, Dispatch, KernelPart, Optimize
 from orchestrator.values.fingerprint import fingerprint
@@ -513,6 +516,20 @@ def hot_units(session: RuntimeSession, tags: Iterable[str]) -> frozenset[str]:
     return frozenset(
         unit for tag in tags if len(users.get(tag, ())) <= _FEW for unit in users.get(tag, ())
     )
+
+
+def scales(session: RuntimeSession) -> Scales:
+    """What hot kernels are found by: the version's data on work, and the bytes of a kernel tag's
+    code, with all dtypes, in each unit that it makes fast."""
+    index = session.runtime.index
+    numbers = {unit.path: number for number, unit in enumerate(index.units)}
+
+    @cache
+    def sizes(tag: str) -> Mapping[str, int]:
+        units = hot_units(session, (tag,))
+        return {unit: size_of_tag(index, tag, numbers[unit]) for unit in units}
+
+    return Scales(session.runtime.version.work, sizes)
 
 
 _FEW = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.trace.hot import Scales, hot_tags, multiply_adds
@@ -33,10 +34,8 @@ def trace_from_recording(
         for root in recording["root_operators"]
         if root["calls"] and _full_name(root["name"], root["overload"]) not in called
     }
-    tags: dict[str, dict[str, int]] = {}
-    for table in (recording["kernel_tags"], recording["setup_kernel_tags"]):
-        for tag, dtypes in table.items():
-            tags[tag] = _sum_counts(tags.get(tag, {}), dtypes)
+    tags = _tags(recording)
+    work = recorded_work(recording, runs, scales)
     return Trace(
         app=app,
         model=model,
@@ -46,11 +45,25 @@ def trace_from_recording(
         kernel_tags={tag: tags[tag] for tag in sorted(tags)},
         custom_classes=tuple(sorted(recording["custom_classes"])),
         build_features=tuple(sorted(recording["build_features"])),
-        hot_tags=hot_tags(recording, tags, scales),
-        multiply_adds=multiply_adds(recording, runs, scales.work),
+        hot_tags=work.hot_tags,
+        multiply_adds=work.multiply_adds,
         outputs=outputs,
         coverage=coverage,
     )
+
+
+@dataclass(frozen=True)
+class RecordedWork:
+    """As a `Trace` has both."""
+
+    hot_tags: tuple[str, ...]
+    multiply_adds: int
+
+
+def recorded_work(recording: Mapping[str, Any], runs: int, scales: Scales) -> RecordedWork:
+    """What work a recording shows; the arguments are those of `trace_from_recording`."""
+    hot = hot_tags(recording, _tags(recording), scales)
+    return RecordedWork(hot, multiply_adds(recording, runs, scales.work))
 
 
 def reached_operators(recording: Mapping[str, Any]) -> frozenset[str]:
@@ -60,6 +73,15 @@ def reached_operators(recording: Mapping[str, Any]) -> frozenset[str]:
         for root in recording["root_operators"]
         if root["calls"]
     )
+
+
+def _tags(recording: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Kernel tag -> dtype -> how often it ran, set-up calls included."""
+    tags: dict[str, dict[str, int]] = {}
+    for table in (recording["kernel_tags"], recording["setup_kernel_tags"]):
+        for tag, dtypes in table.items():
+            tags[tag] = _sum_counts(tags.get(tag, {}), dtypes)
+    return tags
 
 
 def _full_name(name: str, overload: str) -> str:

@@ -139,7 +139,7 @@ def test_a_shard_that_does_not_link_is_compiled_as_the_index_knows_it() -> None:
     made = library(1)
     assert made._made(OBJECTS, ()) == (Path("shard-2"), ("a.cpp", "b.cpp", "quick.cpp"))
     assert made.asked[1] == OBJECTS
-    assert made.said == ["the add-on cannot be linked: its units are compiled again, all optimised"]
+    assert made.said == ["units compiled without optimisation do not link: compiling with it"]
 
 
 def test_the_units_that_were_compiled_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

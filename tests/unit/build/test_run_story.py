@@ -36,6 +36,7 @@ from orchestrator.plan.development import NAME
 from orchestrator.pytorch.v1_13.dialect import DIALECT
 from orchestrator.select.closure import Registry, registry
 from orchestrator.trace.lock import write_lock
+from orchestrator.trace.recording import RecordedWork
 from orchestrator.values.config import ModelConfig
 from orchestrator.values.growth import Growth, NewDtypes
 from orchestrator.values.trace import Trace, TraceIdentity
@@ -110,9 +111,21 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Toy]:
         library = SimpleNamespace(require=lambda: None, base=None, shard=one.make)
         monkeypatch.setattr(running, "Development", lambda *_: library)
         monkeypatch.setattr(running, "_alone", lambda _: nullcontext())
-        monkeypatch.setattr(
-            running, "_run", lambda _session, _subject, _base, shard, *_: runner(shard.operators)
-        )
+
+        def run(
+            _session: object, _subject: object, _base: object, shard: Shard, *how: object
+        ) -> Any:
+            if "--record" in how:
+                return RunnerResult(0, {"runs": [{"error": None}], "trace": {"of": "toy"}})
+            return runner(shard.operators)
+
+        def worked(recording: object, runs: int, _scales: object) -> RecordedWork:
+            assert (recording, runs) == ({"of": "toy"}, 1)
+            return RecordedWork(("add_stub",), 7)
+
+        monkeypatch.setattr(running, "_run", run)
+        monkeypatch.setattr(running, "recorded_work", worked)
+        monkeypatch.setattr(running, "scales", lambda _: None)
         found = SimpleNamespace(operators={"aten::a", "aten::b"})
         monkeypatch.setattr(shard_contents, "static_selection", lambda *_: found)
         return one
@@ -285,9 +298,29 @@ def test_a_model_is_timed_in_another_library_with_what_it_was_seen_to_call(
     (app, needs), argv = asked
     assert app is None
     assert needs == Seen(
-        frozenset({"aten::a"}), frozenset({"aten::a", "aten::c"}), frozenset(), (), None, 0
+        frozenset({"aten::a"}),
+        frozenset({"aten::a", "aten::c"}),
+        frozenset(),
+        (),
+        ("add_stub",),
+        7,
     )
     assert argv == ["timed/driver", "--time", "--repeat", "7"]
+
+
+def test_a_model_is_timed_where_it_cannot_be_recorded(
+    toy: Callable[..., Toy],
+    timed: Callable[[RunnerResult], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All units that it uses are fast there, and AVX-512 is left out."""
+    asked = timed(result())
+    one = toy(lambda _: result())
+    died = RunnerResult(-signal.SIGSEGV, None)
+    monkeypatch.setattr(running, "_run", lambda *how: died if "--record" in how else result())
+    one.run(repeat=7)
+    (_, needs), *_ = asked
+    assert (needs.hot, needs.multiply_adds) == (None, 0)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +371,8 @@ def test_a_trace_tells_what_is_timed_on_its_own_inputs_alone(
     info = cast(Any, SimpleNamespace(root_operators=("aten::a",)))
     subject = Subject("toy", tmp_path, model, given, info, app, trace, trace)
     shard = Shard(tmp_path, frozenset(KNOWN), 1, 1, None)
-    assert running._seen(session, subject, shard, frozenset({"copy_"})) == Seen(
+    base = cast(Any, None)  # only a model without a trace is recorded
+    assert running._seen(session, subject, base, shard, frozenset({"copy_"})) == Seen(
         frozenset({"aten::a"}),
         frozenset(KNOWN),
         frozenset({"copy_"}),
