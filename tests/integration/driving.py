@@ -6,12 +6,14 @@ import base64
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from cpu_levels import processor_levels, used_levels
+from elftools.elf.elffile import ELFFile
 from real import V1_13, orchestrator, workspace_copy
 
 _CODES = {"float32": "f", "int64": "q"}
@@ -76,3 +78,32 @@ def call(
     subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(library)}, check=False)
     (run,) = json.loads(output.read_text())["runs"]
     return dict(run)
+
+
+def reaches(workspace: Path, app: str, model: str, function: str) -> bool:
+    """Whether a run of the model on its bundled inputs calls a function of its library for
+    linux-x86_64: it dies of SIGTRAP in a copy in which the function begins with a breakpoint.
+
+    function: a part of its mangled name, such as `LinearSite7compute`; all that have it count.
+    """
+    built = workspace / "dist" / app / "linux-x86_64"
+    (symbols,) = (built / "symbols").iterdir()
+    with symbols.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".symtab")
+        starts = [one["st_value"] for one in table.iter_symbols() if function in one.name]
+    (library,) = (built / "lib").glob("*.so")
+    patched = bytearray(library.read_bytes())
+    with library.open("rb") as file:
+        for start in starts:
+            (offset,) = ELFFile(file).address_offsets(start)
+            patched[offset] = 0xCC
+    assert starts
+    folder = workspace / "patched"
+    folder.mkdir(exist_ok=True)
+    (folder / library.name).write_bytes(patched)
+    driver = workspace / ".orchestrator/variants" / app / "linux-x86_64/driver"
+    file_of_model = workspace / "apps" / app / "models" / f"{model}.ptl"
+    argv = [str(driver), "--model", str(file_of_model), "--output", str(folder / "output.json")]
+    ran = subprocess.run(argv, env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, check=False)
+    assert ran.returncode in (0, -signal.SIGTRAP)
+    return ran.returncode != 0

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 import pytest
-from driving import levels_told, traced_alone
+from driving import levels_told, reaches, traced_alone
 from real import EACH_RUNTIME, orchestrator
 
 pytestmark = pytest.mark.real
@@ -41,6 +41,22 @@ def test_functions_give_what_pytorch_gives_at_every_cpu_level(workspace: Path) -
         *("softmax", "unary"),
     }
     assert not {"convolution", "convolution_site"} & {*manifest["kernels"]["features"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "function"),
+    [
+        ("functions", "PoolingSite7compute"),
+        ("products", "LinearSite7compute"),
+        *(
+            ("functions", name)
+            for name in ("hardswish", "leaky_relu", "softmax_of_columns", "sqrt")
+        ),
+    ],
+)
+def test_which_kernels_compute(workspace: Path, model: str, function: str) -> None:
+    name = function if function[0].isupper() else f"_ZN3lta{len(function)}{function}E"
+    assert reaches(workspace, "functions", model, name)
 
 
 @pytest.mark.ci_only

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from driving import call, levels_told, numbers, tensor, traced_alone
+from driving import call, levels_told, numbers, reaches, tensor, traced_alone
 from memory_program import CHANNELS
 from real import EACH_RUNTIME, orchestrator, workspace_copy
 
@@ -59,18 +59,37 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         "//apps/layers:linux-x86_64 layers: ok, 14 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline\n",
+        "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 windows: ok, 5 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 switched: ok, 4 runs, also at CPU level baseline\n",
     )
     assert manifest(workspace)["kernels"] == {
         "features": [
             *("activation", "add", "batches", "convolution", "convolution_site", "gemm", "images"),
-            *("layer_norm", "linear", "pooling", "pooling_rows", "products", "rewrite", "softmax"),
-            *("transposed", "unary"),
+            *("large_windows", "layer_norm", "linear", "pooling", "pooling_rows", "products"),
+            *("rewrite", "softmax", "transposed", "unary"),
         ],
         "library": "xnnpack",
         "levels": ["avx2"],
         "version": "0.0~git20241108",
     }
+
+
+@pytest.mark.parametrize(
+    ("model", "function", "reached"),
+    [
+        ("layers", "ConvolutionSite7compute", True),
+        ("layers", "LinearSite7compute", True),
+        ("layers", "PoolingSite7compute", True),
+        ("windows", "_ZN3lta8convolveE", True),
+        ("windows", "PoolingSite7compute", True),
+        ("changing", "ConvolutionSite7compute", False),  # it writes to its weights
+        ("switched", "ConvolutionSite7compute", False),  # so may this
+    ],
+)
+def test_which_kernels_compute(workspace: Path, model: str, function: str, reached: bool) -> None:
+    """Modules that were scripted and not frozen: their branches of training are never taken."""
+    assert reaches(workspace, "layers", model, function) == reached
 
 
 def test_a_kernel_that_is_larger_than_the_image_is_an_error(workspace: Path) -> None:
@@ -123,7 +142,9 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
         f"//apps/layers:linux-x86_64 layers: ok, 14 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 changing: ok, 2 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n",
+        f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 windows: ok, 5 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 switched: ok, 4 runs, {levels}\n",
     )
 
 
@@ -253,8 +274,9 @@ def test_packed_weights_are_in_memory_once(workspace: Path) -> None:
 
 
 def test_weights_of_a_method_leave_before_its_second_layer_runs(workspace: Path) -> None:
-    """Here it never does: the first one is followed by a jump over all others."""
-    jump = [("LOADC", 3, 0), ("JF", 10 * (_WIDE - 1) + 1, 0)]
+    """Here it never does: the first one is followed by a jump over all others, if x is not None."""
+    missing = [("LOAD", 2, 0), ("LOADC", 0, 0), ("__IS__", 0, 0)]
+    jump = [*missing, ("JF", 10 * (_WIDE - 1) + 1, 0)]
     stops = _wide(after_first=jump)
     _, before, first, after, again = _steps(workspace, stops, "load", "away", "run", "away", "run")
     assert first == again

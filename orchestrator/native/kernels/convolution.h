@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "large_windows.h"
 #include "module_sites.h"
 #include "xnnpack_operator.h"
 
@@ -29,6 +30,13 @@ struct Convolution {
   uint32_t height() const { return dims == 2 ? uint32_t(weight.size(2)) : 1; }
   uint32_t width() const { return uint32_t(weight.size(-1)); }
 
+  // Whether it is depthwise, and XNNPACK has no kernel for it.
+  bool has_large_windows() const {
+    return !transposed && groups > 1 && in() == groups && out() == groups &&
+        int64_t(height()) * int64_t(width()) > kLargestWindow && stride[0] > 0 && stride[1] > 0 &&
+        dilation[0] > 0 && dilation[1] > 0;
+  }
+
   // Multiplications for an input of so many places, about. To write a result takes as long as some.
   double work(double places) const {
     const double each = double(weight.numel()) + 16 * double(out());
@@ -37,7 +45,8 @@ struct Convolution {
 };
 
 struct PackedConvolution : Packed {
-  Operator op;
+  Operator op; // null: large windows
+  LargeWindows large;
   Convolution of;
   // What it was last shaped for, and what comes out.
   int64_t batch = -1, height = -1, width = -1;

@@ -80,6 +80,20 @@ bool join_limits(const Given& given, const Convolution& own, float* least, float
   return *least < *most && !(given.normalised && clamps);
 }
 
+// Of each result along one dimension.
+std::vector<Taps> taps_of(const Convolution& of, int dim, int64_t in, int64_t size) {
+  const int64_t stride = of.stride[dim], padding = of.padding[dim], step = of.dilation[dim];
+  const int64_t reach = (size - 1) * step + 1;
+  std::vector<Taps> taps;
+  for (int64_t first = -padding; first + reach <= in + padding; first += stride) {
+    const int64_t skipped = first < 0 ? (-first + step - 1) / step : 0;
+    const int64_t start = first + skipped * step;
+    const int64_t count = start < in ? (in - start + step - 1) / step : 0;
+    taps.push_back({count > 0 ? start : 0, std::min(count, size - skipped), skipped});
+  }
+  return taps;
+}
+
 class ConvolutionSite : public Site {
  public:
   ConvolutionSite(std::vector<Step> steps, ReadConvolution read)
@@ -107,6 +121,18 @@ class ConvolutionSite : public Site {
       summands = kernel + of.weight.numel();
       fold(of, norm, folded.data(), folded.data() + of.weight.numel());
     }
+    if (of.has_large_windows()) {
+      LargeWindows& large = packed->large;
+      large.channels = of.out();
+      large.width = of.width();
+      large.least = least;
+      large.most = most;
+      for (int i = 0; i < 2; ++i) {
+        large.dilation[i] = of.dilation[i];
+      }
+      pack_large_windows(kernel, summands, int64_t(of.height()) * of.width(), &large);
+      return packed;
+    }
     packed->op.reset(
         convolution_engines[of.transposed]->create(of, kernel, summands, least, most));
     return packed->op ? std::move(packed) : nullptr;
@@ -124,6 +150,9 @@ class ConvolutionSite : public Site {
     const Tensor images = channels_last_of(input, batch, packed.of.in(), height * width);
     const pthreadpool_t pool = pool_for(packed.of.work(double(batch) * double(height * width)));
     const ConvolutionEngine& engine = *convolution_engines[packed.of.transposed];
+    if (images.defined() && !packed.op) {
+      return compute_large(packed, images, batch, height, width, pool);
+    }
     if (!images.defined() || !shape(engine.reshape, packed, batch, height, width, pool)) {
       return {};
     }
@@ -144,6 +173,27 @@ class ConvolutionSite : public Site {
   }
 
  private:
+  Results compute_large(PackedConvolution& packed, const Tensor& images, int64_t batch,
+                        int64_t height, int64_t width, pthreadpool_t pool) const {
+    const Convolution& of = packed.of;
+    LargeWindows& large = packed.large;
+    if (large.in_height != height || large.in_width != width) {
+      if (!has_kernels_size(of, height, width)) {
+        return {};
+      }
+      large.in_height = height;
+      large.in_width = width;
+      large.down = taps_of(of, 0, height, of.height());
+      large.across = taps_of(of, 1, width, of.width());
+    }
+    const bool flat = of.dims == 1;
+    const auto down = int64_t(large.down.size()), across = int64_t(large.across.size());
+    const int64_t sizes[4] = {batch, large.channels, flat ? across : down, across};
+    Tensor result = empty_images({sizes, flat ? size_t(3) : size_t(4)});
+    convolve(large, batch, data_of(images), data_of(result), pool);
+    return {channels_last ? result : in_usual_order(result)};
+  }
+
   const ReadConvolution read_;
 };
 

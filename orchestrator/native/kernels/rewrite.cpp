@@ -426,6 +426,7 @@ struct Value {
   // Where it is certain which of the model's it is: that attribute or constant.
   const c10::IValue* held = nullptr;
   bool certain = false; // nothing but the model's own, or views or lists of it
+  bool fixed = false;   // `held` is it in every run: a constant, or an attribute that no method sets
 
   // Whether it may be a tensor, or hold one.
   bool may_hold_tensor() const { return held == nullptr || held->isPtrType(); }
@@ -468,24 +469,27 @@ class Readers {
     }
   }
 
-  // A method gives an attribute what is not certainly the model's own. object: null where it is not
-  // known which.
-  void set(const c10::IValue* object, size_t slot) {
+  // A method gives an attribute another value. object: null where it is not known which; foreign:
+  // whether the value may be a tensor that is not the model's own.
+  void set(const c10::IValue* object, size_t slot, bool foreign) {
     const size_t address = address_of(object);
-    set_.push_back(address);
-    set_.push_back(slot);
-  }
-
-  bool sets_any() const { return !set_.empty(); }
-
-  bool may_be_set(const c10::IValue* object, size_t slot) const {
-    const size_t here = address_of(object);
-    for (size_t i = 0; i < set_.size(); i += 2) {
-      if (here == 0 || (set_[i + 1] == slot && (set_[i] == 0 || set_[i] == here))) {
-        return true;
+    for (const Assignment& known : set_) {
+      if (known.object == address && known.slot == slot && known.foreign >= foreign) {
+        return;
       }
     }
-    return false;
+    set_.push_back({address, slot, foreign});
+  }
+
+  size_t assignments() const { return set_.size(); }
+
+  // foreign: whether only to a tensor that is not the model's own
+  bool may_be_set(const c10::IValue* object, size_t slot, bool foreign) const {
+    const size_t here = address_of(object);
+    return std::any_of(set_.begin(), set_.end(), [&](const Assignment& one) {
+      const bool it = here == 0 || (one.slot == slot && (one.object == 0 || one.object == here));
+      return it && one.foreign >= foreign;
+    });
   }
 
   bool unknown = false; // anything may be read elsewhere
@@ -496,9 +500,14 @@ class Readers {
     return object != nullptr && object->isObject() ? reinterpret_cast<size_t>(&object->toObjectRef()) : 0;
   }
 
+  struct Assignment {
+    size_t object, slot;
+    bool foreign;
+  };
+
   static constexpr int kDeepest = 8;
   std::vector<Block*> weights_;
-  std::vector<size_t> set_; // an object's address and a slot, in turn
+  std::vector<Assignment> set_;
 };
 
 struct State {
@@ -508,6 +517,8 @@ struct State {
 
 // Stands for what is not known yet.
 const c10::IValue kUnseen;
+
+const c10::IValue kYes(true), kNo(false);
 
 struct Place {
   size_t at = 0; // of the main operator
@@ -864,7 +875,7 @@ class Method {
       read_by_others(other);
     }
     return {one.own || other.own, unite(one.site, other.site), same ? one.held : nullptr,
-            one.certain && other.certain};
+            one.certain && other.certain, same && one.fixed && other.fixed};
   }
 
   // ---- One instruction after another ----
@@ -890,7 +901,7 @@ class Method {
       return false;
     }
     entry.stack.assign(inputs, Value{inputs_are_own_, -1});
-    entry.stack[0] = {true, -1, self_, true};
+    entry.stack[0] = {true, -1, self_, true, self_ != nullptr};
     if (!reach(0, entry)) {
       return false;
     }
@@ -929,7 +940,7 @@ class Method {
         const Value merged = merge(to[i], from[i]);
         // which of a group's members stands for it is no change
         changed = changed || merged.own != to[i].own || merged.held != to[i].held ||
-            merged.certain != to[i].certain || (to[i].site < 0) != (merged.site < 0);
+            merged.certain != to[i].certain || merged.fixed != to[i].fixed || (to[i].site < 0) != (merged.site < 0);
         to[i] = merged;
       }
     };
@@ -1015,6 +1026,7 @@ class Method {
         stack.push_back(Value{true, -1, nullptr, true});
         if (size_t(inst.X) < code_.constants_.size()) {
           stack.back().held = &code_.constants_[size_t(inst.X)];
+          stack.back().fixed = true;
         }
         break;
       case jit::GET_ATTR: {
@@ -1023,20 +1035,31 @@ class Method {
         if (!pop(state, 1)) {
           return false;
         }
-        const bool certain = object.certain && !readers_->may_be_set(object.held, size_t(inst.X));
-        stack.push_back(Value{true, -1, attribute, certain});
+        const auto slot = size_t(inst.X);
+        const bool certain = object.certain && !readers_->may_be_set(object.held, slot, true);
+        const bool fixed = object.fixed && attribute != nullptr &&
+            !readers_->may_be_set(object.held, slot, false);
+        stack.push_back(Value{true, -1, attribute, certain, fixed});
         break;
       }
       case jit::SET_ATTR:
         readers_->unknown = true;
-        if (stack.size() >= 2 && stack.back().may_hold_tensor() && !stack.back().certain) {
-          readers_->set(stack[stack.size() - 2].held, size_t(inst.X));
+        if (stack.size() >= 2) {
+          readers_->set(stack[stack.size() - 2].held, size_t(inst.X),
+                        stack.back().may_hold_tensor() && !stack.back().certain);
         }
         if (!look(state, 2, 0)) {
           return false;
         }
         break;
       case jit::JF:
+        // a branch that is never taken counts for nothing, such as one of training
+        if (const c10::IValue* const condition = stack.empty() ? nullptr : known(stack.back())) {
+          if (condition->isBool()) {
+            const int64_t next = condition->toBool() ? 1 : inst.X;
+            return pop(state, 1) && reach(at + size_t(next), *state);
+          }
+        }
         return pop(state, 1) && reach(at + 1, *state) && reach(at + size_t(int64_t(inst.X)), *state);
       case jit::JMP:
         return reach(at + size_t(int64_t(inst.X)), *state);
@@ -1088,12 +1111,22 @@ class Method {
         }
         break;
       case jit::__IS__:
-      case jit::__ISNOT__:
+      case jit::__ISNOT__: {
+        const Value result = is_none(stack, inst.op == jit::__ISNOT__);
         if (!pop(state, 2)) {
           return false;
         }
-        stack.push_back(Value{});
+        stack.push_back(result);
         break;
+      }
+      case jit::__NOT__: {
+        const Value result = negated(stack);
+        if (!pop(state, 1)) {
+          return false;
+        }
+        stack.push_back(result);
+        break;
+      }
       case jit::DTYPE:
         if (!stack.empty() && is_quantised(stack.back().site)) {
           look_at(stack.back());
@@ -1101,7 +1134,6 @@ class Method {
         [[fallthrough]];
       case jit::DEVICE:
       case jit::DIM:
-      case jit::__NOT__:
       case jit::IS_CUDA:
       case jit::ISINSTANCE:
         if (!pop(state, 1)) {
@@ -1133,6 +1165,27 @@ class Method {
         return false;
     }
     return reach(at + 1, *state);
+  }
+
+  // What a value is in every run; null where it may be something else.
+  static const c10::IValue* known(const Value& value) { return value.fixed ? value.held : nullptr; }
+
+  static Value truth(bool is) { return {false, -1, is ? &kYes : &kNo, true, true}; }
+
+  // `x is None`, `x is not None`, for the two values on top, where that is the same in every run.
+  static Value is_none(const std::vector<Value>& stack, bool negated) {
+    if (stack.size() >= 2) {
+      const c10::IValue *const one = known(stack[stack.size() - 2]), *const other = known(stack.back());
+      if (one != nullptr && other != nullptr && (one->isNone() || other->isNone())) {
+        return truth((one->isNone() && other->isNone()) != negated);
+      }
+    }
+    return {};
+  }
+
+  static Value negated(const std::vector<Value>& stack) {
+    const c10::IValue* const value = stack.empty() ? nullptr : known(stack.back());
+    return value != nullptr && value->isBool() ? truth(!value->toBool()) : Value{};
   }
 
   // Null where it is not known of which object it is one.
@@ -1214,11 +1267,16 @@ class Method {
       if (i - first != weight) { // of a place's weight `make_sites` says it
         read_by_others(stack[i]);
       }
-      all.own = all.own || stack[i].own;
+      all.own = all.own || (stack[i].own && (effect->uses[i - first] & kTensor) != 0);
       all.certain = all.certain && (stack[i].certain || (effect->uses[i - first] & kTensor) == 0);
       all.site = unite(all.site, stack[i].site);
     }
     Value result;
+    if (name == "aten::__is__" || name == "aten::__isnot__") {
+      result = is_none(stack, name == "aten::__isnot__");
+    } else if (name == "aten::__not__") {
+      result = negated(stack);
+    }
     result.own = effect->may_alias ? all.own
                                    : effect->taken > 0 && stack[first].own && is_among(name, kPassing);
     result.certain = effect->may_alias && all.certain;
@@ -1317,6 +1375,8 @@ bool read_methods(const Subject& of, bool calls, Readers* readers, std::list<Met
   return true;
 }
 
+constexpr int kMostPasses = 8;
+
 void prepare(mobile::Module& module) {
   const c10::IValue self(module._ivalue());
   const Subject subject{module, self, self.toObjectRef().type()->name()};
@@ -1324,13 +1384,16 @@ void prepare(mobile::Module& module) {
   Readers readers;
   readers.unknown = calls || Loading::current == nullptr || !Loading::current->has_blocks;
   std::list<Method> understood;
-  // again where methods set attributes: which is known only then
-  for (int pass = 0; pass == 0 || (pass == 1 && readers.sets_any()); ++pass) {
+  // again where methods set attributes, which is known only then; what they set makes more reachable
+  size_t assignments = 0;
+  int passes = 0;
+  do {
+    assignments = readers.assignments();
     understood.clear();
-    if (!read_methods(subject, calls, &readers, &understood)) {
+    if (passes++ == kMostPasses || !read_methods(subject, calls, &readers, &understood)) {
       return;
     }
-  }
+  } while (readers.assignments() != assignments);
   for (Method& method : understood) {
     method.make_sites();
   }

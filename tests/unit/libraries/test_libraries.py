@@ -231,7 +231,7 @@ def test_the_shipped_index_is_of_the_pins(processor: Processor) -> None:
 def test_features() -> None:
     parts = get_args(KernelPart)
     assert asked_by_operators(["aten::add.Tensor"], ["aten::conv2d"], parts) == frozenset()
-    convolution = {"convolution", "convolution_site", "images", "rewrite"}
+    convolution = {"convolution", "convolution_site", "images", "large_windows", "rewrite"}
     assert asked_by_operators(["aten::conv2d"], [], parts) == convolution
     assert asked_by_operators(["aten::linear", "aten::relu"], [], parts) == {"linear", "rewrite"}
     recurrent = {"recurrent", "recurrent_steps", "rewrite"}

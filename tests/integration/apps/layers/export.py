@@ -1,7 +1,9 @@
 """Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
-results. `changing`: a model whose weight is another one in every run. `rows`: softmax, layer norm
-and functions of single numbers, of all sizes, as they lie and of slices, in floats and in others.
-`pairs`: sums of two tensors and products of batches, in all layouts.
+results. `changing`, `switched`: models whose weight is another one in every run, or from one on.
+`rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and of
+slices, in floats and in others.
+`pairs`: sums of two tensors and products of batches, in all layouts. `windows`: depthwise
+convolutions of many numbers, and pooling between convolutions.
 
 Run `PYTHONPATH=. python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
@@ -101,6 +103,28 @@ class Layers(nn.Module):
         return F.relu(self.exact(x))
 
 
+class Windows(nn.Module):
+    """Depthwise convolutions of more numbers than XNNPACK has kernels for, with pools between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(6, 70, 3, padding=1)
+        self.seven = _normalised(70, 70, 7, padding=3, groups=70, bias=False)
+        self.strided = nn.Conv2d(70, 70, (5, 7), stride=(2, 3), padding=(1, 4), groups=70)
+        self.dilated = nn.Conv2d(5, 5, 6, padding=6, dilation=(2, 1), groups=5, bias=False)
+        self.sound = nn.Conv1d(40, 40, 31, padding=15, groups=40)
+        self.last = nn.Conv2d(70, 4, 1)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        x = self.first(x)
+        y = F.relu6(self.seven(F.max_pool2d(x, 3, 2, 1)))
+        return [self.last(F.avg_pool2d(y, 2)), self.strided(x), self.dilated(x[:, :5]), y]
+
+    @torch.jit.export
+    def sequence(self, x: Tensor) -> Tensor:
+        return torch.clamp(self.sound(x), min=-0.5)
+
+
 class Changing(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -113,6 +137,30 @@ class Changing(nn.Module):
         self.weight[0] += 1
         second = F.relu(self.layer(x)), F.linear(x[0, 0, :, :4], self.weight)
         return first[0] - second[0], first[1] - second[1]
+
+
+class Switched(nn.Module):
+    """Its weight is written to in a branch that another method opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(2, 3, 3)
+        self.on = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.layer(x))
+        if self.on:
+            self.layer.weight.mul_(-1.5)
+        return y
+
+    @torch.jit.export
+    def switch(self, x: Tensor) -> Tensor:
+        self.on = True
+        return self.forward(x)
+
+    @torch.jit.export
+    def then(self, x: Tensor) -> Tensor:
+        return self.forward(x)
 
 
 class Rows(nn.Module):
@@ -239,6 +287,13 @@ def models() -> dict[str, Export]:
         "products": [(torch.randn(6, 17, 20),)],
     }
     made["pairs"] = unchanged(Pairs(), inputs)
+    inputs = {
+        "forward": [(image,), (torch.randn(1, 6, 5, 4),), (last,)],
+        "sequence": [(torch.randn(2, 40, 50),), (torch.randn(1, 40, 3),)],
+    }
+    made["windows"] = unchanged(Windows(), inputs)
+    calls = {"forward": [(given,)], "switch": [(given,), (given,)], "then": [(given,)]}
+    made["switched"] = unchanged(Switched(), calls)
     return made
 
 

@@ -1,0 +1,114 @@
+#define LTA_SIXTEEN_LANES
+#include "large_windows.h"
+#include "levels.h"
+#include "maths.h"
+
+#include <algorithm>
+
+namespace lta {
+
+using namespace maths;
+
+namespace {
+
+struct Row {
+  const LargeWindows& of;
+  const float* from; // the image
+  float* to;
+  Taps down;
+};
+
+// `parts` vectors of channels at once: sums that do not wait for each other.
+template <int parts>
+LTA_INLINE void convolve_channels(const Row& row, const Taps& across, int64_t channel, float* to) {
+  const LargeWindows& of = row.of;
+  const int64_t channels = of.channels, left = channels - channel;
+  const int64_t next_tap = of.dilation[1] * channels;
+  const float* line = row.from + channel +
+      (row.down.first * of.in_width + across.first) * channels;
+  const float* kernel =
+      of.kernel.data() + channel + (row.down.skipped * of.width + across.skipped) * channels;
+  const float* const added = of.kernel.data() + of.kernel.size() - size_t(left);
+  Floats sums[parts];
+  for (int i = 0; i < parts; ++i) {
+    sums[i] = load(added + i * kLanes, left - i * kLanes, 0);
+  }
+  for (int64_t y = 0; y < row.down.count; ++y) {
+    const float *at = line, *factor = kernel;
+    for (int64_t x = 0; x < across.count; ++x, at += next_tap, factor += channels) {
+      for (int i = 0; i < parts; ++i) {
+        sums[i] += load(at + i * kLanes, left - i * kLanes, 0) *
+            load(factor + i * kLanes, left - i * kLanes, 0);
+      }
+    }
+    line += of.dilation[0] * of.in_width * channels;
+    kernel += of.width * channels;
+  }
+  for (int i = 0; i < parts; ++i) {
+    Floats sum = sums[i] < all(of.least) ? all(of.least) : sums[i]; // NaN stays
+    sum = sum > all(of.most) ? all(of.most) : sum;
+    store(to + channel + i * kLanes, left - i * kLanes, sum);
+  }
+}
+
+LTA_INLINE void convolve_row_in_lanes(const Row& row) {
+  constexpr int kParts = 4;
+  float* to = row.to;
+  for (const Taps& across : row.of.across) {
+    int64_t channel = 0;
+    for (; channel + kParts * kLanes <= row.of.channels; channel += kParts * kLanes) {
+      convolve_channels<kParts>(row, across, channel, to);
+    }
+    for (; channel < row.of.channels; channel += kLanes) {
+      convolve_channels<1>(row, across, channel, to);
+    }
+    to += row.of.channels;
+  }
+}
+
+LTA_LEVELS(convolve_row, (const Row& row), (row))
+
+} // namespace
+
+void pack_large_windows(const float* kernel, const float* summands, int64_t numbers,
+                        LargeWindows* of) {
+  const int64_t channels = of->channels;
+  of->kernel.assign(size_t((numbers + 1) * channels), 0);
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    for (int64_t i = 0; i < numbers; ++i) {
+      of->kernel[size_t(i * channels + channel)] = kernel[channel * numbers + i];
+    }
+    if (summands != nullptr) {
+      of->kernel[size_t(numbers * channels + channel)] = summands[channel];
+    }
+  }
+}
+
+void convolve(const LargeWindows& of, int64_t batch, const float* from, float* to,
+              pthreadpool_t pool) {
+  struct Rows {
+    const LargeWindows& of;
+    const float* from;
+    float* to;
+    int64_t count, parts;
+  };
+  const auto height = int64_t(of.down.size());
+  const int64_t rows = batch * height;
+  Rows all{of, from, to, rows, std::min(rows, int64_t(pthreadpool_get_threads_count(pool)))};
+  pthreadpool_parallelize_1d(
+      pool,
+      [](void* given, size_t part) {
+        const Rows& all = *static_cast<const Rows*>(given);
+        const LargeWindows& of = all.of;
+        const auto height = int64_t(of.down.size()), width = int64_t(of.across.size());
+        const int64_t first = all.count * int64_t(part) / all.parts;
+        const int64_t last = all.count * int64_t(part + 1) / all.parts;
+        for (int64_t row = first; row < last; ++row) {
+          convolve_row({of, all.from + row / height * of.in_height * of.in_width * of.channels,
+                        all.to + row * width * of.channels, of.down[size_t(row % height)]});
+        }
+      },
+      &all, size_t(all.parts), 0);
+}
+
+} // namespace lta
