@@ -32,7 +32,7 @@ struct Convolution {
 
   // Whether it is depthwise, and XNNPACK has no kernel for it.
   bool has_large_windows() const {
-    return !transposed && groups > 1 && in() == groups && out() == groups &&
+    return !transposed && groups >= kLeastChannels && in() == groups && out() == groups &&
         int64_t(height()) * int64_t(width()) > kLargestWindow && stride[0] > 0 && stride[1] > 0 &&
         dilation[0] > 0 && dilation[1] > 0;
   }

@@ -84,12 +84,14 @@ bool join_limits(const Given& given, const Convolution& own, float* least, float
 std::vector<Taps> taps_of(const Convolution& of, int dim, int64_t in, int64_t size) {
   const int64_t stride = of.stride[dim], padding = of.padding[dim], step = of.dilation[dim];
   const int64_t reach = (size - 1) * step + 1;
-  std::vector<Taps> taps;
-  for (int64_t first = -padding; first + reach <= in + padding; first += stride) {
-    const int64_t skipped = first < 0 ? (-first + step - 1) / step : 0;
-    const int64_t start = first + skipped * step;
-    const int64_t count = start < in ? (in - start + step - 1) / step : 0;
-    taps.push_back({count > 0 ? start : 0, std::min(count, size - skipped), skipped});
+  // as many as `has_kernels_size` lets there be: at least one
+  std::vector<Taps> taps(size_t((in + 2 * padding - reach) / stride + 1));
+  int64_t first = -padding;
+  for (Taps& one : taps) {
+    one.skipped = first < 0 ? (-first + step - 1) / step : 0;
+    one.first = first + one.skipped * step;
+    one.count = one.first < in ? std::min((in - one.first + step - 1) / step, size - one.skipped) : 0;
+    first += stride;
   }
   return taps;
 }
@@ -121,7 +123,7 @@ class ConvolutionSite : public Site {
       summands = kernel + of.weight.numel();
       fold(of, norm, folded.data(), folded.data() + of.weight.numel());
     }
-    if (of.has_large_windows()) {
+    if (of.has_large_windows() && computes_large_windows()) {
       LargeWindows& large = packed->large;
       large.channels = of.out();
       large.width = of.width();

@@ -12,6 +12,9 @@ namespace lta {
 // The most numbers of a depthwise kernel in XNNPACK (src/configs/dwconv-config.c).
 constexpr int64_t kLargestWindow = 25;
 
+// Thinner ones are left to XNNPACK, too.
+constexpr int64_t kLeastChannels = 16;
+
 // Which numbers of an image a result takes along one dimension, and which of the kernel's is the first.
 struct Taps {
   int64_t first, count, skipped;
@@ -26,6 +29,9 @@ struct LargeWindows {
   int64_t in_height = 0, in_width = 0;
   std::vector<Taps> down, across;
 };
+
+// Not on x86-64 at its baseline, which is not worth the bytes: XNNPACK computes them there.
+bool computes_large_windows();
 
 // kernel: channel by channel; summands: null for none
 void pack_large_windows(const float* kernel, const float* summands, int64_t numbers,

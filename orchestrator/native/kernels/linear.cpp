@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 namespace lta {
 namespace {
@@ -13,7 +14,8 @@ using at::Tensor;
 using c10::IValue;
 
 struct PackedLayer : Packed {
-  c10::SmallVector<Operator, 1> ops; // of each matrix of a batch
+  std::unique_ptr<Operator[]> ops; // of each matrix of a batch
+  int64_t batch = 0;
   int64_t dims = 0; // of the input; 0: any
   int64_t in = 0, out = 0, rows = -1;
   size_t threads = 0;
@@ -43,16 +45,18 @@ class LinearSite : public Site {
     packed->dims = of.weight.dim() == 3 ? 3 : of.dims;
     packed->in = in;
     packed->out = out;
-    for (int64_t at = 0; at < of.weight.numel(); at += in * out) {
+    packed->batch = of.weight.dim() == 3 ? of.weight.size(0) : 1;
+    packed->ops.reset(new Operator[size_t(packed->batch)]);
+    for (int64_t i = 0; i < packed->batch; ++i) {
       xnn_operator* made = nullptr;
       if (xnn_create_fully_connected_nc_f32(
-              size_t(in), size_t(out), size_t(in), size_t(out), data_of(of.weight) + at,
+              size_t(in), size_t(out), size_t(in), size_t(out), data_of(of.weight) + i * in * out,
               of.bias.defined() ? data_of(of.bias) : nullptr, least, most,
               of.transposed != of.turned ? XNN_FLAG_TRANSPOSE_WEIGHTS : 0, /*code_cache=*/nullptr,
               /*weights_cache=*/nullptr, &made) != xnn_status_success) {
         return nullptr;
       }
-      packed->ops.emplace_back(made);
+      packed->ops[size_t(i)].reset(made);
     }
     return packed;
   }
@@ -60,7 +64,7 @@ class LinearSite : public Site {
   Results compute(Packed& of, const Arguments& inputs) const override {
     auto& packed = static_cast<PackedLayer&>(of);
     const Tensor& input = inputs[0].toTensor();
-    const auto batch = int64_t(packed.ops.size());
+    const int64_t batch = packed.batch;
     if ((packed.dims != 0 ? input.dim() != packed.dims : input.dim() < 1) ||
         !input.is_contiguous() || input.sizes().back() != packed.in ||
         (packed.dims == 3 && input.size(0) != batch)) {
@@ -73,8 +77,8 @@ class LinearSite : public Site {
     const size_t threads = pthreadpool_get_threads_count(pool);
     if (packed.rows != rows || packed.threads != threads) {
       packed.rows = -1;
-      for (const Operator& op : packed.ops) {
-        if (xnn_reshape_fully_connected_nc_f32(op.get(), size_t(rows), pool) !=
+      for (int64_t i = 0; i < batch; ++i) {
+        if (xnn_reshape_fully_connected_nc_f32(packed.ops[size_t(i)].get(), size_t(rows), pool) !=
             xnn_status_success) {
           return {};
         }
