@@ -60,7 +60,7 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         "//apps/layers:linux-x86_64 changing: ok, 2 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 windows: ok, 5 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 windows: ok, 13 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 switched: ok, 4 runs, also at CPU level baseline\n",
     )
     assert manifest(workspace)["kernels"] == {
@@ -143,7 +143,7 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
         f"//apps/layers:linux-x86_64 changing: ok, 2 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 windows: ok, 5 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 windows: ok, 13 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 switched: ok, 4 runs, {levels}\n",
     )
 

@@ -101,6 +101,9 @@ class Site {
   bool channels_last = false;
 
  protected:
+  // It is packed as often as its arguments change.
+  bool has_no_weights = false;
+
   // Null where it cannot be packed: then the model's own operators run, now and later.
   virtual std::unique_ptr<Packed> pack(const Given& given) const = 0;
   // None where these inputs are not for it. The first is plain.

@@ -25,14 +25,16 @@ struct PackedPooling : Packed {
 };
 
 // As `pooling_output_shape` in ATen/native/Pool.h, and what its callers take of an image. False where
-// they would refuse it.
+// they would refuse it, and only there: ATen's kernels may be without the code for channels that are
+// last, for a trace has seen none.
 bool find_windows(const PackedPooling& of, int dim, int64_t in, std::vector<Window>* windows) {
   const int64_t size = of.size[dim], stride = of.stride[dim], padding = of.padding[dim];
   const int64_t step = of.dilation[dim], reach = step * (size - 1) + 1;
-  if (size <= 0 || stride <= 0 || step <= 0 || padding > size / 2 || in + 2 * padding < reach) {
+  const int64_t room = in + 2 * padding - reach + (of.ceil ? stride - 1 : 0);
+  if (size <= 0 || stride <= 0 || step <= 0 || padding > size / 2 || room < 0) {
     return false;
   }
-  int64_t out = (in + 2 * padding - reach + (of.ceil ? stride - 1 : 0)) / stride + 1;
+  int64_t out = room / stride + 1;
   if (of.ceil && (out - 1) * stride >= in + padding) {
     --out;
   }
@@ -80,7 +82,9 @@ struct Region {
 class PoolingSite : public Site {
  public:
   PoolingSite(std::vector<Step> steps, bool is_mean)
-      : Site(std::move(steps), 0), is_mean_(is_mean) {}
+      : Site(std::move(steps), 0), is_mean_(is_mean) {
+    has_no_weights = true;
+  }
 
  protected:
   // max_pool2d(input, size, stride, padding, dilation, ceil)

@@ -212,7 +212,7 @@ Results Site::try_to_compute(const c10::IValue* first, size_t taken) {
     same = is_input(i) || is_same(packed->kept[i], first[i]);
   }
   if (!same) {
-    misses_ += packed ? 1 : 0;
+    misses_ += packed && !has_no_weights ? 1 : 0;
     packed = pack_all(first, taken);
     if (!packed) {
       misses_ = kPatience + 1;
@@ -564,6 +564,15 @@ class Method {
     const bool known = flow();
     readers_->unknown = readers_->unknown || !known;
     return known || (places_.empty() && !may_write_);
+  }
+
+  // Where it is not understood: what it may set, of any object.
+  void may_set_any() {
+    for (const Instruction& inst : code_.instructions_) {
+      if (inst.op == jit::SET_ATTR) {
+        readers_->set(nullptr, size_t(inst.X), true);
+      }
+    }
   }
 
   bool found() const { return !places_.empty(); }
@@ -1369,6 +1378,9 @@ bool read_methods(const Subject& of, bool calls, Readers* readers, std::list<Met
     understood->emplace_back(code, calls, own ? &of.self : nullptr, readers);
     Method& method = understood->back();
     const bool read = method.read();
+    if (!read) {
+      method.may_set_any();
+    }
     readers->unknown = readers->unknown || !read;
     if (method.writes_to_own() || (!read && method.may_write())) {
       return false;

@@ -23,7 +23,11 @@ void run_on_rows(const at::Tensor& result, const at::Tensor& self) {
 template <void (*run_columns)(const float*, float*, int64_t count, int64_t size, int64_t apart)>
 void run_on_columns(const at::Tensor& result, const at::Tensor& self, int64_t dim) {
   TORCH_CHECK(self.is_contiguous() && result.is_contiguous() && result.numel() == self.numel());
-  const int64_t size = self.size(dim), apart = self.stride(dim), block = size * apart;
+  int64_t apart = 1; // not the stride, which says nothing of a dimension with one number
+  for (const int64_t inner : self.sizes().slice(size_t(dim) + 1)) {
+    apart *= inner;
+  }
+  const int64_t size = self.size(dim), block = size * apart;
   const float* from = self.data_ptr<float>();
   float* to = result.data_ptr<float>();
   const int64_t blocks = block == 0 ? 0 : self.numel() / block;

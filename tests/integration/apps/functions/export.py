@@ -53,6 +53,8 @@ class Functions(nn.Module):
         found += [torch.log_softmax(x, 0), torch.log_softmax(x, 1), torch.log_softmax(10.0 * x, -2)]
         found += [torch.softmax(x[:, :, :2, :3], 1), torch.softmax(x.permute(0, 2, 3, 1), 1)]
         found += [torch.softmax(x[:, :1], 1), torch.softmax(x[:0], 1)]
+        # one number, whose stride is that of five
+        found += [torch.softmax(x[:1, :1], 0), torch.log_softmax(x[:1, :1, :1], 1)]
         return found
 
     @torch.jit.export

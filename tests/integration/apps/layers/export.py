@@ -124,6 +124,14 @@ class Windows(nn.Module):
     def sequence(self, x: Tensor) -> Tensor:
         return torch.clamp(self.sound(x), min=-0.5)
 
+    @torch.jit.export
+    def whole(self, x: Tensor) -> list[Tensor]:
+        """Windows of the image's size, which is another one in every run; one that hangs over."""
+        y = self.first(x)
+        size = [y.size(2), y.size(3)]
+        largest = F.max_pool2d(F.relu(y), size)
+        return [F.avg_pool2d(y, size), largest, F.max_pool2d(y, 3, 2, ceil_mode=True)]
+
 
 class Changing(nn.Module):
     def __init__(self) -> None:
@@ -290,6 +298,7 @@ def models() -> dict[str, Export]:
     inputs = {
         "forward": [(image,), (torch.randn(1, 6, 5, 4),), (last,)],
         "sequence": [(torch.randn(2, 40, 50),), (torch.randn(1, 40, 3),)],
+        "whole": [(torch.randn(1, 6, 2 + i, 9 - i),) for i in range(8)],
     }
     made["windows"] = unchanged(Windows(), inputs)
     calls = {"forward": [(given,)], "switch": [(given,), (given,)], "then": [(given,)]}
