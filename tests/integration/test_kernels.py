@@ -61,7 +61,8 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         "//apps/layers:linux-x86_64 rows: ok, 7 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 pairs: ok, 4 runs, also at CPU level baseline\n"
         "//apps/layers:linux-x86_64 windows: ok, 13 runs, also at CPU level baseline\n"
-        "//apps/layers:linux-x86_64 switched: ok, 4 runs, also at CPU level baseline\n",
+        "//apps/layers:linux-x86_64 switched: ok, 4 runs, also at CPU level baseline\n"
+        "//apps/layers:linux-x86_64 opened: ok, 5 runs, also at CPU level baseline\n",
     )
     assert manifest(workspace)["kernels"] == {
         "features": [
@@ -84,7 +85,8 @@ def test_every_layer_gives_what_pytorch_gives_at_every_cpu_level(workspace: Path
         ("windows", "_ZN3lta8convolveE", True),
         ("windows", "PoolingSite7compute", True),
         ("changing", "ConvolutionSite7compute", False),  # it writes to its weights
-        ("switched", "ConvolutionSite7compute", False),  # so may this
+        ("switched", "ConvolutionSite7compute", False),  # so may these
+        ("opened", "ConvolutionSite7compute", False),
     ],
 )
 def test_which_kernels_compute(workspace: Path, model: str, function: str, reached: bool) -> None:
@@ -144,7 +146,8 @@ def test_declared_avx512_gives_the_same(workspace: Path) -> None:
         f"//apps/layers:linux-x86_64 rows: ok, 7 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 pairs: ok, 4 runs, {levels}\n"
         f"//apps/layers:linux-x86_64 windows: ok, 13 runs, {levels}\n"
-        f"//apps/layers:linux-x86_64 switched: ok, 4 runs, {levels}\n",
+        f"//apps/layers:linux-x86_64 switched: ok, 4 runs, {levels}\n"
+        f"//apps/layers:linux-x86_64 opened: ok, 5 runs, {levels}\n",
     )
 
 

@@ -558,12 +558,17 @@ class Method {
       }
     }
     find_places();
-    if (places_.empty() && !may_write_ && readers_->unknown) {
+    if (places_.empty() && !may_write_ && readers_->unknown && !sets_attributes()) {
       return true;
     }
     const bool known = flow();
     readers_->unknown = readers_->unknown || !known;
     return known || (places_.empty() && !may_write_);
+  }
+
+  bool sets_attributes() const {
+    return std::any_of(code_.instructions_.begin(), code_.instructions_.end(),
+                       [](const Instruction& inst) { return inst.op == jit::SET_ATTR; });
   }
 
   // Where it is not understood: what it may set, of any object.
@@ -949,7 +954,8 @@ class Method {
         const Value merged = merge(to[i], from[i]);
         // which of a group's members stands for it is no change
         changed = changed || merged.own != to[i].own || merged.held != to[i].held ||
-            merged.certain != to[i].certain || merged.fixed != to[i].fixed || (to[i].site < 0) != (merged.site < 0);
+            merged.certain != to[i].certain || merged.fixed != to[i].fixed ||
+            (to[i].site < 0) != (merged.site < 0);
         to[i] = merged;
       }
     };

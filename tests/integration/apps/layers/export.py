@@ -1,6 +1,6 @@
 """Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
-results. `changing`, `switched`: models whose weight is another one in every run, or from one on.
-`rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and of
+results. `changing`, `switched`, `opened`: models whose weight is another one in every run, or from
+one on. `rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and of
 slices, in floats and in others.
 `pairs`: sums of two tensors and products of batches, in all layouts. `windows`: depthwise
 convolutions of many numbers, and pooling between convolutions.
@@ -147,8 +147,32 @@ class Changing(nn.Module):
         return first[0] - second[0], first[1] - second[1]
 
 
+class Opened(nn.Module):
+    """As `Switched`, by a method that has no layer and writes to no tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(2, 3, 3)
+        self.on = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.layer(x))
+        if self.on:
+            self.layer.weight.mul_(-1.5)
+        return y
+
+    @torch.jit.export
+    def open(self, on: bool) -> bool:
+        self.on = on
+        return on
+
+    @torch.jit.export
+    def then(self, x: Tensor) -> Tensor:
+        return self.forward(x)
+
+
 class Switched(nn.Module):
-    """Its weight is written to in a branch that another method opens."""
+    """Its weight is written to in a branch that other methods open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -303,6 +327,8 @@ def models() -> dict[str, Export]:
     made["windows"] = unchanged(Windows(), inputs)
     calls = {"forward": [(given,)], "switch": [(given,), (given,)], "then": [(given,)]}
     made["switched"] = unchanged(Switched(), calls)
+    calls = {"forward": [(given,)], "open": [(True,)], "then": [(given,), (given,), (given,)]}
+    made["opened"] = unchanged(Opened(), calls)
     return made
 
 
