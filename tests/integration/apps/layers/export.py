@@ -1,9 +1,8 @@
 """Exports `layers`: convolutions and linear layers of all kinds, and what models do with their
 results. `changing`, `switched`, `opened`: models whose weight is another one in every run, or from
-one on. `rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and of
-slices, in floats and in others.
-`pairs`: sums of two tensors and products of batches, in all layouts. `windows`: depthwise
-convolutions of many numbers, and pooling between convolutions.
+one on. `rows`: softmax, layer norm and functions of single numbers, of all sizes, as they lie and
+of slices, in floats and in others. `pairs`: sums of two tensors and products of batches, in all
+layouts. `windows`: depthwise convolutions of many numbers, and pooling between convolutions.
 
 Run `PYTHONPATH=. python tests/integration/apps/layers/export.py` with the optional dependency
 group `export`.
