@@ -51,7 +51,7 @@ __attribute__((noinline, minsize)) inline void copy_apart(const char* from, int6
 
 // A row of `run_on_pairs`: in parts where floats lie apart, of which one for all is copied once.
 __attribute__((minsize, noinline)) inline void run_pair(Pair run, char* const* data,
-                                              const int64_t* strides, int64_t count) {
+                                                        const int64_t* strides, int64_t count) {
   constexpr int64_t kPart = 256, kFloat = sizeof(float);
   const bool whole = strides[0] == kFloat && strides[1] == kFloat && strides[2] == kFloat;
   float copies[3][kPart];

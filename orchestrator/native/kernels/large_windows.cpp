@@ -90,8 +90,8 @@ bool computes_large_windows() {
 #endif
 }
 
-__attribute__((minsize)) void pack_large_windows(const float* kernel, const float* summands, int64_t numbers,
-                        LargeWindows* of) {
+__attribute__((minsize)) void pack_large_windows(const float* kernel, const float* summands,
+                                                 int64_t numbers, LargeWindows* of) {
   const int64_t channels = of->channels;
   of->kernel.resize(size_t((numbers + 1) * channels));
   for (int64_t channel = 0; channel < channels; ++channel) {

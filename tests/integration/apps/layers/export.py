@@ -110,14 +110,14 @@ class Windows(nn.Module):
         self.first = nn.Conv2d(6, 70, 3, padding=1)
         self.seven = _normalised(70, 70, 7, padding=3, groups=70, bias=False)
         self.strided = nn.Conv2d(70, 70, (5, 7), stride=(2, 3), padding=(1, 4), groups=70)
-        self.dilated = nn.Conv2d(5, 5, 6, padding=6, dilation=(2, 1), groups=5, bias=False)
+        self.dilated = nn.Conv2d(20, 20, 6, padding=6, dilation=(2, 1), groups=20, bias=False)
         self.sound = nn.Conv1d(40, 40, 31, padding=15, groups=40)
         self.last = nn.Conv2d(70, 4, 1)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         x = self.first(x)
         y = F.relu6(self.seven(F.max_pool2d(x, 3, 2, 1)))
-        return [self.last(F.avg_pool2d(y, 2)), self.strided(x), self.dilated(x[:, :5]), y]
+        return [self.last(F.avg_pool2d(y, 2)), self.strided(x), self.dilated(x[:, :20]), y]
 
     @torch.jit.export
     def sequence(self, x: Tensor) -> Tensor:
@@ -146,8 +146,8 @@ class Changing(nn.Module):
         return first[0] - second[0], first[1] - second[1]
 
 
-class Opened(nn.Module):
-    """As `Switched`, by a method that has no layer and writes to no tensor."""
+class Closed(nn.Module):
+    """Its weight is written to in a branch that is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,38 +159,27 @@ class Opened(nn.Module):
         if self.on:
             self.layer.weight.mul_(-1.5)
         return y
+
+    @torch.jit.export
+    def then(self, x: Tensor) -> Tensor:
+        return self.forward(x)
+
+
+class Opened(Closed):
+    """A method opens it that has no layer and writes to no tensor."""
 
     @torch.jit.export
     def open(self, on: bool) -> bool:
         self.on = on
         return on
 
-    @torch.jit.export
-    def then(self, x: Tensor) -> Tensor:
-        return self.forward(x)
 
-
-class Switched(nn.Module):
-    """Its weight is written to in a branch that other methods open."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Conv2d(2, 3, 3)
-        self.on = False
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.layer(x))
-        if self.on:
-            self.layer.weight.mul_(-1.5)
-        return y
+class Switched(Closed):
+    """A method opens it that has the layer."""
 
     @torch.jit.export
     def switch(self, x: Tensor) -> Tensor:
         self.on = True
-        return self.forward(x)
-
-    @torch.jit.export
-    def then(self, x: Tensor) -> Tensor:
         return self.forward(x)
 
 
