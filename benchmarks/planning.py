@@ -33,7 +33,8 @@ from benchmarks.machine import compiler_name, machine_facts
 from benchmarks.processes import CommandFailedError
 from benchmarks.scratch import empty_cache
 from benchmarks.written import write_results
-from orchestrator.build.session import RuntimeSession, Session, tracer_digest
+from orchestrator.build.session import RuntimeSession, Session
+from orchestrator.build.trace_identity import tracer_digest
 from orchestrator.cli import make_context
 from orchestrator.index.model import RuntimeIndex
 from orchestrator.select.closure import Registry

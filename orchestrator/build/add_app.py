@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from orchestrator.build.loadable import require_loadable
 from orchestrator.build.prepare import whole_index
-from orchestrator.build.session import Session, require_loadable
+from orchestrator.build.session import Session
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.checks import (
     AppNameError,

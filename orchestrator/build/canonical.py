@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.build.loadable import require_loadable
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace import estimated
 from orchestrator.canonical.convert import Converted, convert, worker_digest
 from orchestrator.canonical.lock import (

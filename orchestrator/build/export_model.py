@@ -12,7 +12,8 @@ from pathlib import Path
 
 from orchestrator.build.add_app import AppRequest, add_app
 from orchestrator.build.canonical import Attempt, omitted, permitted, rewrite_line
-from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.build.loadable import require_loadable
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.build.trace import estimated
 from orchestrator.canonical.exporting import ExportResult, ModuleRequest, export_module
 from orchestrator.canonical.pricing import Candidate, affordable

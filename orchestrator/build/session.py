@@ -7,20 +7,20 @@ need.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import get_args
 
 from orchestrator.build.elementwise import all_sources
 from orchestrator.build.libraries import PreparedLibrary, prepare_library
+from orchestrator.build.loadable import require_loadable
 from orchestrator.build.offers import offers
 from orchestrator.build.own_sources import OwnLayer, own_layer
-from orchestrator.build.prepare import NATIVE, Prepared, PreparedRuntime, prepare_runtime
+from orchestrator.build.prepare import Prepared, PreparedRuntime, prepare_runtime
+from orchestrator.build.trace_identity import inputs_digest, tracer_digest, vocabulary_of
 from orchestrator.cache.pruning import note_workspace
 from orchestrator.canonical.lock import Shipped, shipped_model
 from orchestrator.compilers.host import host_abi, required_host, this_machine
@@ -29,8 +29,6 @@ from orchestrator.compilers.run_prefix import Running
 from orchestrator.context import Context
 from orchestrator.deliver.headers import HeaderFile
 from orchestrator.errors import OrchestratorError
-from orchestrator.export.lowering_table import lowered_for
-from orchestrator.index.model import RuntimeIndex
 from orchestrator.libraries.declared import CpuLevelData
 from orchestrator.libraries.features import asked_by_operators, load_entries
 from orchestrator.libraries.index import LibraryIndex
@@ -39,18 +37,10 @@ from orchestrator.load.declared import App, Workspace
 from orchestrator.load.workspace import load_workspace
 from orchestrator.models.checks import (
     Misfit,
-    check_classes,
-    check_lapack,
-    check_operators,
-    check_own_classes,
-    check_packings,
     forbidden_operators,
     misfits,
     require_allowed,
     require_inputs,
-    require_no_enums,
-    require_no_named_tuples,
-    require_types,
 )
 from orchestrator.models.coverage import unrun_methods
 from orchestrator.models.info import ModelInfo, read_model
@@ -63,7 +53,6 @@ from orchestrator.plan.own_folders import in_own_folders
 from orchestrator.plan.planner import Planner
 from orchestrator.plan.variant import VariantSpec
 from orchestrator.pytorch.arguments import argument_counts
-from orchestrator.pytorch.versions import VersionData
 from orchestrator.select.backends import cut_units, lean_units, reachable_backends
 from orchestrator.select.closure import Registry, registry
 from orchestrator.select.why import overloads
@@ -80,7 +69,7 @@ from orchestrator.values.config import (
 )
 from orchestrator.values.methods import Call
 from orchestrator.values.names import did_you_mean
-from orchestrator.values.operators import Arguments, OperatorName
+from orchestrator.values.operators import Arguments
 from orchestrator.values.own_sources import OwnClass, OwnSources
 from orchestrator.values.trace import Trace, TraceIdentity
 
@@ -617,39 +606,6 @@ def parts_chosen(choice: KernelChoice) -> frozenset[KernelPart]:
     return frozenset(get_args(KernelPart) if choice == "auto" else choice)
 
 
-def require_loadable(
-    info: ModelInfo,
-    kernels: Registry,
-    version: VersionData,
-    others: Iterable[Offer],
-    declared: str,
-    own_classes: Mapping[str, OwnClass] = MappingProxyType({}),
-    canonical: bool = False,
-    *,
-    to_be_canonical: bool = False,
-    command: str | None = None,
-) -> None:
-    """Raises what orchestrator.models raises of a model that the runtime does not load.
-
-    others, declared, command: as in `check_operators`
-    own_classes: as in `check_own_classes`
-    canonical: whether no canonical model can be made of it, which it may be itself
-    to_be_canonical: whether its canonical model is what the runtime will load
-    """
-    require_no_enums(info)
-    require_no_named_tuples(info)
-    require_types(info)
-    known = {OperatorName.parse(name) for name in kernels.by_operator}
-    lowered = frozenset() if canonical else lowered_for(version.version)
-    if to_be_canonical:
-        known |= {OperatorName.parse(name) for name in lowered}
-    check_operators(info, known, version.version, others, declared, lowered, command)
-    check_lapack(info, version.lapack, version.version)
-    check_own_classes(info, own_classes, declared)
-    check_classes(info, {*version.custom_classes, *own_classes}, version.version)
-    check_packings(info, version.packings, version.version)
-
-
 def units_of(methods: Collection[str], classes: Iterable[OwnClass]) -> frozenset[str]:
     """The own units that register a class which may have one of these methods."""
     return frozenset(
@@ -657,30 +613,3 @@ def units_of(methods: Collection[str], classes: Iterable[OwnClass]) -> frozenset
         for one in classes
         if one.place is not None and any(map(one.may_have, methods))
     )
-
-
-def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
-    """What traces may name of a runtime."""
-    mentioned = {tag for unit in index.units for tag in unit.tags}
-    return Vocabulary(
-        version.version,
-        frozenset(registration.operator for registration in index.registrations),
-        frozenset(mentioned.union(*version.computed_tags.values())),
-    )
-
-
-def inputs_digest(model: ModelConfig) -> str:
-    """The identity of a model's declared inputs: `bundled`, or sha256 (hex) of their JSON with
-    sorted keys."""
-    if model.inputs == "bundled":
-        return "bundled"
-    text = json.dumps([run.model_dump(mode="json") for run in model.inputs], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def tracer_digest() -> str:
-    """Digest of what decides what a tracer records: the recorder and the set-up calls."""
-    digest = hashlib.sha256()
-    for path in sorted((NATIVE / "tracer").glob("*")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.build.session import RuntimeSession, Session, require_loadable
+from orchestrator.build.loadable import require_loadable
+from orchestrator.build.session import RuntimeSession, Session
 from orchestrator.errors import OrchestratorError, Place
 from orchestrator.load.declared import App
 from orchestrator.load.workspace import FILE

@@ -4,8 +4,8 @@
 #include "attention.h"
 
 #include "attention_rows.h"
+#include "pool.h"
 #include "vectors.h"
-#include "xnnpack_operator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -148,29 +148,15 @@ void attention(const at::Tensor& to, const at::Tensor& logs, const at::Tensor& q
   if (blocks == 0) {
     return;
   }
-  struct Parts {
-    const Attention& of;
-    float* memory;
-    int64_t blocks, count;
-  };
   const pthreadpool_t pool =
       pool_for(2.0 * double(batches * heads) * double(queries) * double(keys) * double(size));
-  const int64_t count = std::min(blocks, int64_t(pthreadpool_get_threads_count(pool)));
-  const std::unique_ptr<float[]> memory(new float[size_t(count * of.memory())]);
-  Parts parts{of, memory.get(), blocks, count};
-  pthreadpool_parallelize_1d(
-      pool,
-      [](void* given, size_t index) {
-        const auto& parts = *static_cast<const Parts*>(given);
-        const int64_t part = int64_t(index);
-        float* const memory = parts.memory + part * parts.of.memory();
-        for (int64_t at = parts.blocks * part / parts.count,
-                     end = parts.blocks * (part + 1) / parts.count;
-             at < end; ++at) {
-          parts.of.run(at, memory);
-        }
-      },
-      &parts, size_t(count), 0);
+  const std::unique_ptr<float[]> memory(
+      new float[size_t(count_ranges(pool, blocks) * of.memory())]);
+  for_ranges(pool, blocks, [&](int64_t range, int64_t first, int64_t last) {
+    for (int64_t at = first; at < last; ++at) {
+      of.run(at, memory.get() + range * of.memory());
+    }
+  });
 }
 
 } // namespace lta

@@ -2,6 +2,7 @@
 // the clamp that follow.
 #include "convolution.h"
 #include "images.h"
+#include "pool.h"
 
 #include <algorithm>
 #include <cmath>

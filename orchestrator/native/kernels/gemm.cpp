@@ -1,6 +1,6 @@
 #include "gemm.h"
 #include "lanes.h"
-#include "xnnpack_operator.h"
+#include "pool.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "large_windows.h"
 #include "levels.h"
 #include "maths.h"
+#include "pool.h"
 
 #include <algorithm>
 
@@ -104,29 +105,13 @@ __attribute__((minsize)) void pack_large_windows(const float* kernel, const floa
 
 void convolve(const LargeWindows& of, int64_t batch, const float* from, float* to,
               pthreadpool_t pool) {
-  struct Rows {
-    const LargeWindows& of;
-    const float* from;
-    float* to;
-    int64_t count, parts;
-  };
-  const auto height = int64_t(of.down.size());
-  const int64_t rows = batch * height;
-  Rows all{of, from, to, rows, std::min(rows, int64_t(pthreadpool_get_threads_count(pool)))};
-  pthreadpool_parallelize_1d(
-      pool,
-      [](void* given, size_t part) {
-        const Rows& all = *static_cast<const Rows*>(given);
-        const LargeWindows& of = all.of;
-        const auto height = int64_t(of.down.size()), width = int64_t(of.across.size());
-        const int64_t first = all.count * int64_t(part) / all.parts;
-        const int64_t last = all.count * int64_t(part + 1) / all.parts;
-        for (int64_t row = first; row < last; ++row) {
-          convolve_row({of, all.from + row / height * of.in_height * of.in_width * of.channels,
-                        all.to + row * width * of.channels, of.down[size_t(row % height)]});
-        }
-      },
-      &all, size_t(all.parts), 0);
+  const auto height = int64_t(of.down.size()), width = int64_t(of.across.size());
+  for_ranges(pool, batch * height, [&](int64_t, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      convolve_row({of, from + row / height * of.in_height * of.in_width * of.channels,
+                    to + row * width * of.channels, of.down[size_t(row % height)]});
+    }
+  });
 }
 
 } // namespace lta

@@ -1,6 +1,7 @@
 // Linear layers through XNNPACK: `linear` with a weight [out, in], `addmm` with a weight [in, out];
 // with the clamp that follows. Products that are layers, too: products.cpp.
 #include "linear.h"
+#include "pool.h"
 #include "xnnpack_operator.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Sites of max_pool2d and avg_pool2d: images stay as convolutions leave them, channels last.
 //
 // ATen's own kernel finds the places of the largest numbers, too, which `max_pool2d` throws away.
-#include "pooling_rows.h"
 #include "images.h"
-#include "xnnpack_operator.h"
+#include "pool.h"
+#include "pooling_rows.h"
 
 #include <algorithm>
 #include <memory>
@@ -56,11 +56,12 @@ struct Region {
   const PackedPooling& of;
   const float* from;
   float* to;
-  int64_t channels, rows, parts; // rows of all images
+  int64_t channels;
 
-  void run(int64_t part) const {
+  // Rows of all images.
+  void run(int64_t first, int64_t last) const {
     const auto out_height = int64_t(of.windows[0].size()), out_width = int64_t(of.windows[1].size());
-    for (int64_t at = rows * part / parts, end = rows * (part + 1) / parts; at < end; ++at) {
+    for (int64_t at = first; at < last; ++at) {
       const PooledRow row{from + at / out_height * of.area[0] * of.area[1] * channels,
                           to + at * out_width * channels,
                           channels,
@@ -139,13 +140,9 @@ class PoolingSite : public Site {
     // a number takes about as long as four multiplications
     const pthreadpool_t pool = pool_for(4.0 * double(result.numel()) * double(packed.size[0]) *
                                         double(packed.size[1]));
-    const int64_t rows = batch * height;
-    const int64_t parts = std::min(rows, int64_t(pthreadpool_get_threads_count(pool)));
-    Region region{packed, data_of(images), data_of(result), channels, rows, parts};
-    pthreadpool_parallelize_1d(
-        pool,
-        [](void* given, size_t part) { static_cast<const Region*>(given)->run(int64_t(part)); },
-        &region, size_t(parts), 0);
+    const Region region{packed, data_of(images), data_of(result), channels};
+    for_ranges(pool, batch * height,
+               [&](int64_t, int64_t first, int64_t last) { region.run(first, last); });
     return {channels_last ? result : in_usual_order(result)};
   }
 

@@ -1,6 +1,7 @@
 // Sites of convolutions of 8-bit integers: one and two dimensions.
 #include "convolution.h"
 #include "depthwise.h"
+#include "pool.h"
 #include "quantised.h"
 
 namespace lta {

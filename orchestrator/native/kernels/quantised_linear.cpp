@@ -1,4 +1,5 @@
 // Sites of linear layers of 8-bit integers.
+#include "pool.h"
 #include "quantised.h"
 
 namespace lta {

@@ -3,8 +3,8 @@
 // Way: of some steps at a time, the input's share of all gates in one product; then step by step the
 // hidden state's share, and the cell. Projections, dropout and other dtypes are left to PyTorch.
 #include "module_sites.h"
+#include "pool.h"
 #include "recurrent_steps.h"
-#include "xnnpack_operator.h"
 
 #include <algorithm>
 #include <cstring>
@@ -346,21 +346,10 @@ class RecurrentSite : public Site {
 
   // Threads take some tiles each.
   static void multiply(const RowProduct& of, int64_t width) {
-    struct Parts {
-      const RowProduct& of;
-      int64_t tiles, count;
-    };
     const pthreadpool_t pool = pool_for(double(of.rows) * double(of.depth) * double(width));
-    Parts parts{of, width / kTile, int64_t(pthreadpool_get_threads_count(pool))};
-    pthreadpool_parallelize_1d(
-        pool,
-        [](void* given, size_t index) {
-          const auto& parts = *static_cast<const Parts*>(given);
-          const int64_t part = int64_t(index);
-          multiply_tiles(parts.of, parts.tiles * part / parts.count,
-                         parts.tiles * (part + 1) / parts.count);
-        },
-        &parts, size_t(parts.count), 0);
+    for_ranges(pool, width / kTile, [&](int64_t, int64_t first, int64_t last) {
+      multiply_tiles(of, first, last);
+    });
   }
 
   const Kind kind_;

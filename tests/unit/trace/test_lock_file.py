@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_index import VERSION, shipped
 
-from orchestrator.build.session import vocabulary_of
+from orchestrator.build.trace_identity import vocabulary_of
 from orchestrator.errors import OrchestratorError
 from orchestrator.pytorch.dialects import load_version
 from orchestrator.trace.form import Vocabulary

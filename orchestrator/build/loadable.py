@@ -1,0 +1,57 @@
+"""Whether a runtime loads a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from orchestrator.export.lowering_table import lowered_for
+from orchestrator.models.checks import (
+    check_classes,
+    check_lapack,
+    check_operators,
+    check_own_classes,
+    check_packings,
+    require_no_enums,
+    require_no_named_tuples,
+    require_types,
+)
+from orchestrator.models.info import ModelInfo
+from orchestrator.models.offers import Offer
+from orchestrator.pytorch.versions import VersionData
+from orchestrator.select.closure import Registry
+from orchestrator.values.operators import OperatorName
+from orchestrator.values.own_sources import OwnClass
+
+
+def require_loadable(
+    info: ModelInfo,
+    kernels: Registry,
+    version: VersionData,
+    others: Iterable[Offer],
+    declared: str,
+    own_classes: Mapping[str, OwnClass] = MappingProxyType({}),
+    canonical: bool = False,
+    *,
+    to_be_canonical: bool = False,
+    command: str | None = None,
+) -> None:
+    """Raises what orchestrator.models raises of a model that the runtime does not load.
+
+    others, declared, command: as in `check_operators`
+    own_classes: as in `check_own_classes`
+    canonical: whether no canonical model can be made of it, which it may be itself
+    to_be_canonical: whether its canonical model is what the runtime will load
+    """
+    require_no_enums(info)
+    require_no_named_tuples(info)
+    require_types(info)
+    known = {OperatorName.parse(name) for name in kernels.by_operator}
+    lowered = frozenset() if canonical else lowered_for(version.version)
+    if to_be_canonical:
+        known |= {OperatorName.parse(name) for name in lowered}
+    check_operators(info, known, version.version, others, declared, lowered, command)
+    check_lapack(info, version.lapack, version.version)
+    check_own_classes(info, own_classes, declared)
+    check_classes(info, {*version.custom_classes, *own_classes}, version.version)
+    check_packings(info, version.packings, version.version)

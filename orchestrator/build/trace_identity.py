@@ -1,0 +1,39 @@
+"""What a trace of a model depends on, and what it may name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from orchestrator.build.prepare import NATIVE
+from orchestrator.index.model import RuntimeIndex
+from orchestrator.pytorch.versions import VersionData
+from orchestrator.trace.form import Vocabulary
+from orchestrator.values.config import ModelConfig
+
+
+def vocabulary_of(index: RuntimeIndex, version: VersionData) -> Vocabulary:
+    """What traces may name of a runtime."""
+    mentioned = {tag for unit in index.units for tag in unit.tags}
+    return Vocabulary(
+        version.version,
+        frozenset(registration.operator for registration in index.registrations),
+        frozenset(mentioned.union(*version.computed_tags.values())),
+    )
+
+
+def inputs_digest(model: ModelConfig) -> str:
+    """The identity of a model's declared inputs: `bundled`, or sha256 (hex) of their JSON with
+    sorted keys."""
+    if model.inputs == "bundled":
+        return "bundled"
+    text = json.dumps([run.model_dump(mode="json") for run in model.inputs], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tracer_digest() -> str:
+    """Digest of what decides what a tracer records: the recorder and the set-up calls."""
+    digest = hashlib.sha256()
+    for path in sorted((NATIVE / "tracer").glob("*")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
